@@ -1,0 +1,65 @@
+//! Keys of agents and tokens of people; secrets are shown once.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Scope;
+use crate::IsoTime;
+
+/// `POST /agents/:id/keys`; keys of earlier generations stop working.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyResponse {
+    pub success: bool,
+    pub agent_id: String,
+    pub generation: u64,
+    /// Hexadecimal, shown only here.
+    pub key: String,
+}
+
+/// `DELETE /agents/:id/keys`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyRevokedResponse {
+    pub success: bool,
+    pub generation: u64,
+}
+
+/// `POST /tokens`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NewTokenRequest {
+    pub name: String,
+    pub scope: Scope,
+}
+
+/// A token.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Token {
+    pub id: String,
+    pub name: String,
+    pub scope: Scope,
+    pub created_at: IsoTime,
+    /// Only in the answer that makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// The token that was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenResponse {
+    pub success: bool,
+    pub token: Token,
+}
+
+/// `GET /tokens`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TokensResponse {
+    pub success: bool,
+    pub tokens: Vec<Token>,
+}
+
+/// An answer with nothing to say beyond success.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Done {
+    pub success: bool,
+}

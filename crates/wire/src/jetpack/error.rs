@@ -1,0 +1,128 @@
+//! Errors: one shape everywhere.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SUPPORTED_VERSIONS;
+use crate::Malformed;
+use crate::words::words;
+
+words! {
+    /// Stable codes for programs.
+    pub enum ErrorCode {
+        InvalidOperation = "invalid_operation",
+        Unauthenticated = "unauthenticated",
+        NotYou = "not_you",
+        LeaseNotYours = "lease_not_yours",
+        Forbidden = "forbidden",
+        TaskNotFound = "task_not_found",
+        AgentNotRegistered = "agent_not_registered",
+        RecipientNotFound = "recipient_not_found",
+        MessageNotFound = "message_not_found",
+        LeaseNotFound = "lease_not_found",
+        NotFound = "not_found",
+        MethodNotAllowed = "method_not_allowed",
+        TooLarge = "too_large",
+        HeadersTooLarge = "headers_too_large",
+        TaskAlreadyClaimed = "task_already_claimed",
+        AgentAlreadyRegistered = "agent_already_registered",
+        TaskAlreadyExists = "task_already_exists",
+        MessageAlreadyExists = "message_already_exists",
+        IdempotencyKeyReused = "idempotency_key_reused",
+        WrongHost = "wrong_host",
+        RateLimited = "rate_limited",
+        DbUnavailable = "db_unavailable",
+        Overloaded = "overloaded",
+    }
+}
+
+impl ErrorCode {
+    /// The HTTP status that goes with it.
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::InvalidOperation => 400,
+            Self::Unauthenticated => 401,
+            Self::NotYou | Self::LeaseNotYours | Self::Forbidden => 403,
+            Self::TaskNotFound
+            | Self::AgentNotRegistered
+            | Self::RecipientNotFound
+            | Self::MessageNotFound
+            | Self::LeaseNotFound
+            | Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::TooLarge => 413,
+            Self::HeadersTooLarge => 431,
+            Self::TaskAlreadyClaimed
+            | Self::AgentAlreadyRegistered
+            | Self::TaskAlreadyExists
+            | Self::MessageAlreadyExists
+            | Self::IdempotencyKeyReused => 409,
+            Self::WrongHost => 421,
+            Self::RateLimited => 429,
+            Self::DbUnavailable | Self::Overloaded => 503,
+        }
+    }
+}
+
+/// The body of every refusal and failure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorBody {
+    pub success: bool,
+    pub error: ErrorCode,
+    /// For a person.
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The protocol versions spoken here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supported: Option<Vec<String>>,
+}
+
+impl ErrorBody {
+    /// With code and message only.
+    pub fn new(error: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            success: false,
+            error,
+            message: message.into(),
+            field: None,
+            reason: None,
+            supported: None,
+        }
+    }
+
+    /// For a version that is not spoken here.
+    pub fn unsupported_version(version: &str) -> Self {
+        let shown: String = version.chars().take(32).collect();
+        Self {
+            field: Some("protocolVersion".to_owned()),
+            supported: Some(
+                SUPPORTED_VERSIONS
+                    .iter()
+                    .map(|version| (*version).to_owned())
+                    .collect(),
+            ),
+            ..Self::new(
+                ErrorCode::InvalidOperation,
+                format!("protocol version {shown:?} is not supported"),
+            )
+        }
+    }
+
+    /// The HTTP status that goes with it.
+    pub fn status(&self) -> u16 {
+        self.error.status()
+    }
+}
+
+impl From<Malformed> for ErrorBody {
+    fn from(malformed: Malformed) -> Self {
+        let message = malformed.to_string();
+        Self {
+            field: malformed.field,
+            ..Self::new(ErrorCode::InvalidOperation, message)
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The Jetpack agent protocol, version 1.0: messages over HTTP, in files and in envelopes.
+//!
+//! One file per family of messages, named and spelled as in `docs/http-api.md`. A structure here is a promise to
+//! strangers; the rules behind it are in `switchboard_core`. Start with [`Envelope`] and [`Request`].
+
+mod admin;
+mod agents;
+mod claim;
+mod envelope;
+mod error;
+mod events;
+mod leases;
+mod memory;
+mod messages;
+mod quality;
+mod report;
+mod status;
+mod tasks;
+mod words;
+
+pub use admin::*;
+pub use agents::*;
+pub use claim::*;
+pub use envelope::*;
+pub use error::*;
+pub use events::*;
+pub use leases::*;
+pub use memory::*;
+pub use messages::*;
+pub use quality::*;
+pub use report::*;
+pub use status::*;
+pub use tasks::*;
+pub use words::*;

@@ -1,0 +1,87 @@
+//! `GET /status`: the hub at a glance.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Baseline;
+use crate::IsoTime;
+
+/// `GET /status`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusResponse {
+    pub success: bool,
+    pub version: String,
+    pub started_at: IsoTime,
+    pub now: IsoTime,
+    /// The engine, such as `sqlite`.
+    pub store: String,
+    pub tasks: TaskCounts,
+    pub agents: AgentCounts,
+    /// Live leases.
+    pub leases: u64,
+    pub messages: MessageCounts,
+    pub events: EventRange,
+    pub idempotency: IdempotencyUse,
+    pub queue: QueueUse,
+    pub baseline: Option<Baseline>,
+}
+
+/// Tasks by state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskCounts {
+    pub total: u64,
+    pub pending: u64,
+    pub ready: u64,
+    pub claimed: u64,
+    pub in_progress: u64,
+    pub completed: u64,
+    pub failed: u64,
+    pub pending_retry: u64,
+    pub blocked: u64,
+    pub needs_review: u64,
+    pub canceled: u64,
+}
+
+/// Agents by state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentCounts {
+    pub idle: u64,
+    pub busy: u64,
+    pub error: u64,
+    pub offline: u64,
+    pub shutting_down: u64,
+}
+
+/// Messages that wait for a recipient.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageCounts {
+    pub queued: u64,
+}
+
+/// Which part of the log is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventRange {
+    pub latest: u64,
+    pub oldest: u64,
+}
+
+/// How full the memory of idempotency keys is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IdempotencyUse {
+    pub rows: u64,
+    pub bytes: u64,
+    /// How long a key is remembered; shorter than 24 when the bound was hit.
+    #[serde(serialize_with = "crate::number::plain")]
+    pub window_hours: f64,
+}
+
+/// The sequencer's queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueUse {
+    pub waiting: u64,
+    pub capacity: u64,
+}

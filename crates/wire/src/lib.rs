@@ -1,0 +1,20 @@
+//! The protocols' bytes: messages, their checks, and the way to and from the rules in `core`.
+//!
+//! One folder per dialect. Nothing here opens a socket, reads a clock or decides anything about a task; a message is
+//! parsed, its shape and ranges are checked with the field's name, and it becomes a verb. Start with [`jetpack`].
+
+mod json;
+mod malformed;
+mod number;
+mod object;
+mod query;
+mod time;
+mod words;
+
+pub mod jetpack;
+
+pub use json::Json;
+pub use malformed::{Malformed, parse};
+pub use query::{Parameter, Query};
+pub use time::IsoTime;
+pub use words::UnknownWord;

@@ -1,0 +1,210 @@
+//! Bytes that are not the message they should be, told with the field to blame.
+
+use serde::Deserialize;
+use serde_path_to_error::{Path, Segment};
+
+use crate::object::Object;
+
+/// What is wrong with a message, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", self.place())]
+pub struct Malformed {
+    /// Path of the member to blame, such as `agent.capabilities.skills[2]`.
+    pub field: Option<String>,
+    /// What was expected there, for a person.
+    pub message: String,
+}
+
+impl Malformed {
+    /// Blames one member.
+    pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: Some(field.into()),
+            message: message.into(),
+        }
+    }
+
+    /// Blames the message as a whole.
+    pub fn whole(message: impl Into<String>) -> Self {
+        Self {
+            field: None,
+            message: message.into(),
+        }
+    }
+
+    /// A member that has to be there is not.
+    pub fn missing(field: impl Into<String>) -> Self {
+        Self::field(field, "is required")
+    }
+
+    fn place(&self) -> String {
+        self.field
+            .as_ref()
+            .map(|field| format!("{field}: "))
+            .unwrap_or_default()
+    }
+}
+
+/// Reads one JSON message; an empty body counts as `{}`.
+///
+/// The plain parser goes first. Only a message that it refuses is read again by the slower one that knows where it is.
+pub fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Malformed> {
+    let bytes = if bytes.trim_ascii().is_empty() {
+        b"{}"
+    } else {
+        bytes
+    };
+    match serde_json::from_slice::<Object<T>>(bytes) {
+        Ok(Object(message)) => Ok(message),
+        Err(plain) => Err(locate::<T>(bytes, &plain)),
+    }
+}
+
+fn locate<'de, T: Deserialize<'de>>(bytes: &'de [u8], plain: &serde_json::Error) -> Malformed {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, Object<T>>(&mut reader) {
+        Err(error) => explain(error.path(), error.inner()),
+        // The value itself is fine, so what follows it is not.
+        Ok(_) => Malformed::whole(syntax(plain)),
+    }
+}
+
+fn explain(path: &Path, error: &serde_json::Error) -> Malformed {
+    if !error.is_data() {
+        return Malformed::whole(syntax(error));
+    }
+    let message = strip_position(&error.to_string());
+    let place = print_path(path);
+    if let Some(member) = message
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.strip_suffix('`'))
+    {
+        return Malformed::missing(if place.is_empty() {
+            member.to_owned()
+        } else {
+            format!("{place}.{member}")
+        });
+    }
+    if place.is_empty() {
+        Malformed::whole(message)
+    } else {
+        Malformed::field(place, message)
+    }
+}
+
+fn syntax(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    if message.starts_with("recursion limit exceeded") {
+        return "the JSON is nested too deeply (at most 127 levels)".to_owned();
+    }
+    format!("not valid JSON: {message}")
+}
+
+/// Positions are for syntax errors; a data error names its field instead.
+fn strip_position(message: &str) -> String {
+    match message.rfind(" at line ") {
+        Some(at) => message[..at].to_owned(),
+        None => message.to_owned(),
+    }
+}
+
+fn print_path(path: &Path) -> String {
+    let mut text = String::new();
+    for segment in path.iter() {
+        match segment {
+            Segment::Seq { index } => text.push_str(&format!("[{index}]")),
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(key);
+            }
+            Segment::Unknown => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code)]
+    struct Outer {
+        inner: Inner,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code)]
+    struct Inner {
+        list: Vec<String>,
+        count: u32,
+    }
+
+    fn blame(text: &str) -> (Option<String>, String) {
+        let malformed = parse::<Outer>(text.as_bytes()).expect_err(text);
+        (malformed.field, malformed.message)
+    }
+
+    #[test]
+    fn the_field_is_named_by_its_path() {
+        let cases = [
+            (
+                r#"{"inner":{"list":["a",1],"count":1}}"#,
+                "inner.list[1]",
+                "expected a string",
+            ),
+            (
+                r#"{"inner":{"list":[],"count":"x"}}"#,
+                "inner.count",
+                "expected u32",
+            ),
+            (r#"{"inner":{"list":[]}}"#, "inner.count", "is required"),
+            (r#"{}"#, "inner", "is required"),
+            ("", "inner", "is required"),
+            ("  \n", "inner", "is required"),
+        ];
+        for (text, field, message) in cases {
+            let (blamed, said) = blame(text);
+            assert_eq!(blamed.as_deref(), Some(field), "{text}");
+            assert!(said.contains(message), "{text}: {said}");
+            assert!(!said.contains("line"), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn garbage_depth_and_trailing_bytes_are_told_apart() {
+        let deep = format!("{{\"inner\":{}", "[".repeat(100_000));
+        for (text, part) in [
+            ("{", "not valid JSON"),
+            ("\u{1}", "not valid JSON"),
+            ("[1,2]", "expected"),
+            (
+                r#"{"inner":{"list":[],"count":1}} x"#,
+                "trailing characters",
+            ),
+        ] {
+            let (field, said) = blame(text);
+            assert_eq!(field, None, "{text}");
+            assert!(said.contains(part), "{text}: {said}");
+        }
+        let unread = format!(
+            "{{\"inner\":{{\"list\":[],\"count\":1}},\"x\":{}",
+            "[".repeat(100_000)
+        );
+        for text in [deep, unread] {
+            assert!(parse::<Outer>(text.as_bytes()).is_err());
+        }
+        let nested = format!("{{\"inner\":{}{}}}", "[".repeat(200), "]".repeat(200));
+        let said = parse::<serde_json::Value>(nested.as_bytes())
+            .expect_err("too deep")
+            .message;
+        assert!(said.contains("too deeply"), "{said}");
+    }
+
+    #[test]
+    fn invalid_utf8_is_refused() {
+        assert!(parse::<Outer>(b"{\"inner\":\"\xff\"}").is_err());
+    }
+}
