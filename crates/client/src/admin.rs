@@ -1,0 +1,124 @@
+//! The hub itself: status, health, keys, tokens, envelopes and batches.
+
+use serde_json::Value;
+use switchboard_wire::jetpack::{
+    BatchRequest, BatchResponse, Done, Envelope, KeyResponse, KeyRevokedResponse, NewTokenRequest,
+    Request, StatusResponse, TokenResponse, TokensResponse,
+};
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::transport::Call;
+
+/// Calls about the hub itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Admin<'a> {
+    client: &'a Client,
+}
+
+impl Client {
+    /// Calls about the hub itself.
+    pub fn admin(&self) -> Admin<'_> {
+        Admin { client: self }
+    }
+}
+
+impl Admin<'_> {
+    /// The hub at a glance.
+    pub async fn status(&self) -> Result<StatusResponse, Error> {
+        self.client.transport.send(Call::get(&["status"])).await
+    }
+
+    /// Makes a new signing key for an agent; older ones stop working.
+    pub async fn create_key(&self, agent: &str) -> Result<KeyResponse, Error> {
+        self.client
+            .transport
+            .send(Call::post(
+                &["agents", agent, "keys"],
+                &serde_json::json!({}),
+            )?)
+            .await
+    }
+
+    /// Revokes an agent's key without making a new one.
+    pub async fn revoke_key(&self, agent: &str) -> Result<KeyRevokedResponse, Error> {
+        self.client
+            .transport
+            .send(Call::delete(&["agents", agent, "keys"]))
+            .await
+    }
+
+    /// Every token, without its secret.
+    pub async fn tokens(&self) -> Result<TokensResponse, Error> {
+        self.client.transport.send(Call::get(&["tokens"])).await
+    }
+
+    /// Makes a token; its secret is in this answer only.
+    pub async fn create_token(&self, request: &NewTokenRequest) -> Result<TokenResponse, Error> {
+        self.client
+            .transport
+            .send(Call::post(&["tokens"], request)?)
+            .await
+    }
+
+    /// Ends a token.
+    pub async fn revoke_token(&self, id: &str) -> Result<Done, Error> {
+        self.client
+            .transport
+            .send(Call::delete(&["tokens", id]))
+            .await
+    }
+
+    /// Sends any of the ten operations as an envelope; the answer is that operation's.
+    pub async fn protocol(&self, request: &Request) -> Result<Value, Error> {
+        let body = Envelope::of(request.operation())
+            .seal(request)
+            .map_err(|error| Error::Invalid(error.to_string()))?;
+        self.client
+            .transport
+            .send(Call::post(&["protocol"], &body)?)
+            .await
+    }
+
+    /// Sends many operations at once; each acts and is answered by itself.
+    pub async fn batch(&self, request: &BatchRequest) -> Result<BatchResponse, Error> {
+        self.client
+            .transport
+            .send(Call::post(&["batch"], request)?)
+            .await
+    }
+
+    /// Whether the process answers.
+    pub async fn healthy(&self) -> Result<(), Error> {
+        self.client
+            .transport
+            .send_text(Call::get(&["healthz"]).bare())
+            .await
+            .map(drop)
+    }
+
+    /// Whether the ledger answers.
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.client
+            .transport
+            .send_text(Call::get(&["readyz"]).bare())
+            .await
+            .map(drop)
+    }
+
+    /// The hub's figures in the text form of Prometheus.
+    pub async fn metrics(&self) -> Result<String, Error> {
+        self.client
+            .transport
+            .send_text(Call::get(&["metrics"]).bare())
+            .await
+    }
+
+    /// The OpenAPI document.
+    pub async fn openapi(&self) -> Result<Value, Error> {
+        self.client
+            .transport
+            .send(Call::get(&["openapi.json"]).bare())
+            .await
+    }
+}

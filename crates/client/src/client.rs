@@ -1,0 +1,224 @@
+//! The handle on a hub, and how it is set up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use reqwest::{Certificate, Url};
+
+use crate::error::Error;
+use crate::retry::RetryPolicy;
+use crate::transport::{Signer, Transport};
+
+/// A hub that can be called. Cheap to clone; clones share connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub(crate) transport: Arc<Transport>,
+}
+
+impl Client {
+    /// A client with the defaults; [`Client::builder`] has the choices.
+    pub fn new(url: &str) -> Result<Self, Error> {
+        Self::builder(url).build()
+    }
+
+    /// Starts setting up a client for the hub at `url` (`http://127.0.0.1:7373`).
+    pub fn builder(url: &str) -> Builder {
+        Builder {
+            url: url.to_owned(),
+            signer: None,
+            token: None,
+            authorities: Vec::new(),
+            retry: RetryPolicy::default(),
+            timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+        }
+    }
+
+    /// The same client, whose mutating calls carry `key` instead of a fresh one.
+    ///
+    /// For callers that keep a key across their own restarts: the same key with the same body acts once.
+    pub fn with_idempotency_key(&self, key: impl Into<String>) -> Self {
+        let transport = Transport {
+            key: Some(key.into()),
+            ..Transport::clone(&self.transport)
+        };
+        Self {
+            transport: Arc::new(transport),
+        }
+    }
+
+    /// Where this client sends to.
+    pub fn address(&self) -> String {
+        self.transport.address()
+    }
+}
+
+/// The choices of a [`Client`].
+#[derive(Debug, Clone)]
+pub struct Builder {
+    url: String,
+    signer: Option<Signer>,
+    token: Option<String>,
+    authorities: Vec<Vec<u8>>,
+    retry: RetryPolicy,
+    timeout: Duration,
+    connect_timeout: Duration,
+}
+
+impl Builder {
+    /// Signs every call as this agent, with the key that `switchboard agent add` printed.
+    pub fn agent(mut self, id: impl Into<String>, key: impl Into<String>) -> Self {
+        self.signer = Some(Signer {
+            agent: id.into(),
+            key: key.into(),
+        });
+        self
+    }
+
+    /// Sends this bearer token.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Trusts these certificates (PEM), and only these.
+    pub fn authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.authorities.push(pem.into());
+        self
+    }
+
+    /// How transient errors are retried.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// How long one try may take, beyond what it asked the hub to wait.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How long connecting may take.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    pub fn build(self) -> Result<Client, Error> {
+        let base = address(&self.url)?;
+        let mut http = reqwest::Client::builder()
+            .connect_timeout(self.connect_timeout)
+            .user_agent(concat!("switchboard-client/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            // Retrying is done here, with the idempotency key and the waits in view.
+            .retry(reqwest::retry::never());
+        if loopback(&base) {
+            http = http.no_proxy();
+        }
+        if base.scheme() == "http" || !self.authorities.is_empty() {
+            let mut trusted = Vec::new();
+            for pem in &self.authorities {
+                let bundle = Certificate::from_pem_bundle(pem).map_err(|error| {
+                    Error::Invalid(format!("the certificate cannot be read: {error}"))
+                })?;
+                trusted.extend(bundle);
+            }
+            http = http.tls_certs_only(trusted);
+        }
+        // Whoever set a provider first wins; ours is the one that the workspace builds with.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let http = http
+            .build()
+            .map_err(|error| Error::Invalid(format!("no HTTP client can be made: {error}")))?;
+        let token = self.token.map(|token| bearer(&token)).transpose()?;
+        let (signer, retry, timeout) = (self.signer, self.retry, self.timeout);
+        let transport = Transport {
+            http,
+            base,
+            signer,
+            token,
+            retry,
+            timeout,
+            key: None,
+        };
+        Ok(Client {
+            transport: Arc::new(transport),
+        })
+    }
+}
+
+fn address(url: &str) -> Result<Url, Error> {
+    let wrong = || {
+        Error::Invalid(format!(
+            "'{url}' is no address of a hub; write it like http://127.0.0.1:7373"
+        ))
+    };
+    // `127.0.0.1:7373` is what people type.
+    let full = if url.contains("://") {
+        url.to_owned()
+    } else {
+        format!("http://{url}")
+    };
+    let url = Url::parse(&full).map_err(|_| wrong())?;
+    if !matches!(url.scheme(), "http" | "https")
+        || url.host_str().is_none()
+        || url.query().is_some()
+    {
+        return Err(wrong());
+    }
+    Ok(url)
+}
+
+/// A proxy from the environment is never meant for a hub on this machine.
+fn loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost"
+        || host
+            .parse()
+            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, Error> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+        .map_err(|_| Error::Invalid("the token has characters that cannot be sent".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_as_people_write_them() {
+        for (written, meant) in [
+            ("127.0.0.1:7373", "http://127.0.0.1:7373"),
+            ("http://localhost:7373/", "http://localhost:7373"),
+            (
+                "https://hub.example.com/swarm/",
+                "https://hub.example.com/swarm",
+            ),
+        ] {
+            assert_eq!(Client::new(written).unwrap().address(), meant);
+        }
+        for written in ["", "ftp://x", "http://", "http://x?y=1"] {
+            assert!(
+                matches!(Client::new(written), Err(Error::Invalid(_))),
+                "{written}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_secret_is_never_printed() {
+        let client = Client::builder("http://localhost:1")
+            .agent("a", "hush-key")
+            .token("hush-token")
+            .build()
+            .unwrap();
+        let printed = format!("{client:?}");
+        assert!(!printed.contains("hush"), "{printed}");
+    }
+}

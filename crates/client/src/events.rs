@@ -1,0 +1,184 @@
+//! The event log: in pages, and followed as it grows.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use reqwest::Response;
+use switchboard_wire::Query;
+use switchboard_wire::jetpack::{Event, EventPage, EventQuery};
+use tracing::debug;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::sse::{Frame, Parser};
+use crate::transport::Call;
+
+/// A stream that says nothing for this long, not even a comment, is taken for cut.
+const SILENT_AFTER: Duration = Duration::from_secs(90);
+
+/// Calls about the event log.
+#[derive(Debug, Clone, Copy)]
+pub struct Events<'a> {
+    client: &'a Client,
+}
+
+impl Client {
+    /// Calls about the event log.
+    pub fn events(&self) -> Events<'_> {
+        Events { client: self }
+    }
+}
+
+impl Events<'_> {
+    /// One page of the log.
+    pub async fn list(&self, query: &EventQuery) -> Result<EventPage, Error> {
+        self.client
+            .transport
+            .send(Call::get(&["events"]).query(query.to_query()))
+            .await
+    }
+
+    /// Every event after `after` (`None`: from now on), in order, without end.
+    ///
+    /// A cut stream is taken up again where it broke off. It ends with an error only when the hub refuses, or when
+    /// it cannot be reached in the first place.
+    pub fn follow(
+        &self,
+        after: Option<u64>,
+    ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
+        self.follow_types(after, Vec::new())
+    }
+
+    /// As [`follow`](Self::follow), only events of these types; none means all.
+    pub fn follow_types(
+        &self,
+        after: Option<u64>,
+        types: Vec<String>,
+    ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
+        let state = Follow::new(self.client.clone(), after, types);
+        unfold(Some(state), |state| async move {
+            let mut state = state?;
+            match state.next().await {
+                Ok(event) => Some((Ok(event), Some(state))),
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+}
+
+/// One followed log.
+struct Follow {
+    client: Client,
+    call: Call,
+    /// The last event handed out: where to go on.
+    last: Option<u64>,
+    open: Option<(Response, Parser)>,
+    ready: VecDeque<Event>,
+    /// Whether this connection brought an event.
+    fruitful: bool,
+    /// The waits before the next reconnect; `None` until the first connection stood.
+    waits: Option<Box<dyn Iterator<Item = Duration> + Send>>,
+}
+
+impl Follow {
+    fn new(client: Client, after: Option<u64>, types: Vec<String>) -> Self {
+        let query = EventQuery {
+            types,
+            ..EventQuery::default()
+        };
+        let call = Call::get(&["events"]).query(query.to_query());
+        Self {
+            client,
+            call,
+            last: after,
+            open: None,
+            ready: VecDeque::new(),
+            fruitful: false,
+            waits: None,
+        }
+    }
+
+    async fn next(&mut self) -> Result<Event, Error> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                self.last = Some(event.seq);
+                return Ok(event);
+            }
+            match &mut self.open {
+                None => self.connect().await?,
+                Some((response, parser)) => {
+                    let mut frames = Vec::new();
+                    let more = match tokio::time::timeout(SILENT_AFTER, response.chunk()).await {
+                        Ok(Ok(Some(bytes))) => parser.feed(&bytes, &mut frames).is_ok(),
+                        Ok(Ok(None) | Err(_)) | Err(_) => false,
+                    };
+                    self.take(frames)?;
+                    if !more {
+                        debug!(
+                            after = self.last,
+                            "the event stream was cut; takes it up again"
+                        );
+                        self.open = None;
+                        self.rest().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Connects; the first time as the policy says, later for as long as it takes.
+    async fn connect(&mut self) -> Result<(), Error> {
+        let transport = &self.client.transport;
+        let mut first = transport.retry.waits();
+        loop {
+            let error = match transport.open(&self.call, self.last).await {
+                Ok(response) => {
+                    self.open = Some((response, Parser::default()));
+                    self.waits
+                        .get_or_insert_with(|| Box::new(transport.retry.endless_waits()));
+                    return Ok(());
+                }
+                Err(error) if error.is_transient() => error,
+                Err(error) => return Err(error),
+            };
+            let wait = match &mut self.waits {
+                Some(waits) => waits.next(),
+                None => first.next(),
+            };
+            let Some(wait) = wait else { return Err(error) };
+            debug!(
+                after = self.last,
+                "follows the log again in {wait:?}: {error}"
+            );
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Waits before a reconnect, unless the stream that was cut had brought something.
+    async fn rest(&mut self) {
+        if std::mem::take(&mut self.fruitful) {
+            return;
+        }
+        if let Some(wait) = self.waits.as_mut().and_then(Iterator::next) {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn take(&mut self, frames: Vec<Frame>) -> Result<(), Error> {
+        let transport = &self.client.transport;
+        for frame in frames {
+            let event: Event = serde_json::from_str(&frame.data)
+                .map_err(|error| transport.unreadable(format!("an event is broken: {error}")))?;
+            // What was already handed out before a cut may come again.
+            let newest = self.ready.back().map(|event| event.seq).or(self.last);
+            if newest.is_none_or(|newest| event.seq > newest) {
+                self.ready.push_back(event);
+            }
+            self.fruitful = true;
+            self.waits = Some(Box::new(transport.retry.endless_waits()));
+        }
+        Ok(())
+    }
+}

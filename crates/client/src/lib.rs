@@ -1,0 +1,48 @@
+//! The client: one typed method per call of the HTTP interface (`docs/http-api.md`).
+//!
+//! Transient errors are retried with backoff and the same idempotency key, so a call acts once however often it had to be
+//! sent; permanent ones come back at once as [`Error::Refused`]. The event log can be followed across restarts of the
+//! hub. What the messages look like is `switchboard_wire::jetpack`'s business.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), switchboard_client::Error> {
+//! use switchboard_client::{Client, jetpack::ClaimRequest};
+//!
+//! let hub = Client::new("http://127.0.0.1:7373")?;
+//! let request = ClaimRequest { agent_id: "builder-1".into(), wait: Some(30), ..ClaimRequest::default() };
+//! if let Some(task) = hub.tasks().claim(&request).await?.task {
+//!     println!("working on {}", task.title);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod admin;
+mod agents;
+mod client;
+mod error;
+mod events;
+mod leases;
+mod memory;
+mod messages;
+mod quality;
+mod retry;
+mod sse;
+mod tasks;
+mod transport;
+
+pub use admin::Admin;
+pub use agents::Agents;
+pub use client::{Builder, Client};
+pub use error::Error;
+pub use events::Events;
+pub use leases::Leases;
+pub use memory::Memory;
+pub use messages::Messages;
+pub use quality::Quality;
+pub use retry::RetryPolicy;
+pub use switchboard_wire::jetpack;
+pub use tasks::Tasks;
+
+#[cfg(test)]
+mod tests;

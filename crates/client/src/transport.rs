@@ -1,0 +1,444 @@
+//! One call to the hub: addressed, signed, sent, retried, read.
+//!
+//! Knows HTTP and the shape of a refusal, and nothing about tasks or agents. A mutating call carries one idempotency
+//! key however often it is sent, so a lost answer never makes a thing happen twice.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
+use reqwest::{Method, Response, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use switchboard_wire::IsoTime;
+use tracing::debug;
+use ulid::Ulid;
+
+use crate::error::Error;
+use crate::retry::RetryPolicy;
+
+/// Largest answer that is read.
+const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+const API: [&str; 2] = ["api", "v1"];
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const VERSION: HeaderName = HeaderName::from_static("switchboard-protocol-version");
+
+/// The connection to one hub and how to use it.
+#[derive(Debug, Clone)]
+pub(crate) struct Transport {
+    pub(crate) http: reqwest::Client,
+    pub(crate) base: Url,
+    pub(crate) signer: Option<Signer>,
+    pub(crate) token: Option<HeaderValue>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) timeout: Duration,
+    /// The key to use instead of a fresh one.
+    pub(crate) key: Option<String>,
+}
+
+/// Signs calls as one agent.
+#[derive(Clone)]
+pub(crate) struct Signer {
+    pub(crate) agent: String,
+    pub(crate) key: String,
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signer")
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What to send.
+#[derive(Debug)]
+pub(crate) struct Call {
+    method: Method,
+    /// Path segments as they are meant, not yet encoded.
+    path: Vec<String>,
+    query: String,
+    body: Option<Bytes>,
+    /// How long the hub may hold the answer back on purpose.
+    wait: Duration,
+    /// Outside `/api/v1`.
+    bare: bool,
+    /// Whether it may change something, so that sending it twice has to count once.
+    mutates: bool,
+}
+
+impl Call {
+    pub(crate) fn get(path: &[&str]) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    pub(crate) fn delete(path: &[&str]) -> Self {
+        Self::new(Method::DELETE, path)
+    }
+
+    pub(crate) fn post<B: Serialize>(path: &[&str], body: &B) -> Result<Self, Error> {
+        Self::new(Method::POST, path).with_body(body)
+    }
+
+    pub(crate) fn put<B: Serialize>(path: &[&str], body: &B) -> Result<Self, Error> {
+        Self::new(Method::PUT, path).with_body(body)
+    }
+
+    pub(crate) fn patch<B: Serialize>(path: &[&str], body: &B) -> Result<Self, Error> {
+        Self::new(Method::PATCH, path).with_body(body)
+    }
+
+    pub(crate) fn query(mut self, query: String) -> Self {
+        self.query = query;
+        self
+    }
+
+    pub(crate) fn wait(mut self, seconds: Option<u32>) -> Self {
+        self.wait = Duration::from_secs(u64::from(seconds.unwrap_or(0)));
+        self
+    }
+
+    /// Not under `/api/v1`.
+    pub(crate) fn bare(mut self) -> Self {
+        self.bare = true;
+        self
+    }
+
+    /// A GET that changes something: what it hands out is marked as handed out.
+    pub(crate) fn mutating(mut self) -> Self {
+        self.mutates = true;
+        self
+    }
+
+    fn new(method: Method, path: &[&str]) -> Self {
+        let path = path.iter().map(|segment| (*segment).to_owned()).collect();
+        let mutates = method != Method::GET;
+        Self {
+            method,
+            path,
+            query: String::new(),
+            body: None,
+            wait: Duration::ZERO,
+            bare: false,
+            mutates,
+        }
+    }
+
+    fn with_body<B: Serialize>(mut self, body: &B) -> Result<Self, Error> {
+        let bytes = serde_json::to_vec(body)
+            .map_err(|error| Error::Invalid(format!("the request is not JSON: {error}")))?;
+        self.body = Some(bytes.into());
+        Ok(self)
+    }
+}
+
+impl Transport {
+    /// Sends `call`, retries what is transient, and reads the answer.
+    pub(crate) async fn send<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+        let bytes = self.send_bytes(&call).await?;
+        serde_json::from_slice(&bytes).map_err(|error| self.unreadable(error.to_string()))
+    }
+
+    /// As [`send`](Self::send), for an answer that is text.
+    pub(crate) async fn send_text(&self, call: Call) -> Result<String, Error> {
+        let bytes = self.send_bytes(&call).await?;
+        String::from_utf8(bytes.to_vec()).map_err(|error| self.unreadable(error.to_string()))
+    }
+
+    /// Opens an answer that never ends.
+    pub(crate) async fn open(
+        &self,
+        call: &Call,
+        last_event_id: Option<u64>,
+    ) -> Result<Response, Error> {
+        let url = self.url(call)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(id) = last_event_id {
+            headers.insert(
+                HeaderName::from_static("last-event-id"),
+                HeaderValue::from(id),
+            );
+        }
+        self.attempt(call, &url, None, headers, None).await
+    }
+
+    /// One key, several tries; an answer that broke off half-way is one more reason to ask again.
+    async fn send_bytes(&self, call: &Call) -> Result<Bytes, Error> {
+        let url = self.url(call)?;
+        let key = call.mutates.then(|| {
+            self.key
+                .clone()
+                .unwrap_or_else(|| Ulid::generate().to_string())
+        });
+        let mut retries = Retries::new(self.retry);
+        loop {
+            let timeout = Some(self.timeout + call.wait);
+            let answer = match self
+                .attempt(call, &url, key.as_deref(), HeaderMap::new(), timeout)
+                .await
+            {
+                Ok(response) => self.read(response).await,
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(bytes) => return Ok(bytes),
+                Err(error) => retries.pause(error).await?,
+            }
+        }
+    }
+
+    /// Sends once. Each try is signed anew, because a signature is good for one use only.
+    async fn attempt(
+        &self,
+        call: &Call,
+        url: &Url,
+        key: Option<&str>,
+        extra: HeaderMap,
+        timeout: Option<Duration>,
+    ) -> Result<Response, Error> {
+        let path = url.path();
+        debug!(http.method = %call.method, http.path = path, key, "sends {} {path}", call.method);
+        let headers = self.headers(call, url, key, extra)?;
+        let mut request = self
+            .http
+            .request(call.method.clone(), url.clone())
+            .headers(headers);
+        if let Some(timeout) = timeout {
+            request = request.timeout(timeout);
+        }
+        if let Some(body) = &call.body {
+            request = request.body(body.clone());
+        }
+        let response = request
+            .send()
+            .await
+            .map_err(|source| self.unreachable(source))?;
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(self.refusal(response).await)
+        }
+    }
+
+    /// Where this client sends to.
+    pub(crate) fn address(&self) -> String {
+        self.base.as_str().trim_end_matches('/').to_owned()
+    }
+
+    fn url(&self, call: &Call) -> Result<Url, Error> {
+        // A URL drops such segments, and the call would land elsewhere.
+        if let Some(odd) = call
+            .path
+            .iter()
+            .find(|segment| matches!(segment.as_str(), "" | "." | ".."))
+        {
+            return Err(Error::Invalid(format!("'{odd}' is no id")));
+        }
+        let mut url = self.base.clone();
+        {
+            let mut segments = url
+                .path_segments_mut()
+                .map_err(|()| Error::Invalid(format!("'{}' is no address of a hub", self.base)))?;
+            segments.pop_if_empty();
+            if !call.bare {
+                segments.extend(API);
+            }
+            segments.extend(&call.path);
+        }
+        url.set_query((!call.query.is_empty()).then_some(call.query.as_str()));
+        Ok(url)
+    }
+
+    fn headers(
+        &self,
+        call: &Call,
+        url: &Url,
+        key: Option<&str>,
+        mut headers: HeaderMap,
+    ) -> Result<HeaderMap, Error> {
+        headers.insert(VERSION, HeaderValue::from_static("1.0"));
+        if call.body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(key) = key {
+            headers.insert(IDEMPOTENCY_KEY, visible(key, "the idempotency key")?);
+        }
+        if let Some(token) = &self.token {
+            headers.insert(AUTHORIZATION, token.clone());
+        }
+        if let Some(signer) = &self.signer {
+            self.sign(signer, call, url, &mut headers)?;
+        }
+        Ok(headers)
+    }
+
+    fn sign(
+        &self,
+        signer: &Signer,
+        call: &Call,
+        url: &Url,
+        headers: &mut HeaderMap,
+    ) -> Result<(), Error> {
+        let target = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        let timestamp = now().to_string();
+        let nonce = Ulid::generate().to_string();
+        let body = call.body.as_deref().unwrap_or_default();
+        let signature = signature(
+            &signer.key,
+            call.method.as_str(),
+            &target,
+            &timestamp,
+            &nonce,
+            body,
+        )?;
+        for (name, value) in [
+            ("switchboard-agent", signer.agent.as_str()),
+            ("switchboard-timestamp", &timestamp),
+            ("switchboard-nonce", &nonce),
+            ("switchboard-signature", &signature),
+        ] {
+            headers.insert(HeaderName::from_static(name), visible(value, name)?);
+        }
+        Ok(())
+    }
+
+    async fn refusal(&self, response: Response) -> Error {
+        let status = response.status().as_u16();
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.trim().parse().ok())
+            .map(Duration::from_secs);
+        // If what was said is lost, that it was a refusal is still known.
+        let bytes = self.read(response).await.unwrap_or_default();
+        let body: Refusal = serde_json::from_slice(&bytes).unwrap_or_default();
+        Error::Refused {
+            status,
+            code: body.error.unwrap_or_else(|| format!("http_{status}")),
+            message: body
+                .message
+                .unwrap_or_else(|| format!("{} answered with status {status}", self.address())),
+            field: body.field,
+            reason: body.reason,
+            retry_after,
+        }
+    }
+
+    async fn read(&self, mut response: Response) -> Result<Bytes, Error> {
+        let mut bytes = BytesMut::new();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|source| self.unreachable(source))?
+        {
+            if bytes.len() + chunk.len() > ANSWER_BYTES_MAX {
+                return Err(self.unreadable(format!("it is longer than {ANSWER_BYTES_MAX} bytes")));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes.freeze())
+    }
+
+    pub(crate) fn unreachable(&self, source: reqwest::Error) -> Error {
+        Error::Unreachable {
+            address: self.address(),
+            source,
+        }
+    }
+
+    pub(crate) fn unreadable(&self, reason: String) -> Error {
+        Error::Unreadable {
+            address: self.address(),
+            reason,
+        }
+    }
+}
+
+/// The tries that one call has left.
+struct Retries {
+    policy: RetryPolicy,
+    waits: Box<dyn Iterator<Item = Duration> + Send>,
+}
+
+impl Retries {
+    fn new(policy: RetryPolicy) -> Self {
+        Self {
+            policy,
+            waits: Box::new(policy.waits()),
+        }
+    }
+
+    /// Waits before the next try, or gives `error` back when there is none.
+    async fn pause(&mut self, error: Error) -> Result<(), Error> {
+        if !error.is_transient() {
+            return Err(error);
+        }
+        let asked = match &error {
+            Error::Refused { retry_after, .. } => *retry_after,
+            Error::Unreachable { .. } | Error::Unreadable { .. } | Error::Invalid(_) => None,
+        };
+        let Some(wait) = self
+            .waits
+            .next()
+            .and_then(|backoff| self.policy.wait(backoff, asked))
+        else {
+            return Err(error);
+        };
+        debug!("tries again in {wait:?}: {error}");
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+}
+
+/// The one shape of every refusal.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Refusal {
+    error: Option<String>,
+    message: Option<String>,
+    field: Option<String>,
+    reason: Option<String>,
+}
+
+pub(crate) fn signature(
+    key: &str,
+    method: &str,
+    target: &str,
+    timestamp: &str,
+    nonce: &str,
+    body: &[u8],
+) -> Result<String, Error> {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, body);
+    let text = format!(
+        "{method}\n{target}\n{timestamp}\n{nonce}\n{}",
+        hex(digest.as_ref())
+    );
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, key.as_bytes());
+    Ok(hex(aws_lc_rs::hmac::sign(&key, text.as_bytes()).as_ref()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn visible(text: &str, what: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::from_str(text).map_err(|_| {
+        Error::Invalid(format!(
+            "{what} '{text}' has characters that cannot be sent"
+        ))
+    })
+}
+
+fn now() -> IsoTime {
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    IsoTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
