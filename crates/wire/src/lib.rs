@@ -3,6 +3,7 @@
 //! One folder per dialect. Nothing here opens a socket, reads a clock or decides anything about a task; a message is
 //! parsed, its shape and ranges are checked with the field's name, and it becomes a verb. Start with [`jetpack`].
 
+mod canonical;
 mod json;
 mod malformed;
 mod number;
@@ -12,7 +13,9 @@ mod time;
 mod words;
 
 pub mod jetpack;
+pub mod signature;
 
+pub use canonical::canonical;
 pub use json::Json;
 pub use malformed::{Malformed, parse};
 pub use query::{Parameter, Query};

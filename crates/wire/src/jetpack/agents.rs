@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentStatus, AgentType, CommandType, HeartbeatStatus, Lease, Task};
+use super::{AgentStatus, AgentType, CommandType, HeartbeatStatus, Lease, Task, TaskPhase};
 use crate::object::{object, optional};
 use crate::query::query;
 use crate::{IsoTime, number};
@@ -95,7 +95,7 @@ pub struct HeartbeatTask {
     )]
     pub progress: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
+    pub phase: Option<TaskPhase>,
 }
 
 /// What an agent measures about itself; the last value is kept and shown.
@@ -177,7 +177,7 @@ pub struct CurrentTask {
     pub id: String,
     pub started_at: Option<IsoTime>,
     pub progress: Option<u8>,
-    pub phase: Option<String>,
+    pub phase: Option<TaskPhase>,
 }
 
 /// `GET /agents/:id`.

@@ -47,7 +47,7 @@ pub struct Task {
     pub updated_at: IsoTime,
     /// Grows with every claim; reports of an older one are refused.
     pub epoch: u64,
-    pub corr_id: Option<String>,
+    pub corr_id: String,
     /// Who may claim it; empty means anyone.
     pub audience: Vec<String>,
     pub on_dependency_failure: OnDependencyFailure,
@@ -245,7 +245,6 @@ pub struct Attempt {
     pub epoch: u64,
     pub agent_id: String,
     pub claimed_at: IsoTime,
-    pub started_at: Option<IsoTime>,
     pub ended_at: Option<IsoTime>,
     pub progress: Option<Progress>,
     pub files: Vec<String>,

@@ -161,7 +161,7 @@ words! {
         Crashed = "crashed",
         Released = "released",
         Canceled = "canceled",
-        HandedOff = "handed_off",
+        HandedOver = "handed_over",
     }
 }
 
