@@ -13,6 +13,7 @@ mod time;
 mod words;
 
 pub mod jetpack;
+pub mod openapi;
 pub mod signature;
 
 pub use canonical::canonical;

@@ -54,10 +54,42 @@ pub fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Malformed>
     } else {
         bytes
     };
+    if too_deep(bytes) {
+        return Err(Malformed::whole(TOO_DEEP));
+    }
     match serde_json::from_slice::<Object<T>>(bytes) {
         Ok(Object(message)) => Ok(message),
         Err(plain) => Err(locate::<T>(bytes, &plain)),
     }
+}
+
+/// As deep as serde_json goes; what it skips or keeps verbatim is held to the same.
+const DEPTH_MAX: usize = 127;
+const TOO_DEEP: &str = "the JSON is nested too deeply (at most 127 levels)";
+
+fn too_deep(bytes: &[u8]) -> bool {
+    // Few messages have that many brackets at all, and counting them is nearly free.
+    let brackets = bytes.iter().filter(|byte| **byte | 0x20 == b'{').count();
+    brackets > DEPTH_MAX && depth(bytes) > DEPTH_MAX
+}
+
+fn depth(bytes: &[u8]) -> usize {
+    let (mut deepest, mut now) = (0, 0_usize);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                now += 1;
+                deepest = deepest.max(now);
+            }
+            b']' | b'}' if !in_string => now = now.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 fn locate<'de, T: Deserialize<'de>>(bytes: &'de [u8], plain: &serde_json::Error) -> Malformed {
@@ -95,7 +127,7 @@ fn explain(path: &Path, error: &serde_json::Error) -> Malformed {
 fn syntax(error: &serde_json::Error) -> String {
     let message = error.to_string();
     if message.starts_with("recursion limit exceeded") {
-        return "the JSON is nested too deeply (at most 127 levels)".to_owned();
+        return TOO_DEEP.to_owned();
     }
     format!("not valid JSON: {message}")
 }
@@ -201,6 +233,39 @@ mod tests {
             .expect_err("too deep")
             .message;
         assert!(said.contains("too deeply"), "{said}");
+    }
+
+    #[test]
+    fn depth_is_bounded_also_in_what_is_kept_verbatim() {
+        #[derive(Deserialize)]
+        struct Kept {
+            kept: crate::Json,
+        }
+
+        for (levels, fits) in [
+            (DEPTH_MAX - 2, true),
+            (DEPTH_MAX - 1, true),
+            (DEPTH_MAX, false),
+        ] {
+            let text = format!("{{\"kept\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
+            let read = parse::<Kept>(text.as_bytes());
+            assert_eq!(
+                read.map(|kept| kept.kept.get().len()).is_ok(),
+                fits,
+                "{levels}"
+            );
+            assert_eq!(
+                parse::<serde_json::Value>(text.as_bytes()).is_ok(),
+                fits,
+                "{levels}"
+            );
+        }
+        let flat = format!(
+            "{{\"kept\":[{}\"{}\\\"[\"]}}",
+            "[],{},".repeat(100),
+            "[".repeat(300)
+        );
+        assert!(parse::<Kept>(flat.as_bytes()).is_ok());
     }
 
     #[test]
