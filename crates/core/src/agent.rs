@@ -1,0 +1,237 @@
+//! Agents: who is there, what they can do, what they hold.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, CommandId, TaskId};
+use crate::limits;
+use crate::skills::Skills;
+use crate::task::Phase;
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agent {
+    pub id: AgentId,
+    pub name: String,
+    pub kind: AgentKind,
+    pub presence: Presence,
+    pub skills: Skills,
+    pub capabilities: Capabilities,
+    pub machine: Option<Machine>,
+    pub registered_at: Timestamp,
+    /// The last sign of life in any dialect.
+    pub seen_at: Timestamp,
+    pub heartbeats: u64,
+    pub last_active_at: Timestamp,
+    /// Tasks this agent holds, oldest claim first.
+    pub holds: Vec<TaskId>,
+    pub current: Option<Current>,
+    pub completed: u64,
+    pub failed: u64,
+    pub runtime_ms: u64,
+    pub metrics: Option<AgentMetrics>,
+    /// Orders that have not taken effect yet.
+    pub commands: Vec<Command>,
+    /// Signing keys of older generations no longer count.
+    pub key_generation: u32,
+    /// Messages that wait for this agent.
+    pub inbox: u32,
+    pub rev: u64,
+}
+
+/// What an agent says it is working on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Current {
+    pub task: TaskId,
+    pub since: Timestamp,
+    pub percent: Option<u8>,
+    pub phase: Option<Phase>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    pub max_task_minutes: u32,
+    pub can_run_tests: bool,
+    pub can_run_build: bool,
+    pub can_access_browser: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    pub id: String,
+    pub hostname: String,
+    pub pid: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AgentMetrics {
+    pub memory_used_mb: f64,
+    pub tasks_completed_session: u64,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    Live(Doing),
+    /// No sign of life for too long; it may come back.
+    Silent {
+        since: Timestamp,
+    },
+    /// Signed off. Its name, counters and messages stay.
+    Gone {
+        at: Timestamp,
+    },
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum Doing {
+        Idle = "idle",
+        Busy = "busy",
+        Error = "error",
+        Stopping = "shutting_down",
+    }
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum AgentKind {
+        ClaudeCode = "claude-code",
+        Codex = "codex",
+        Gemini = "gemini",
+        Browser = "browser",
+        Custom = "custom",
+    }
+}
+
+/// An order to an agent, repeated in every heartbeat's answer until it took effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    pub id: CommandId,
+    pub kind: CommandKind,
+    pub at: Timestamp,
+    /// A heartbeat's answer carried it at least once.
+    pub handed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CommandKind {
+    Shutdown { reason: String },
+    ReleaseTask { task: TaskId, reason: String },
+    Ping,
+}
+
+impl Agent {
+    pub fn is_live(&self) -> bool {
+        matches!(self.presence, Presence::Live(_))
+    }
+
+    pub fn is_gone(&self) -> bool {
+        matches!(self.presence, Presence::Gone { .. })
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.commands
+            .iter()
+            .any(|command| matches!(command.kind, CommandKind::Shutdown { .. }))
+    }
+
+    /// The public word for its state.
+    pub fn status(&self) -> &'static str {
+        match &self.presence {
+            Presence::Live(doing) => doing.as_str(),
+            Presence::Silent { .. } | Presence::Gone { .. } => "offline",
+        }
+    }
+
+    /// The latest instant at which this agent is still alive, if `floor` ended the last outage.
+    pub fn alive_until(&self, floor: Timestamp) -> Timestamp {
+        self.seen_at.max(floor) + limits::SILENT_AFTER
+    }
+
+    pub fn is_silent(&self, floor: Timestamp, now: Timestamp) -> bool {
+        now > self.alive_until(floor)
+    }
+
+    /// Takes note of a claim.
+    pub fn hold(&mut self, task: &TaskId, now: Timestamp) {
+        if !self.holds.contains(task) {
+            self.holds.push(task.clone());
+        }
+        self.current = Some(Current {
+            task: task.clone(),
+            since: now,
+            percent: None,
+            phase: None,
+        });
+        if let Presence::Live(Doing::Idle | Doing::Error) = self.presence {
+            self.presence = Presence::Live(Doing::Busy);
+        }
+        self.last_active_at = now;
+    }
+
+    /// Takes note that a task left this agent's hands, whatever the reason.
+    pub fn let_go(&mut self, task: &TaskId, now: Timestamp) {
+        self.holds.retain(|held| held != task);
+        self.commands.retain(
+            |command| !matches!(&command.kind, CommandKind::ReleaseTask { task: named, .. } if named == task),
+        );
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|current| &current.task == task)
+        {
+            self.current = self.holds.last().map(|held| Current {
+                task: held.clone(),
+                since: now,
+                percent: None,
+                phase: None,
+            });
+        }
+        if self.holds.is_empty() && self.presence == Presence::Live(Doing::Busy) {
+            self.presence = Presence::Live(Doing::Idle);
+        }
+        self.last_active_at = now;
+    }
+
+    pub fn worked_for(&mut self, span: Duration) {
+        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        self.runtime_ms = self.runtime_ms.saturating_add(millis);
+    }
+}
+
+impl Agent {
+    /// An agent of which nothing is known but its id.
+    pub fn newcomer(id: AgentId, now: Timestamp) -> Agent {
+        Agent {
+            name: id.to_string(),
+            id,
+            kind: AgentKind::Custom,
+            presence: Presence::Gone { at: now },
+            skills: Skills::default(),
+            capabilities: Capabilities {
+                max_task_minutes: 60,
+                can_run_tests: true,
+                can_run_build: true,
+                can_access_browser: false,
+            },
+            machine: None,
+            registered_at: now,
+            seen_at: now,
+            heartbeats: 0,
+            last_active_at: now,
+            holds: Vec::new(),
+            current: None,
+            completed: 0,
+            failed: 0,
+            runtime_ms: 0,
+            metrics: None,
+            commands: Vec::new(),
+            key_generation: 0,
+            inbox: 0,
+            rev: 0,
+        }
+    }
+}

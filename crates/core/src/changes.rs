@@ -1,0 +1,93 @@
+//! What a decision wants written: whole rows, keys to delete, events to append.
+
+use crate::agent::Agent;
+use crate::attempt::Attempt;
+use crate::event::Event;
+use crate::id::{AgentId, TaskId};
+use crate::idempotency::{Key, Remembered};
+use crate::lease::Lease;
+use crate::memory::Learning;
+use crate::message::{Delivery, Message};
+use crate::path::LeasePath;
+use crate::quality::{Baseline, Snapshot};
+use crate::task::Task;
+use crate::time::Timestamp;
+use crate::token::Token;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    pub agents: Vec<Agent>,
+    /// Signs of life that change nothing else; they may be held back for a moment.
+    pub pulses: Vec<Pulse>,
+    pub forgotten_agents: Vec<AgentId>,
+    pub tasks: Vec<Task>,
+    pub forgotten_tasks: Vec<TaskId>,
+    pub attempts: Vec<Attempt>,
+    pub leases: Vec<Lease>,
+    pub ended_leases: Vec<LeasePath>,
+    pub messages: Vec<Message>,
+    pub deliveries: Vec<Delivery>,
+    pub snapshots: Vec<Snapshot>,
+    pub baseline: Option<Baseline>,
+    pub learnings: Vec<Learning>,
+    pub tokens: Vec<Token>,
+    pub remembered: Vec<(Key, Remembered)>,
+    pub nonces: Vec<Nonce>,
+    pub prunes: Vec<Prune>,
+    pub served: Option<Served>,
+    pub events: Vec<Event>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pulse {
+    pub agent: AgentId,
+    pub at: Timestamp,
+    pub heartbeat: bool,
+}
+
+/// A signature that was used and must not be used again while it could still be valid.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Nonce {
+    pub agent: AgentId,
+    pub value: Box<str>,
+    pub valid_until: Timestamp,
+}
+
+/// Old rows that no rule looks at any more, deleted in bounded steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prune {
+    Events { before: Timestamp, limit: usize },
+    Messages { before: Timestamp, limit: usize },
+    Remembered { before: Timestamp, limit: usize },
+    Nonces { before: Timestamp, limit: usize },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    pub at: Timestamp,
+    /// Set when an outage ended now.
+    pub floor: Option<Timestamp>,
+}
+
+impl Changes {
+    pub fn is_empty(&self) -> bool {
+        *self == Changes::default()
+    }
+
+    pub fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    pub fn task(&mut self, (task, event): (Task, Event)) {
+        self.tasks.push(task);
+        self.events.push(event);
+    }
+
+    pub fn pulse(&mut self, agent: &AgentId, at: Timestamp) {
+        self.pulses.push(Pulse {
+            agent: agent.clone(),
+            at,
+            heartbeat: false,
+        });
+    }
+}

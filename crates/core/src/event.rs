@@ -1,0 +1,256 @@
+//! The ledger's record: what happened, in commit order. The one type here that is promised to strangers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, CommandId, MessageId, SnapshotId, TaskId};
+use crate::task::{FailureKind, Phase, Priority};
+use crate::time::Timestamp;
+
+/// An event with its place in the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Logged {
+    pub seq: u64,
+    pub at: Timestamp,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub enum Event {
+    AgentRegistered {
+        agent: AgentId,
+        resumed: bool,
+    },
+    AgentStatusChanged {
+        agent: AgentId,
+        status: String,
+        task: Option<TaskId>,
+    },
+    AgentSilent {
+        agent: AgentId,
+    },
+    AgentReturned {
+        agent: AgentId,
+    },
+    AgentDeregistered {
+        agent: AgentId,
+    },
+    AgentKeyRotated {
+        agent: AgentId,
+        generation: u32,
+    },
+    AgentForgotten {
+        agent: AgentId,
+    },
+    CommandIssued {
+        agent: AgentId,
+        command: CommandId,
+        order: String,
+    },
+    CommandObeyed {
+        agent: AgentId,
+        command: CommandId,
+    },
+    TaskCreated {
+        task: TaskId,
+        number: u64,
+        title: String,
+        priority: Priority,
+        status: String,
+    },
+    TaskChanged {
+        task: TaskId,
+        number: u64,
+        fields: Vec<String>,
+    },
+    TaskReady {
+        task: TaskId,
+        number: u64,
+        why: String,
+    },
+    TaskBlocked {
+        task: TaskId,
+        number: u64,
+    },
+    TaskClaimed {
+        task: TaskId,
+        number: u64,
+        agent: AgentId,
+        epoch: u64,
+    },
+    TaskHandedOver {
+        task: TaskId,
+        number: u64,
+        from: Option<AgentId>,
+        agent: AgentId,
+        epoch: u64,
+    },
+    TaskProgressed {
+        task: TaskId,
+        number: u64,
+        agent: Option<AgentId>,
+        epoch: u64,
+        phase: Phase,
+        percent: u8,
+        note: String,
+    },
+    TaskCompleted {
+        task: TaskId,
+        number: u64,
+        agent: AgentId,
+        epoch: u64,
+    },
+    TaskNeedsPerson {
+        task: TaskId,
+        number: u64,
+        agent: AgentId,
+        why: String,
+    },
+    TaskRetryPlanned {
+        task: TaskId,
+        number: u64,
+        kind: FailureKind,
+        message: String,
+        retries: u32,
+        until: Timestamp,
+    },
+    TaskRequeued {
+        task: TaskId,
+        number: u64,
+        agent: AgentId,
+        why: String,
+    },
+    TaskFailed {
+        task: TaskId,
+        number: u64,
+        kind: FailureKind,
+        message: String,
+    },
+    TaskCanceled {
+        task: TaskId,
+        number: u64,
+        why: String,
+    },
+    TaskForgotten {
+        task: TaskId,
+        number: u64,
+    },
+    DependencyFailed {
+        task: TaskId,
+        number: u64,
+        dependency: TaskId,
+    },
+    MessageSent {
+        message: MessageId,
+        from: AgentId,
+        to: Option<AgentId>,
+        kind: String,
+        recipients: u32,
+    },
+    MessageDelivered {
+        message: MessageId,
+        agent: AgentId,
+    },
+    MessageAcknowledged {
+        message: MessageId,
+        agent: AgentId,
+    },
+    MessageExpired {
+        message: MessageId,
+        agent: AgentId,
+    },
+    LeaseAcquired {
+        path: String,
+        agent: AgentId,
+        task: Option<TaskId>,
+        fencing: u64,
+        until: Timestamp,
+    },
+    LeaseExtended {
+        path: String,
+        agent: AgentId,
+        until: Timestamp,
+    },
+    LeaseReleased {
+        path: String,
+        agent: AgentId,
+    },
+    LeaseExpired {
+        path: String,
+        agent: AgentId,
+    },
+    BaselineSet {
+        by: String,
+        snapshot: Option<SnapshotId>,
+    },
+    LearningStored {
+        text: String,
+        task: Option<TaskId>,
+        agent: Option<AgentId>,
+    },
+    TokenCreated {
+        name: String,
+        scope: String,
+    },
+    TokenRevoked {
+        name: String,
+    },
+    /// Nobody served the ledger for a while; silence of agents counts from here.
+    OutageEnded {
+        served_at: Timestamp,
+    },
+    ClockSteppedBack {
+        by_ms: u64,
+    },
+}
+
+impl Event {
+    /// The word under `type`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Event::AgentRegistered { .. } => "agent_registered",
+            Event::AgentStatusChanged { .. } => "agent_status_changed",
+            Event::AgentSilent { .. } => "agent_silent",
+            Event::AgentReturned { .. } => "agent_returned",
+            Event::AgentDeregistered { .. } => "agent_deregistered",
+            Event::AgentKeyRotated { .. } => "agent_key_rotated",
+            Event::AgentForgotten { .. } => "agent_forgotten",
+            Event::CommandIssued { .. } => "command_issued",
+            Event::CommandObeyed { .. } => "command_obeyed",
+            Event::TaskCreated { .. } => "task_created",
+            Event::TaskChanged { .. } => "task_changed",
+            Event::TaskReady { .. } => "task_ready",
+            Event::TaskBlocked { .. } => "task_blocked",
+            Event::TaskClaimed { .. } => "task_claimed",
+            Event::TaskHandedOver { .. } => "task_handed_over",
+            Event::TaskProgressed { .. } => "task_progressed",
+            Event::TaskCompleted { .. } => "task_completed",
+            Event::TaskNeedsPerson { .. } => "task_needs_person",
+            Event::TaskRetryPlanned { .. } => "task_retry_planned",
+            Event::TaskRequeued { .. } => "task_requeued",
+            Event::TaskFailed { .. } => "task_failed",
+            Event::TaskCanceled { .. } => "task_canceled",
+            Event::TaskForgotten { .. } => "task_forgotten",
+            Event::DependencyFailed { .. } => "dependency_failed",
+            Event::MessageSent { .. } => "message_sent",
+            Event::MessageDelivered { .. } => "message_delivered",
+            Event::MessageAcknowledged { .. } => "message_acknowledged",
+            Event::MessageExpired { .. } => "message_expired",
+            Event::LeaseAcquired { .. } => "lease_acquired",
+            Event::LeaseExtended { .. } => "lease_extended",
+            Event::LeaseReleased { .. } => "lease_released",
+            Event::LeaseExpired { .. } => "lease_expired",
+            Event::BaselineSet { .. } => "baseline_set",
+            Event::LearningStored { .. } => "learning_stored",
+            Event::TokenCreated { .. } => "token_created",
+            Event::TokenRevoked { .. } => "token_revoked",
+            Event::OutageEnded { .. } => "outage_ended",
+            Event::ClockSteppedBack { .. } => "clock_stepped_back",
+        }
+    }
+}

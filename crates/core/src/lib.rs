@@ -1,0 +1,50 @@
+//! The rules of Switchboard: nouns with their transitions, and one pure decision per verb.
+//!
+//! Nothing here does I/O, reads a clock or draws a random number: rows and `now` come in, a reply and
+//! [`Changes`] go out. The crate knows no protocol and no database. Start with [`verb`], then [`slice`].
+
+#[macro_use]
+mod words;
+
+pub mod agent;
+pub mod attempt;
+pub mod changes;
+pub mod event;
+pub mod head;
+pub mod id;
+pub mod idempotency;
+pub mod lane;
+pub mod lease;
+pub mod limits;
+pub mod memory;
+pub mod message;
+pub mod path;
+pub mod quality;
+pub mod refusal;
+pub mod skills;
+pub mod slice;
+pub mod task;
+pub mod time;
+pub mod token;
+pub mod verb;
+pub mod want;
+
+pub use agent::{Agent, AgentKind, Capabilities, Command, CommandKind, Doing, Machine, Presence};
+pub use attempt::{Attempt, Outcome};
+pub use changes::Changes;
+pub use event::{Event, Logged};
+pub use head::Head;
+pub use id::{AgentId, CommandId, CorrId, LearningId, MessageId, SnapshotId, TaskId, TokenId};
+pub use lane::{Lane, LaneId, LaneKey};
+pub use lease::Lease;
+pub use memory::Learning;
+pub use message::{Delivery, DeliveryState, Message};
+pub use path::LeasePath;
+pub use quality::{Baseline, GatePolicy, Metrics, Regression, Severity, Snapshot};
+pub use refusal::Refusal;
+pub use skills::Skills;
+pub use slice::Slice;
+pub use task::{FailureKind, Phase, Priority, Progress, Task, TaskKind, TaskState, TaskStatus};
+pub use time::Timestamp;
+pub use verb::Verb;
+pub use want::{Ask, Want};

@@ -1,0 +1,75 @@
+//! Every bound of the hub, by name. Each has a test at n-1, n and n+1 where it is enforced.
+
+use std::time::Duration;
+
+/// Ids of any kind, in bytes.
+pub const ID_BYTES_MAX: usize = 128;
+pub const NAME_BYTES_MAX: usize = 256;
+pub const TITLE_BYTES_MAX: usize = 1024;
+pub const DESCRIPTION_BYTES_MAX: usize = 256 * 1024;
+/// Summaries, reasons, progress notes and failure messages.
+pub const NOTE_BYTES_MAX: usize = 16 * 1024;
+/// Failure details: stack traces, logs.
+pub const DETAILS_BYTES_MAX: usize = 64 * 1024;
+pub const SKILL_BYTES_MAX: usize = 64;
+pub const SKILLS_MAX: usize = 64;
+pub const FILES_MAX: usize = 1000;
+pub const PATH_BYTES_MAX: usize = 1024;
+pub const PATH_SEGMENTS_MAX: usize = 64;
+pub const DEPENDENCIES_MAX: usize = 256;
+/// Tasks that may wait for one task; all are released in the commit that completes it.
+pub const DEPENDANTS_MAX: u32 = 10_000;
+pub const AUDIENCE_MAX: usize = 64;
+pub const TASKS_PER_CREATE_MAX: usize = 1000;
+pub const EXCLUDED_IDS_MAX: usize = 256;
+pub const MINUTES_MAX: u32 = 100_000;
+pub const RETRIES_MAX: u32 = 100;
+pub const CLAIMS_PER_AGENT_MAX: usize = 512;
+pub const COMMANDS_PER_AGENT_MAX: usize = 32;
+pub const LEARNINGS_PER_TASK_MAX: usize = 50;
+pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
+/// Messages waiting for one agent; past it the sender is refused.
+pub const INBOX_MAX: u32 = 10_000;
+pub const RECEIVE_DEFAULT: usize = 50;
+pub const RECEIVE_MAX: usize = 500;
+pub const MESSAGE_TYPES_MAX: usize = 32;
+pub const PAGE_DEFAULT: usize = 100;
+pub const PAGE_MAX: usize = 1000;
+/// Rows a filtered list looks at before it hands out a short page with a cursor.
+pub const PAGE_SCAN_MAX: usize = 20_000;
+pub const BATCH_OPERATIONS_MAX: usize = 512;
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
+pub const LEASES_PER_AGENT_MAX: usize = 1000;
+
+/// A lease never lasts longer; asking for more is granted as this.
+pub const LEASE_FOR_MAX: Duration = Duration::from_secs(3600);
+/// No sign of life for this long and an agent is taken for dead.
+pub const SILENT_AFTER: Duration = Duration::from_secs(120);
+/// A ledger that nobody served for longer than this had an outage: silence does not count across it.
+pub const SERVED_GAP_MAX: Duration = Duration::from_secs(10);
+/// How often a serving hub says so.
+pub const SERVED_EVERY: Duration = Duration::from_secs(5);
+/// Signs of life are held back this long, so that heartbeats cost no commit each.
+pub const PULSE_EVERY: Duration = Duration::from_secs(5);
+/// At most one progress event per task in this time, unless the phase changes.
+pub const PROGRESS_EVENT_EVERY: Duration = Duration::from_secs(5);
+/// Progress moves less than this many points without an event.
+pub const PROGRESS_EVENT_POINTS: u8 = 5;
+pub const MESSAGE_EXPIRES_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+pub const RETRY_BASE: Duration = Duration::from_secs(30);
+pub const RETRY_MAX: Duration = Duration::from_secs(300);
+pub const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Rows one caretaker step may touch, so that no step holds the writer for long.
+pub const CARETAKER_STEP: usize = 256;
+/// Lanes of one skill that are read at a time while choosing a task.
+pub const LANES_PER_LOAD: usize = 32;
+/// Waiting tasks of one lane that are read at a time.
+pub const QUEUE_PER_LOAD: usize = 128;
+
+pub const IDEMPOTENCY_FOR: Duration = Duration::from_secs(24 * 3600);
+pub const IDEMPOTENCY_ROWS_MAX: u64 = 1_000_000;
+pub const IDEMPOTENCY_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Past the bound the oldest keys go first, but never one younger than this.
+pub const IDEMPOTENCY_FOR_MIN: Duration = Duration::from_secs(3600);

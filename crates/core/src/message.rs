@@ -1,0 +1,56 @@
+//! Messages, and one delivery for each recipient.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, CorrId, MessageId, TaskId};
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    pub id: MessageId,
+    /// Grows with every message; the order in which they are received.
+    pub number: u64,
+    pub from: AgentId,
+    /// `None` is a broadcast to everyone registered when it was sent.
+    pub to: Option<AgentId>,
+    pub kind: String,
+    /// Any JSON value, as it came.
+    pub payload: Box<str>,
+    pub ack_required: bool,
+    pub corr_id: CorrId,
+    /// The sender offers this task, claimed under this epoch; the recipient's acknowledgement takes it.
+    pub handoff: Option<(TaskId, u64)>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub acknowledged: Option<(AgentId, Timestamp)>,
+    pub delivered_at: Option<Timestamp>,
+    pub rev: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivery {
+    pub message: MessageId,
+    pub number: u64,
+    pub agent: AgentId,
+    pub state: DeliveryState,
+    pub delivered_at: Option<Timestamp>,
+    pub acknowledged_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum DeliveryState {
+        /// Durable, no door took it yet.
+        Queued = "queued",
+        Handed = "delivered",
+        Acknowledged = "acknowledged",
+        Expired = "expired",
+    }
+}
+
+impl Message {
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}

@@ -1,0 +1,217 @@
+//! Why the rules said no. Each surface maps these to its own codes, in one place.
+
+use std::fmt;
+
+use crate::id::{AgentId, MessageId, TaskId};
+use crate::task::TaskStatus;
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    AgentNotRegistered {
+        agent: AgentId,
+    },
+    AgentAlreadyRegistered {
+        agent: AgentId,
+        seen_at: Timestamp,
+    },
+    TaskNotFound {
+        task: TaskId,
+    },
+    TaskAlreadyExists {
+        task: TaskId,
+    },
+    TaskNotYours {
+        task: TaskId,
+        why: NotYours,
+    },
+    /// The task is in a state from which this step is not possible.
+    WrongState {
+        task: TaskId,
+        status: TaskStatus,
+        wanted: &'static str,
+    },
+    UnknownDependency {
+        task: TaskId,
+        dependency: TaskId,
+    },
+    /// The ids of the circle, in order.
+    DependencyCycle {
+        circle: Vec<TaskId>,
+    },
+    RecipientNotFound {
+        agent: AgentId,
+    },
+    MessageNotFound {
+        message: MessageId,
+    },
+    MessageAlreadyExists {
+        message: MessageId,
+    },
+    NotARecipient {
+        message: MessageId,
+        agent: AgentId,
+    },
+    LeaseNotYours {
+        path: String,
+        held_by: AgentId,
+    },
+    LeaseNotFound {
+        path: String,
+    },
+    StaleFencingToken {
+        path: String,
+        current: u64,
+    },
+    KeyReused,
+    /// A signed request that was seen before.
+    Replayed,
+    TokenNotFound,
+    SnapshotNotFound {
+        task: TaskId,
+    },
+    TooMany {
+        what: &'static str,
+        limit: usize,
+    },
+    Invalid {
+        field: &'static str,
+        message: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotYours {
+    /// It was taken away and is held, or was finished, by another.
+    Reassigned {
+        to: Option<AgentId>,
+    },
+    /// This agent never held it.
+    NotHolder {
+        holder: Option<AgentId>,
+    },
+    /// An older claim of the same agent.
+    StaleEpoch {
+        current: u64,
+    },
+    AlreadyFinished {
+        status: TaskStatus,
+    },
+}
+
+impl NotYours {
+    /// A stable word for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            NotYours::Reassigned { .. } => "task_reassigned",
+            NotYours::NotHolder { .. } => "not_holder",
+            NotYours::StaleEpoch { .. } => "stale_epoch",
+            NotYours::AlreadyFinished { .. } => "already_finished",
+        }
+    }
+}
+
+impl fmt::Display for NotYours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotYours::Reassigned { to: Some(to) } => {
+                write!(f, "it is now held by {to}; claim another")
+            }
+            NotYours::Reassigned { to: None } => f.write_str("it was taken back; claim another"),
+            NotYours::NotHolder {
+                holder: Some(holder),
+            } => write!(f, "it is held by {holder}; claim another"),
+            NotYours::NotHolder { holder: None } => f.write_str("nobody holds it; claim it first"),
+            NotYours::StaleEpoch { current } => {
+                write!(
+                    f,
+                    "this claim is over, the task is at epoch {current}; claim another"
+                )
+            }
+            NotYours::AlreadyFinished { status } => {
+                write!(f, "it is already {status}; claim another")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::AgentNotRegistered { agent } => {
+                write!(f, "agent {agent} is not registered; register it first")
+            }
+            Refusal::AgentAlreadyRegistered { agent, .. } => write!(
+                f,
+                "agent {agent} is registered and alive; use another id, or wait until it has been silent for 2 minutes"
+            ),
+            Refusal::TaskNotFound { task } => write!(f, "there is no task {task}"),
+            Refusal::TaskAlreadyExists { task } => write!(
+                f,
+                "a task {task} exists already; leave out the id or choose another"
+            ),
+            Refusal::TaskNotYours { task, why } => write!(f, "task {task}: {why}"),
+            Refusal::WrongState {
+                task,
+                status,
+                wanted,
+            } => {
+                write!(f, "task {task} is {status}; this needs {wanted}")
+            }
+            Refusal::UnknownDependency { task, dependency } => {
+                write!(
+                    f,
+                    "task {task} depends on {dependency}, which does not exist"
+                )
+            }
+            Refusal::DependencyCycle { circle } => {
+                let names: Vec<&str> = circle.iter().map(TaskId::as_str).collect();
+                write!(
+                    f,
+                    "these tasks depend on each other in a circle: {}",
+                    names.join(" → ")
+                )
+            }
+            Refusal::RecipientNotFound { agent } => {
+                write!(
+                    f,
+                    "no agent {agent} has ever been seen; check the id in 'to'"
+                )
+            }
+            Refusal::MessageNotFound { message } => write!(f, "there is no message {message}"),
+            Refusal::MessageAlreadyExists { message } => {
+                write!(f, "a message {message} exists already")
+            }
+            Refusal::NotARecipient { message, agent } => {
+                write!(f, "message {message} was not sent to {agent}")
+            }
+            Refusal::LeaseNotYours { path, held_by } => write!(f, "{path} is leased by {held_by}"),
+            Refusal::LeaseNotFound { path } => {
+                write!(f, "nobody holds a lease on {path}; acquire it first")
+            }
+            Refusal::StaleFencingToken { path, current } => {
+                write!(
+                    f,
+                    "the lease on {path} now has fencing token {current}; acquire it again"
+                )
+            }
+            Refusal::KeyReused => f.write_str(
+                "this idempotency key was used for another body; use a new key for a new call",
+            ),
+            Refusal::Replayed => {
+                f.write_str("this signed request was seen before; sign each request anew")
+            }
+            Refusal::TokenNotFound => f.write_str("there is no such token"),
+            Refusal::SnapshotNotFound { task } => {
+                write!(
+                    f,
+                    "task {task} has no quality snapshot; complete it with qualityMetrics first"
+                )
+            }
+            Refusal::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
+            Refusal::Invalid { message, .. } => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,285 @@
+//! Takes a verb's changes into the working set, and notes what must be saved.
+
+use super::{Cell, HeldPulse, Slice};
+use crate::agent::{Agent, Presence};
+use crate::changes::{Changes, Prune, Pulse};
+use crate::event::Logged;
+use crate::lease::Lease;
+use crate::message::{Delivery, DeliveryState};
+use crate::path::LeasePath;
+use crate::task::Task;
+use crate::time::Timestamp;
+
+impl Slice {
+    /// Everything a decision wants written becomes visible to the verbs after it.
+    pub fn apply(&mut self, changes: Changes, now: Timestamp) {
+        for agent in changes.agents {
+            self.apply_agent(agent);
+        }
+        for pulse in changes.pulses {
+            self.apply_pulse(&pulse);
+        }
+        for id in changes.forgotten_agents {
+            self.agents.insert(
+                id.clone(),
+                Cell {
+                    row: None,
+                    dirty: false,
+                    new: false,
+                },
+            );
+            self.pulses.remove(&id);
+            self.ranges.agents_changed();
+            self.dirty.forgotten_agents.push(id);
+        }
+        for task in changes.tasks {
+            self.apply_task(task);
+        }
+        for id in changes.forgotten_tasks {
+            self.forget_task(id);
+        }
+        for lease in changes.leases {
+            self.apply_lease(lease);
+        }
+        for path in changes.ended_leases {
+            self.end_lease(path);
+        }
+        for message in changes.messages {
+            self.head.message_number = self.head.message_number.max(message.number);
+            self.head.last_message_at = self.head.last_message_at.max(message.created_at);
+            put(
+                &mut self.messages,
+                &mut self.dirty.messages,
+                message.id.clone(),
+                message,
+            );
+        }
+        for delivery in changes.deliveries {
+            self.apply_delivery(delivery);
+        }
+        if let Some(baseline) = changes.baseline {
+            self.ranges.baseline = Some(Some(baseline));
+            self.dirty.baseline = true;
+        }
+        for snapshot in &changes.snapshots {
+            if let Some(task) = &snapshot.task {
+                self.ranges
+                    .snapshots
+                    .insert(task.clone(), Some(snapshot.clone()));
+            }
+        }
+        for (key, remembered) in changes.remembered {
+            self.head.idempotency_rows += 1;
+            self.head.idempotency_bytes += remembered.answer.len() as u64;
+            self.ranges
+                .remembered
+                .insert(key.clone(), Some(remembered.clone()));
+            self.dirty.remembered.push((key, remembered));
+        }
+        for nonce in changes.nonces {
+            self.ranges.nonces.insert(nonce.clone(), true);
+            self.dirty.nonces.push(nonce);
+        }
+        for token in changes.tokens {
+            self.ranges
+                .tokens
+                .insert(token.id.clone(), Some(token.clone()));
+            self.dirty.tokens.push(token);
+        }
+        if let Some(served) = changes.served {
+            self.head.served_at = served.at;
+            self.head.floor = served.floor.unwrap_or(self.head.floor);
+            self.dirty.head = true;
+        }
+        if changes
+            .prunes
+            .iter()
+            .any(|prune| matches!(prune, Prune::Remembered { .. }))
+        {
+            self.ranges.remembered.clear();
+        }
+        self.dirty.attempts.extend(changes.attempts);
+        self.dirty.snapshots.extend(changes.snapshots);
+        self.dirty.learnings.extend(changes.learnings);
+        self.dirty.prunes.extend(changes.prunes);
+        for event in changes.events {
+            self.head.seq += 1;
+            self.head.last_at = now;
+            self.log.push(Logged {
+                seq: self.head.seq,
+                at: now,
+                event,
+            });
+        }
+    }
+
+    fn apply_agent(&mut self, mut agent: Agent) {
+        agent.rev += 1;
+        let before = self
+            .agents
+            .get(&agent.id)
+            .and_then(|cell| cell.row.as_ref());
+        let moved =
+            before.is_none_or(|before| kind_of(&before.presence) != kind_of(&agent.presence));
+        if moved {
+            self.ranges.agents_changed();
+        }
+        self.pulses.remove(&agent.id);
+        put(
+            &mut self.agents,
+            &mut self.dirty.agents,
+            agent.id.clone(),
+            agent,
+        );
+    }
+
+    fn apply_pulse(&mut self, pulse: &Pulse) {
+        let Some(Cell {
+            row: Some(agent),
+            dirty,
+            ..
+        }) = self.agents.get_mut(&pulse.agent)
+        else {
+            return;
+        };
+        agent.seen_at = agent.seen_at.max(pulse.at);
+        agent.heartbeats += u64::from(pulse.heartbeat);
+        if *dirty {
+            return;
+        }
+        let held = self.pulses.entry(pulse.agent.clone()).or_insert(HeldPulse {
+            at: pulse.at,
+            heartbeats: 0,
+            since: pulse.at,
+        });
+        held.at = held.at.max(pulse.at);
+        held.heartbeats += u64::from(pulse.heartbeat);
+    }
+
+    fn apply_task(&mut self, mut task: Task) {
+        task.rev += 1;
+        let before = self.tasks.get(&task.id).and_then(|cell| cell.row.as_ref());
+        self.head
+            .moved(before.map(Task::status), Some(task.status()));
+        task.lane = self.lanes.moved(before, &task, &mut self.head.lane);
+        if before.is_none() {
+            self.head.task_number = self.head.task_number.max(task.number);
+            for dependency in &task.dependencies {
+                self.ranges.dependants.remove(dependency);
+            }
+        }
+        self.ranges.due_retries.clear();
+        put(
+            &mut self.tasks,
+            &mut self.dirty.tasks,
+            task.id.clone(),
+            task,
+        );
+    }
+
+    fn forget_task(&mut self, id: crate::TaskId) {
+        let Some(Cell {
+            row: Some(task), ..
+        }) = self.tasks.remove(&id)
+        else {
+            return;
+        };
+        self.head.moved(Some(task.status()), None);
+        self.ranges.dependants.clear();
+        self.dirty.tasks.retain(|dirty| *dirty != id);
+        self.dirty.forgotten_tasks.push((id.clone(), task.number));
+        self.tasks.insert(
+            id,
+            Cell {
+                row: None,
+                dirty: false,
+                new: false,
+            },
+        );
+    }
+
+    fn apply_lease(&mut self, mut lease: Lease) {
+        lease.rev += 1;
+        self.head.fencing = self.head.fencing.max(lease.fencing);
+        let before = self
+            .leases
+            .get(&lease.path)
+            .and_then(|cell| cell.row.as_ref());
+        match before {
+            Some(before) => {
+                self.ranges
+                    .lease_changed(&before.path, &before.agent, before.task.as_ref());
+            }
+            None => self.head.leases += 1,
+        }
+        self.ranges
+            .lease_changed(&lease.path, &lease.agent, lease.task.as_ref());
+        put(
+            &mut self.leases,
+            &mut self.dirty.leases,
+            lease.path.clone(),
+            lease,
+        );
+    }
+
+    fn end_lease(&mut self, path: LeasePath) {
+        let Some(Cell {
+            row: Some(lease), ..
+        }) = self.leases.remove(&path)
+        else {
+            return;
+        };
+        self.head.leases = self.head.leases.saturating_sub(1);
+        self.ranges
+            .lease_changed(&lease.path, &lease.agent, lease.task.as_ref());
+        self.dirty.leases.retain(|dirty| *dirty != path);
+        self.dirty.ended_leases.push(path);
+    }
+
+    fn apply_delivery(&mut self, delivery: Delivery) {
+        let key = (delivery.message.clone(), delivery.agent.clone());
+        let queued = |delivery: &Delivery| delivery.state == DeliveryState::Queued;
+        let before = self
+            .deliveries
+            .get(&key)
+            .and_then(|cell| cell.row.as_ref())
+            .is_some_and(queued);
+        let change = i64::from(queued(&delivery)) - i64::from(before);
+        self.head.queued_deliveries = self.head.queued_deliveries.saturating_add_signed(change);
+        self.ranges.inbox_changed(&delivery.agent);
+        put(
+            &mut self.deliveries,
+            &mut self.dirty.deliveries,
+            key,
+            delivery,
+        );
+    }
+}
+
+/// Which of the lists of agents it is in.
+fn kind_of(presence: &Presence) -> u8 {
+    match presence {
+        Presence::Live(_) => 0,
+        Presence::Silent { .. } => 1,
+        Presence::Gone { .. } => 2,
+    }
+}
+
+fn put<K: Clone + Eq + std::hash::Hash, T>(
+    cells: &mut std::collections::HashMap<K, Cell<T>>,
+    dirty: &mut Vec<K>,
+    key: K,
+    row: T,
+) {
+    let cell = cells.entry(key.clone()).or_insert(Cell {
+        row: None,
+        dirty: false,
+        new: true,
+    });
+    cell.new |= cell.row.is_none();
+    cell.row = Some(row);
+    if !cell.dirty {
+        cell.dirty = true;
+        dirty.push(key);
+    }
+}

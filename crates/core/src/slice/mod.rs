@@ -1,0 +1,195 @@
+//! The working set: rows a batch has loaded and changed, kept as a cache while nobody else writes.
+//!
+//! Verbs read it; [`Slice::apply`] takes their changes in; the engine fills it and saves what became dirty.
+//! Point rows of agents, tasks and lanes outlive a batch, everything else is dropped at its end. The slice
+//! is never the truth: whoever cannot tell that the ledger is undisturbed must [`Slice::forget`] first.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::agent::Agent;
+use crate::event::Logged;
+use crate::head::Head;
+use crate::id::{AgentId, MessageId, TaskId};
+use crate::lease::Lease;
+use crate::message::{Delivery, Message};
+use crate::path::LeasePath;
+use crate::task::Task;
+use crate::time::Timestamp;
+
+mod apply;
+mod lanes;
+mod ranges;
+mod save;
+
+pub use lanes::{LaneBook, QueueView};
+pub use ranges::{FinishedPage, InboxAsk, Ranges};
+pub use save::Save;
+
+#[derive(Debug, Default)]
+pub struct Slice {
+    pub head: Head,
+    pub lanes: LaneBook,
+    /// Answers to range asks; valid within one batch.
+    pub ranges: Ranges,
+    agents: HashMap<AgentId, Cell<Agent>>,
+    tasks: HashMap<TaskId, Cell<Task>>,
+    leases: HashMap<LeasePath, Cell<Lease>>,
+    messages: HashMap<MessageId, Cell<Message>>,
+    deliveries: HashMap<(MessageId, AgentId), Cell<Delivery>>,
+    /// Signs of life that no saved row shows yet.
+    pulses: HashMap<AgentId, HeldPulse>,
+    dirty: save::Dirty,
+    log: Vec<Logged>,
+}
+
+/// A row that was looked for: there, or known to be absent; and whether it must be saved.
+#[derive(Debug)]
+struct Cell<T> {
+    row: Option<T>,
+    dirty: bool,
+    /// Not in the store yet.
+    new: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldPulse {
+    pub at: Timestamp,
+    pub heartbeats: u64,
+    pub since: Timestamp,
+}
+
+/// Tasks kept between batches; past it all of them are dropped.
+const TASKS_KEPT: usize = 8192;
+const AGENTS_KEPT: usize = 20_000;
+
+impl Slice {
+    /// `None`: not loaded. `Some(None)`: there is no such agent.
+    pub fn known_agent(&self, id: &AgentId) -> Option<Option<&Agent>> {
+        self.agents.get(id).map(|cell| cell.row.as_ref())
+    }
+
+    pub fn known_task(&self, id: &TaskId) -> Option<Option<&Task>> {
+        self.tasks.get(id).map(|cell| cell.row.as_ref())
+    }
+
+    pub fn known_message(&self, id: &MessageId) -> Option<Option<&Message>> {
+        self.messages.get(id).map(|cell| cell.row.as_ref())
+    }
+
+    pub fn known_delivery(
+        &self,
+        message: &MessageId,
+        agent: &AgentId,
+    ) -> Option<Option<&Delivery>> {
+        self.deliveries
+            .get(&(message.clone(), agent.clone()))
+            .map(|cell| cell.row.as_ref())
+    }
+
+    pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
+        self.known_agent(id)
+            .expect("a verb asks for every agent it looks at")
+    }
+
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.known_task(id)
+            .expect("a verb asks for every task it looks at")
+    }
+
+    pub fn message(&self, id: &MessageId) -> Option<&Message> {
+        self.known_message(id)
+            .expect("a verb asks for every message it looks at")
+    }
+
+    pub fn delivery(&self, message: &MessageId, agent: &AgentId) -> Option<&Delivery> {
+        self.known_delivery(message, agent)
+            .expect("a verb asks for every delivery it looks at")
+    }
+
+    pub fn lease(&self, path: &LeasePath) -> Option<&Lease> {
+        self.leases.get(path).and_then(|cell| cell.row.as_ref())
+    }
+
+    // What an engine fills in. A row that is here already is as new as the store's, or newer.
+
+    pub fn put_agent(&mut self, id: &AgentId, row: Option<Agent>) {
+        let held = self.pulses.get(id).copied();
+        if let Entry::Vacant(entry) = self.agents.entry(id.clone()) {
+            let row = row.map(|mut agent| {
+                if let Some(pulse) = held {
+                    agent.seen_at = agent.seen_at.max(pulse.at);
+                    agent.heartbeats += pulse.heartbeats;
+                }
+                agent
+            });
+            entry.insert(Cell::loaded(row));
+        }
+    }
+
+    pub fn put_task(&mut self, id: &TaskId, row: Option<Task>) {
+        if let Entry::Vacant(entry) = self.tasks.entry(id.clone()) {
+            entry.insert(Cell::loaded(row));
+        }
+    }
+
+    pub fn put_lease(&mut self, row: Lease) {
+        if let Entry::Vacant(entry) = self.leases.entry(row.path.clone()) {
+            entry.insert(Cell::loaded(Some(row)));
+        }
+    }
+
+    pub fn put_message(&mut self, id: &MessageId, row: Option<Message>) {
+        if let Entry::Vacant(entry) = self.messages.entry(id.clone()) {
+            entry.insert(Cell::loaded(row));
+        }
+    }
+
+    pub fn put_delivery(&mut self, message: &MessageId, agent: &AgentId, row: Option<Delivery>) {
+        if let Entry::Vacant(entry) = self.deliveries.entry((message.clone(), agent.clone())) {
+            entry.insert(Cell::loaded(row));
+        }
+    }
+
+    /// Signs of life that readers of the store cannot see yet.
+    pub fn held_pulses(&self) -> impl Iterator<Item = (&AgentId, Timestamp, u64)> {
+        self.pulses
+            .iter()
+            .map(|(agent, pulse)| (agent, pulse.at, pulse.heartbeats))
+    }
+
+    /// Ends a batch: drops what is valid within one only, and what became too much.
+    pub fn end_batch(&mut self) {
+        self.ranges.clear();
+        self.leases.clear();
+        self.messages.clear();
+        self.deliveries.clear();
+        self.log.clear();
+        self.lanes.trim();
+        if self.tasks.len() > TASKS_KEPT {
+            self.tasks.clear();
+        }
+        if self.agents.len() > AGENTS_KEPT {
+            self.agents.clear();
+        }
+    }
+
+    /// Drops everything that was loaded: somebody else may have written. Held signs of life stay.
+    pub fn forget(&mut self) {
+        let pulses = std::mem::take(&mut self.pulses);
+        *self = Slice {
+            pulses,
+            ..Slice::default()
+        };
+    }
+}
+
+impl<T> Cell<T> {
+    fn loaded(row: Option<T>) -> Self {
+        Cell {
+            row,
+            dirty: false,
+            new: false,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Answers to asks that are not a single row. A change that could alter an answer drops it.
+
+use std::collections::HashMap;
+
+use crate::changes::Nonce;
+use crate::id::{AgentId, MessageId, TaskId, TokenId};
+use crate::idempotency::{Key, Remembered};
+use crate::path::LeasePath;
+use crate::quality::{Baseline, Snapshot};
+use crate::time::Timestamp;
+use crate::token::Token;
+
+#[derive(Debug, Default)]
+pub struct Ranges {
+    pub present_agents: Option<Vec<AgentId>>,
+    pub quiet_agents: HashMap<(Timestamp, usize), Vec<AgentId>>,
+    pub gone_agents: HashMap<(Timestamp, usize), Vec<AgentId>>,
+    pub dependants: HashMap<TaskId, Vec<TaskId>>,
+    pub leases_near: HashMap<LeasePath, Vec<LeasePath>>,
+    pub leases_of_agent: HashMap<AgentId, Vec<LeasePath>>,
+    pub leases_of_task: HashMap<TaskId, Vec<LeasePath>>,
+    pub inbox: HashMap<InboxAsk, Vec<MessageId>>,
+    pub baseline: Option<Option<Baseline>>,
+    pub snapshots: HashMap<TaskId, Option<Snapshot>>,
+    pub remembered: HashMap<Key, Option<Remembered>>,
+    pub nonces: HashMap<Nonce, bool>,
+    pub tokens: HashMap<TokenId, Option<Token>>,
+    pub due_retries: HashMap<(Timestamp, usize), Vec<TaskId>>,
+    pub due_leases: HashMap<(Timestamp, usize), Vec<LeasePath>>,
+    pub due_deliveries: HashMap<(Timestamp, usize), Vec<(MessageId, AgentId)>>,
+    pub finished: HashMap<(u64, Timestamp, usize), FinishedPage>,
+}
+
+/// Waiting messages of one agent, oldest first; with kinds, only those.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InboxAsk {
+    pub agent: AgentId,
+    pub kinds: Vec<String>,
+    pub limit: usize,
+}
+
+/// Tasks that ended long ago, and where to go on looking.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FinishedPage {
+    pub tasks: Vec<TaskId>,
+    /// `None` when the end was reached.
+    pub next: Option<u64>,
+}
+
+impl Ranges {
+    pub(super) fn clear(&mut self) {
+        *self = Ranges::default();
+    }
+
+    pub(super) fn lease_changed(
+        &mut self,
+        path: &LeasePath,
+        agent: &AgentId,
+        task: Option<&TaskId>,
+    ) {
+        self.leases_near.retain(|near, _| !near.overlaps(path));
+        self.leases_of_agent.remove(agent);
+        if let Some(task) = task {
+            self.leases_of_task.remove(task);
+        }
+        self.due_leases.clear();
+    }
+
+    pub(super) fn inbox_changed(&mut self, agent: &AgentId) {
+        self.inbox.retain(|ask, _| ask.agent != *agent);
+        self.due_deliveries.clear();
+    }
+
+    pub(super) fn agents_changed(&mut self) {
+        self.present_agents = None;
+        self.quiet_agents.clear();
+        self.gone_agents.clear();
+    }
+}

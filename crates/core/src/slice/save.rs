@@ -1,0 +1,261 @@
+//! What must be written, gathered so that a row changed ten times in a batch is written once.
+
+use super::Slice;
+use crate::agent::Agent;
+use crate::attempt::Attempt;
+use crate::changes::{Nonce, Prune};
+use crate::event::Logged;
+use crate::head::Head;
+use crate::id::{AgentId, MessageId, TaskId};
+use crate::idempotency::{Key, Remembered};
+use crate::lane::{Lane, LaneId, Rep};
+use crate::lease::Lease;
+use crate::limits;
+use crate::memory::Learning;
+use crate::message::{Delivery, Message};
+use crate::path::LeasePath;
+use crate::quality::{Baseline, Snapshot};
+use crate::task::Task;
+use crate::time::Timestamp;
+use crate::token::Token;
+
+#[derive(Debug, Default)]
+pub(super) struct Dirty {
+    pub head: bool,
+    pub agents: Vec<AgentId>,
+    pub forgotten_agents: Vec<AgentId>,
+    pub tasks: Vec<TaskId>,
+    pub forgotten_tasks: Vec<(TaskId, u64)>,
+    pub leases: Vec<LeasePath>,
+    pub ended_leases: Vec<LeasePath>,
+    pub messages: Vec<MessageId>,
+    pub deliveries: Vec<(MessageId, AgentId)>,
+    pub attempts: Vec<Attempt>,
+    pub snapshots: Vec<Snapshot>,
+    pub baseline: bool,
+    pub learnings: Vec<Learning>,
+    pub remembered: Vec<(Key, Remembered)>,
+    pub nonces: Vec<Nonce>,
+    pub tokens: Vec<Token>,
+    pub prunes: Vec<Prune>,
+}
+
+/// The rows to write. Puts of rows come with whether the row is new.
+#[derive(Debug, Default)]
+pub struct Save<'a> {
+    /// Absent while a batch goes on; the last save of a batch has it, and the events with it.
+    pub head: Option<&'a Head>,
+    pub log: &'a [Logged],
+    pub agents: Vec<(&'a Agent, bool)>,
+    pub forgotten_agents: &'a [AgentId],
+    /// Agents whose last sign of life is due to be written.
+    pub pulses: Vec<(&'a AgentId, Timestamp, u64)>,
+    pub tasks: Vec<(&'a Task, bool)>,
+    pub forgotten_tasks: &'a [(TaskId, u64)],
+    pub lanes: Vec<&'a Lane>,
+    pub closed_lanes: &'a [LaneId],
+    /// How many lanes are filed under a word.
+    pub reps: Vec<(&'a Rep, u64)>,
+    pub leases: Vec<(&'a Lease, bool)>,
+    pub ended_leases: &'a [LeasePath],
+    pub messages: Vec<(&'a Message, bool)>,
+    pub deliveries: Vec<(&'a Delivery, bool)>,
+    pub attempts: &'a [Attempt],
+    pub snapshots: &'a [Snapshot],
+    pub baseline: Option<&'a Baseline>,
+    pub learnings: &'a [Learning],
+    pub remembered: &'a [(Key, Remembered)],
+    pub nonces: &'a [Nonce],
+    pub tokens: &'a [Token],
+    pub prunes: &'a [Prune],
+}
+
+impl Slice {
+    /// Whether anything must be written before this batch may end.
+    pub fn is_dirty(&self, now: Timestamp) -> bool {
+        self.has_unsaved_rows()
+            || !self.log.is_empty()
+            || self.dirty.head
+            || self.pulses_are_due(now)
+    }
+
+    /// Whether a range read from the store now would miss something.
+    pub fn has_unsaved_rows(&self) -> bool {
+        let Dirty {
+            head: _,
+            agents,
+            forgotten_agents,
+            tasks,
+            forgotten_tasks,
+            leases,
+            ended_leases,
+            messages,
+            deliveries,
+            attempts,
+            snapshots,
+            baseline,
+            learnings,
+            remembered,
+            nonces,
+            tokens,
+            prunes,
+        } = &self.dirty;
+        *baseline
+            || !(agents.is_empty()
+                && forgotten_agents.is_empty()
+                && tasks.is_empty()
+                && forgotten_tasks.is_empty()
+                && leases.is_empty()
+                && ended_leases.is_empty()
+                && messages.is_empty()
+                && deliveries.is_empty()
+                && attempts.is_empty()
+                && snapshots.is_empty()
+                && learnings.is_empty()
+                && remembered.is_empty()
+                && nonces.is_empty()
+                && tokens.is_empty()
+                && prunes.is_empty()
+                && self.lanes.dirty.is_empty()
+                && self.lanes.dirty_reps.is_empty())
+    }
+
+    fn pulses_are_due(&self, now: Timestamp) -> bool {
+        self.pulses
+            .values()
+            .any(|pulse| now.since(pulse.since) >= limits::PULSE_EVERY)
+    }
+
+    /// Hands the unsaved rows to `write`, without head and events, so that ranges can be read.
+    pub fn save_rows<E>(
+        &mut self,
+        write: impl FnOnce(&Save<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let closed = self.close_empty_lanes();
+        write(&self.unsaved(&closed))?;
+        self.mark_saved();
+        Ok(())
+    }
+
+    /// Hands everything that is left of a batch to `write`: rows, due signs of life, head and events.
+    pub fn save_all<E>(
+        &mut self,
+        now: Timestamp,
+        all_pulses: bool,
+        write: impl FnOnce(&Save<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let closed = self.close_empty_lanes();
+        let with_pulses = all_pulses || self.pulses_are_due(now);
+        let mut save = self.unsaved(&closed);
+        if with_pulses {
+            save.pulses = self
+                .pulses
+                .iter()
+                .map(|(id, pulse)| (id, pulse.at, pulse.heartbeats))
+                .collect();
+        }
+        save.head = Some(&self.head);
+        save.log = &self.log;
+        write(&save)?;
+        if with_pulses {
+            self.pulses.clear();
+        }
+        self.dirty.head = false;
+        self.mark_saved();
+        Ok(())
+    }
+
+    /// The events of this batch so far.
+    pub fn log(&self) -> &[Logged] {
+        &self.log
+    }
+
+    fn close_empty_lanes(&mut self) -> Vec<LaneId> {
+        let empty: Vec<LaneId> = self
+            .lanes
+            .dirty
+            .iter()
+            .copied()
+            .filter(|id| self.lanes.get(*id).is_some_and(Lane::is_empty))
+            .collect();
+        for id in &empty {
+            self.lanes.close(*id);
+        }
+        empty
+    }
+
+    fn unsaved<'a>(&'a self, closed_lanes: &'a [LaneId]) -> Save<'a> {
+        let dirty = &self.dirty;
+        Save {
+            head: None,
+            log: &[],
+            agents: rows(&self.agents, &dirty.agents),
+            forgotten_agents: &dirty.forgotten_agents,
+            pulses: Vec::new(),
+            tasks: rows(&self.tasks, &dirty.tasks),
+            forgotten_tasks: &dirty.forgotten_tasks,
+            lanes: self
+                .lanes
+                .dirty
+                .iter()
+                .filter_map(|id| self.lanes.get(*id))
+                .collect(),
+            closed_lanes,
+            reps: self
+                .lanes
+                .dirty_reps
+                .iter()
+                .map(|rep| (rep, self.lanes.lanes_under(rep).unwrap_or(0)))
+                .collect(),
+            leases: rows(&self.leases, &dirty.leases),
+            ended_leases: &dirty.ended_leases,
+            messages: rows(&self.messages, &dirty.messages),
+            deliveries: rows(&self.deliveries, &dirty.deliveries),
+            attempts: &dirty.attempts,
+            snapshots: &dirty.snapshots,
+            baseline: self
+                .ranges
+                .baseline
+                .as_ref()
+                .filter(|_| dirty.baseline)
+                .and_then(Option::as_ref),
+            learnings: &dirty.learnings,
+            remembered: &dirty.remembered,
+            nonces: &dirty.nonces,
+            tokens: &dirty.tokens,
+            prunes: &dirty.prunes,
+        }
+    }
+
+    fn mark_saved(&mut self) {
+        clean(&mut self.agents, &self.dirty.agents);
+        clean(&mut self.tasks, &self.dirty.tasks);
+        clean(&mut self.leases, &self.dirty.leases);
+        clean(&mut self.messages, &self.dirty.messages);
+        clean(&mut self.deliveries, &self.dirty.deliveries);
+        self.lanes.dirty.clear();
+        self.lanes.dirty_reps.clear();
+        self.dirty = Dirty {
+            head: self.dirty.head,
+            ..Dirty::default()
+        };
+    }
+}
+
+type Cells<K, T> = std::collections::HashMap<K, super::Cell<T>>;
+
+fn rows<'a, K: Eq + std::hash::Hash, T>(cells: &'a Cells<K, T>, dirty: &[K]) -> Vec<(&'a T, bool)> {
+    let cells = dirty.iter().filter_map(|key| cells.get(key));
+    cells
+        .filter_map(|cell| cell.row.as_ref().map(|row| (row, cell.new)))
+        .collect()
+}
+
+fn clean<K: Eq + std::hash::Hash, T>(cells: &mut Cells<K, T>, dirty: &[K]) {
+    for key in dirty {
+        if let Some(cell) = cells.get_mut(key) {
+            cell.dirty = false;
+            cell.new = false;
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Tasks: one row each, a state that carries its data, transitions that return the row with its event.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Event;
+use crate::id::{AgentId, CorrId, SnapshotId, TaskId};
+use crate::lane::LaneId;
+use crate::limits;
+use crate::skills::Skills;
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    pub id: TaskId,
+    /// 1, 2, 3… in commit order; the age that decides within a priority.
+    pub number: u64,
+    pub title: String,
+    pub description: Option<String>,
+    pub state: TaskState,
+    pub priority: Priority,
+    pub kind: TaskKind,
+    pub required_skills: Skills,
+    pub dependencies: Vec<TaskId>,
+    /// Dependencies that are not completed yet.
+    pub blockers: Vec<TaskId>,
+    pub files: Vec<String>,
+    pub estimated_minutes: Option<u32>,
+    pub branch: Option<String>,
+    /// If not empty, only these agents may claim it and skills are not asked.
+    pub audience: Vec<AgentId>,
+    pub on_dependency_failure: OnDependencyFailure,
+    pub corr_id: CorrId,
+    pub retries: u32,
+    pub max_retries: u32,
+    pub previous_agents: Vec<AgentId>,
+    pub last_failure: Option<Failure>,
+    /// How often it has been claimed; the claim of an older epoch no longer counts.
+    pub epoch: u64,
+    pub started_at: Option<Timestamp>,
+    pub worked_ms: Option<u64>,
+    pub progress: Option<Progress>,
+    /// What COMPLETE brought, as JSON.
+    pub result: Option<Box<str>>,
+    pub snapshot: Option<SnapshotId>,
+    /// Tasks that name this one as a dependency.
+    pub dependants: u32,
+    pub lane: Option<LaneId>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub rev: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// Waits for its dependencies and for nothing else.
+    Waiting,
+    Ready,
+    Claimed {
+        by: AgentId,
+        at: Timestamp,
+    },
+    InProgress {
+        by: AgentId,
+        at: Timestamp,
+    },
+    RetryWait {
+        until: Timestamp,
+    },
+    NeedsPerson {
+        by: AgentId,
+        at: Timestamp,
+    },
+    Completed {
+        by: AgentId,
+        at: Timestamp,
+    },
+    Failed {
+        at: Timestamp,
+    },
+    Canceled {
+        at: Timestamp,
+    },
+}
+
+words! {
+    /// The public words for [`TaskState`].
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum TaskStatus {
+        Waiting = "blocked",
+        Ready = "ready",
+        Claimed = "claimed",
+        InProgress = "in_progress",
+        RetryWait = "pending_retry",
+        NeedsPerson = "needs_review",
+        Completed = "completed",
+        Failed = "failed",
+        Canceled = "canceled",
+    }
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum Priority {
+        Critical = "critical",
+        High = "high",
+        Medium = "medium",
+        Low = "low",
+    }
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum TaskKind {
+        Code = "code",
+        Test = "test",
+        BrowserTest = "browser_test",
+        Documentation = "documentation",
+        Review = "review",
+        Custom = "custom",
+    }
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum Phase {
+        Analyzing = "analyzing",
+        Planning = "planning",
+        Implementing = "implementing",
+        Testing = "testing",
+        Reviewing = "reviewing",
+    }
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum FailureKind {
+        TaskError = "task_error",
+        TaskTimeout = "task_timeout",
+        DependencyError = "dependency_error",
+        QualityFailure = "quality_failure",
+        ResourceError = "resource_error",
+        AgentCrash = "agent_crash",
+    }
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum OnDependencyFailure {
+        Block = "block",
+        Fail = "fail",
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    pub phase: Phase,
+    pub percent: u8,
+    pub note: String,
+    pub files: Vec<String>,
+    /// When an event last told the world.
+    pub told_at: Timestamp,
+    pub told_percent: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub message: String,
+}
+
+impl TaskState {
+    pub fn status(&self) -> TaskStatus {
+        match self {
+            TaskState::Waiting => TaskStatus::Waiting,
+            TaskState::Ready => TaskStatus::Ready,
+            TaskState::Claimed { .. } => TaskStatus::Claimed,
+            TaskState::InProgress { .. } => TaskStatus::InProgress,
+            TaskState::RetryWait { .. } => TaskStatus::RetryWait,
+            TaskState::NeedsPerson { .. } => TaskStatus::NeedsPerson,
+            TaskState::Completed { .. } => TaskStatus::Completed,
+            TaskState::Failed { .. } => TaskStatus::Failed,
+            TaskState::Canceled { .. } => TaskStatus::Canceled,
+        }
+    }
+}
+
+impl TaskStatus {
+    /// No verb of an agent leads out of these; a person may retry.
+    pub fn is_final(self) -> bool {
+        match self {
+            TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Canceled => true,
+            TaskStatus::Waiting
+            | TaskStatus::Ready
+            | TaskStatus::Claimed
+            | TaskStatus::InProgress
+            | TaskStatus::RetryWait
+            | TaskStatus::NeedsPerson => false,
+        }
+    }
+}
+
+impl Task {
+    pub fn status(&self) -> TaskStatus {
+        self.state.status()
+    }
+
+    pub fn holder(&self) -> Option<&AgentId> {
+        match &self.state {
+            TaskState::Claimed { by, .. } | TaskState::InProgress { by, .. } => Some(by),
+            TaskState::Waiting
+            | TaskState::Ready
+            | TaskState::RetryWait { .. }
+            | TaskState::NeedsPerson { .. }
+            | TaskState::Completed { .. }
+            | TaskState::Failed { .. }
+            | TaskState::Canceled { .. } => None,
+        }
+    }
+
+    pub fn claimed_at(&self) -> Option<Timestamp> {
+        match &self.state {
+            TaskState::Claimed { at, .. } | TaskState::InProgress { at, .. } => Some(*at),
+            TaskState::Waiting
+            | TaskState::Ready
+            | TaskState::RetryWait { .. }
+            | TaskState::NeedsPerson { .. }
+            | TaskState::Completed { .. }
+            | TaskState::Failed { .. }
+            | TaskState::Canceled { .. } => None,
+        }
+    }
+
+    /// Ready or waiting, by what it depends on.
+    pub fn open_state(&self) -> TaskState {
+        if self.blockers.is_empty() {
+            TaskState::Ready
+        } else {
+            TaskState::Waiting
+        }
+    }
+
+    pub fn claim(mut self, by: &AgentId, now: Timestamp) -> (Task, Event) {
+        self.epoch += 1;
+        self.state = TaskState::Claimed {
+            by: by.clone(),
+            at: now,
+        };
+        self.progress = None;
+        self.updated_at = now;
+        let event = Event::TaskClaimed {
+            task: self.id.clone(),
+            number: self.number,
+            agent: by.clone(),
+            epoch: self.epoch,
+        };
+        (self, event)
+    }
+
+    /// The claim passes to another agent under a new epoch; what was done stays.
+    pub fn hand_over(mut self, to: &AgentId, now: Timestamp) -> (Task, Event) {
+        let from = self.holder().cloned();
+        self.epoch += 1;
+        self.state = match self.state {
+            TaskState::InProgress { .. } => TaskState::InProgress {
+                by: to.clone(),
+                at: now,
+            },
+            _ => TaskState::Claimed {
+                by: to.clone(),
+                at: now,
+            },
+        };
+        self.updated_at = now;
+        let event = Event::TaskHandedOver {
+            task: self.id.clone(),
+            number: self.number,
+            from,
+            agent: to.clone(),
+            epoch: self.epoch,
+        };
+        (self, event)
+    }
+
+    /// Stores progress. The event is left out when the last one was recent and little has changed.
+    pub fn advance(mut self, mut progress: Progress, now: Timestamp) -> (Task, Option<Event>) {
+        let by = self.holder().cloned();
+        let first = self.started_at.is_none();
+        self.started_at.get_or_insert(now);
+        if let TaskState::Claimed { by, at } = self.state {
+            self.state = TaskState::InProgress { by, at };
+        }
+        let told = self.progress.as_ref();
+        let quiet = !first
+            && told.is_some_and(|last| {
+                last.phase == progress.phase
+                    && (now.since(last.told_at) < limits::PROGRESS_EVENT_EVERY
+                        || last.told_percent.abs_diff(progress.percent)
+                            < limits::PROGRESS_EVENT_POINTS)
+            });
+        (progress.told_at, progress.told_percent) = match (quiet, told) {
+            (true, Some(last)) => (last.told_at, last.told_percent),
+            (true, None) | (false, _) => (now, progress.percent),
+        };
+        let event = (!quiet).then(|| Event::TaskProgressed {
+            task: self.id.clone(),
+            number: self.number,
+            agent: by,
+            epoch: self.epoch,
+            phase: progress.phase,
+            percent: progress.percent,
+            note: progress.note.clone(),
+        });
+        self.progress = Some(progress);
+        self.updated_at = now;
+        (self, event)
+    }
+
+    pub fn complete(mut self, by: &AgentId, result: Box<str>, now: Timestamp) -> (Task, Event) {
+        self.worked_ms = self.worked_since_claim(now);
+        self.started_at
+            .get_or_insert(self.claimed_at().unwrap_or(now));
+        self.state = TaskState::Completed {
+            by: by.clone(),
+            at: now,
+        };
+        self.result = Some(result);
+        self.updated_at = now;
+        let event = Event::TaskCompleted {
+            task: self.id.clone(),
+            number: self.number,
+            agent: by.clone(),
+            epoch: self.epoch,
+        };
+        (self, event)
+    }
+
+    /// A completion that a person must look at first.
+    pub fn ask_person(
+        mut self,
+        by: &AgentId,
+        result: Box<str>,
+        why: &str,
+        now: Timestamp,
+    ) -> (Task, Event) {
+        self.worked_ms = self.worked_since_claim(now);
+        self.started_at
+            .get_or_insert(self.claimed_at().unwrap_or(now));
+        self.state = TaskState::NeedsPerson {
+            by: by.clone(),
+            at: now,
+        };
+        self.result = Some(result);
+        self.updated_at = now;
+        let event = Event::TaskNeedsPerson {
+            task: self.id.clone(),
+            number: self.number,
+            agent: by.clone(),
+            why: why.to_owned(),
+        };
+        (self, event)
+    }
+
+    /// A person accepts what waited for them.
+    pub fn approve(mut self, by: AgentId, now: Timestamp) -> (Task, Event) {
+        self.state = TaskState::Completed {
+            by: by.clone(),
+            at: now,
+        };
+        self.updated_at = now;
+        let event = Event::TaskCompleted {
+            task: self.id.clone(),
+            number: self.number,
+            agent: by,
+            epoch: self.epoch,
+        };
+        (self, event)
+    }
+
+    pub fn fail(mut self, failure: Failure, now: Timestamp) -> (Task, Event) {
+        let event = Event::TaskFailed {
+            task: self.id.clone(),
+            number: self.number,
+            kind: failure.kind,
+            message: failure.message.clone(),
+        };
+        self.last_failure = Some(failure);
+        self.state = TaskState::Failed { at: now };
+        self.updated_at = now;
+        (self, event)
+    }
+
+    /// Waits before it is tried again, by another agent if there is one.
+    pub fn retry_later(
+        mut self,
+        failure: Failure,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> (Task, Event) {
+        let event = Event::TaskRetryPlanned {
+            task: self.id.clone(),
+            number: self.number,
+            kind: failure.kind,
+            message: failure.message.clone(),
+            retries: self.retries,
+            until,
+        };
+        self.last_failure = Some(failure);
+        self.state = TaskState::RetryWait { until };
+        self.updated_at = now;
+        (self, event)
+    }
+
+    /// Back into the queue (or to waiting, if a dependency is open again).
+    pub fn reopen(mut self, why: &str, now: Timestamp) -> (Task, Event) {
+        self.state = self.open_state();
+        self.updated_at = now;
+        let event = match self.state {
+            TaskState::Ready => Event::TaskReady {
+                task: self.id.clone(),
+                number: self.number,
+                why: why.to_owned(),
+            },
+            _ => Event::TaskBlocked {
+                task: self.id.clone(),
+                number: self.number,
+            },
+        };
+        (self, event)
+    }
+
+    pub fn cancel(mut self, why: &str, now: Timestamp) -> (Task, Event) {
+        self.state = TaskState::Canceled { at: now };
+        self.updated_at = now;
+        let event = Event::TaskCanceled {
+            task: self.id.clone(),
+            number: self.number,
+            why: why.to_owned(),
+        };
+        (self, event)
+    }
+
+    /// The wait after the failure that was just counted: 60, 120, 240, 300 s.
+    pub fn backoff(&self) -> Duration {
+        let factor = 2_u32.checked_pow(self.retries).unwrap_or(u32::MAX);
+        limits::RETRY_BASE
+            .saturating_mul(factor)
+            .min(limits::RETRY_MAX)
+    }
+
+    pub fn remember_previous(&mut self, agent: &AgentId) {
+        if !self.previous_agents.contains(agent) {
+            self.previous_agents.push(agent.clone());
+            self.previous_agents.sort();
+        }
+    }
+
+    fn worked_since_claim(&self, now: Timestamp) -> Option<u64> {
+        let span = now.since(self.claimed_at()?);
+        u64::try_from(span.as_millis()).ok()
+    }
+}

@@ -1,0 +1,69 @@
+//! An agent signs off, or a person removes it. Its name, counters and messages stay.
+
+use super::Verb;
+use super::ending::GiveBack;
+use crate::agent::Presence;
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::id::AgentId;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deregister {
+    pub agent: AgentId,
+}
+
+const BACK: GiveBack = GiveBack {
+    crashed: false,
+    why: "its agent signed off",
+};
+
+impl Verb for Deregister {
+    type Reply = ();
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        let Some(agent) = want.agent(&self.agent) else {
+            return;
+        };
+        let _ = want.leases_of_agent(&self.agent);
+        for id in &agent.holds {
+            if let Some(task) = want.task(id) {
+                BACK.asks(want, task);
+            }
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<((), Changes), Refusal> {
+        let known = super::speaker(slice, &self.agent)?;
+        let mut changes = Changes::default();
+        let mut agent = known.clone();
+        for task in known.holds.iter().filter_map(|id| slice.task(id)) {
+            BACK.apply(slice, &mut changes, task, &mut agent, now);
+        }
+        for lease in Want::new(slice).leases_of_agent(&self.agent) {
+            if !changes.ended_leases.contains(&lease.path) {
+                changes.ended_leases.push(lease.path.clone());
+                changes.event(Event::LeaseReleased {
+                    path: lease.path.to_string(),
+                    agent: lease.agent.clone(),
+                });
+            }
+        }
+        for command in agent.commands.drain(..) {
+            changes.event(Event::CommandObeyed {
+                agent: known.id.clone(),
+                command: command.id,
+            });
+        }
+        agent.current = None;
+        agent.presence = Presence::Gone { at: now };
+        changes.agents.push(agent);
+        changes.event(Event::AgentDeregistered {
+            agent: self.agent.clone(),
+        });
+        Ok(((), changes))
+    }
+}

@@ -1,0 +1,236 @@
+//! What happens around a task when a claim on it ends, or when it is finished.
+
+use crate::agent::Agent;
+use crate::attempt::{Attempt, Outcome};
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::id::TaskId;
+use crate::lane::LaneKey;
+use crate::limits;
+use crate::slice::Slice;
+use crate::task::{Failure, FailureKind, OnDependencyFailure, Task, TaskState, TaskStatus};
+use crate::time::Timestamp;
+use crate::want::Want;
+
+/// What the end of a claim must see: lane, holder, leases taken for the task.
+pub(super) fn want_end(want: &mut Want<'_>, task: &Task) {
+    want.lane_of(task);
+    if let Some(holder) = task.holder() {
+        want.agent(holder);
+        let _ = want.leases_of_task(&task.id);
+    }
+}
+
+/// Ends the claim on `task`: one row of history, the task's leases end, the holder lets go of it.
+///
+/// `holder` is the agent's row as this verb will put it.
+pub(super) fn end_claim(
+    slice: &Slice,
+    changes: &mut Changes,
+    task: &Task,
+    outcome: Outcome,
+    holder: &mut Agent,
+    now: Timestamp,
+) {
+    if let Some(attempt) = Attempt::end(task, outcome, now) {
+        holder.worked_for(now.since(attempt.claimed_at));
+        changes.attempts.push(attempt);
+    }
+    holder.let_go(&task.id, now);
+    for lease in Want::new(slice).leases_of_task(&task.id) {
+        changes.ended_leases.push(lease.path.clone());
+        changes.event(Event::LeaseReleased {
+            path: lease.path.to_string(),
+            agent: lease.agent.clone(),
+        });
+    }
+}
+
+/// A claim that ends because its holder is gone or was told to stop: the task goes back to the queue.
+pub(super) struct GiveBack {
+    /// The holder failed it: a retry is spent, and others come first.
+    pub crashed: bool,
+    pub why: &'static str,
+}
+
+impl GiveBack {
+    /// The task as it will be queued again.
+    pub fn preview(&self, task: &Task) -> Task {
+        let mut task = task.clone();
+        if self.crashed {
+            task.retries += 1;
+            if let Some(holder) = task.holder().cloned() {
+                task.remember_previous(&holder);
+            }
+        }
+        task
+    }
+
+    pub fn asks(&self, want: &mut Want<'_>, task: &Task) {
+        want_end(want, task);
+        let after = self.preview(task);
+        if self.crashed && after.retries > after.max_retries {
+            want_dependants_told(want, task);
+        } else {
+            want.lane_for(&LaneKey::of(&after));
+        }
+    }
+
+    pub fn apply(
+        &self,
+        slice: &Slice,
+        changes: &mut Changes,
+        task: &Task,
+        holder: &mut Agent,
+        now: Timestamp,
+    ) {
+        let outcome = if self.crashed {
+            Outcome::Crashed
+        } else {
+            Outcome::Released
+        };
+        end_claim(slice, changes, task, outcome, holder, now);
+        let after = self.preview(task);
+        if !self.crashed {
+            changes.event(Event::TaskRequeued {
+                task: task.id.clone(),
+                number: task.number,
+                agent: holder.id.clone(),
+                why: self.why.to_owned(),
+            });
+            changes.task(after.reopen(self.why, now));
+            return;
+        }
+        if let Some(attempt) = changes.attempts.last_mut() {
+            attempt.failure = Some(FailureKind::AgentCrash);
+            attempt.message = Some(self.why.to_owned());
+        }
+        holder.failed += 1;
+        let failure = Failure {
+            kind: FailureKind::AgentCrash,
+            message: self.why.to_owned(),
+        };
+        if after.retries > after.max_retries {
+            changes.task(after.fail(failure, now));
+            tell_dependants(slice, changes, &task.id, now);
+        } else {
+            changes.event(Event::TaskRequeued {
+                task: task.id.clone(),
+                number: task.number,
+                agent: holder.id.clone(),
+                why: self.why.to_owned(),
+            });
+            let mut after = after;
+            after.last_failure = Some(failure);
+            changes.task(after.reopen(self.why, now));
+        }
+    }
+}
+
+/// What the completion of a task must see of those that wait for it.
+pub(super) fn want_dependants_released(want: &mut Want<'_>, task: &Task) {
+    if task.dependants == 0 {
+        return;
+    }
+    for id in want.dependants(&task.id) {
+        if let Some(dependant) = want.task(id) {
+            want.lane_for(&LaneKey::of(dependant));
+        }
+    }
+}
+
+/// A completed task no longer blocks the ones that wait for it.
+pub(super) fn release_dependants(
+    slice: &Slice,
+    changes: &mut Changes,
+    task: &Task,
+    now: Timestamp,
+) {
+    if task.dependants == 0 {
+        return;
+    }
+    for id in Want::new(slice).dependants(&task.id) {
+        let Some(dependant) = slice.task(id) else {
+            continue;
+        };
+        let mut dependant = dependant.clone();
+        dependant.blockers.retain(|blocker| *blocker != task.id);
+        if dependant.blockers.is_empty() && dependant.state == TaskState::Waiting {
+            changes.task(dependant.reopen("dependencies completed", now));
+        } else {
+            dependant.updated_at = now;
+            changes.tasks.push(dependant);
+        }
+    }
+}
+
+/// What the failure of a task must see: everything that waits for it, in as many steps as it cascades.
+pub(super) fn want_dependants_told(want: &mut Want<'_>, task: &Task) {
+    let mut open: Vec<TaskId> = if task.dependants == 0 {
+        Vec::new()
+    } else {
+        vec![task.id.clone()]
+    };
+    let mut seen = 0;
+    while let Some(id) = open.pop() {
+        for dependant in want.dependants(&id) {
+            seen += 1;
+            if seen > limits::DEPENDANTS_MAX {
+                return;
+            }
+            if want.task(dependant).is_some_and(fails_along) {
+                open.push(dependant.clone());
+            }
+        }
+    }
+}
+
+/// Dependants of a task that will not complete stay blocked and are reported, or fail if they said so.
+pub(super) fn tell_dependants(
+    slice: &Slice,
+    changes: &mut Changes,
+    failed: &TaskId,
+    now: Timestamp,
+) {
+    let row = slice.known_task(failed).flatten();
+    let mut open: Vec<TaskId> = if row.is_some_and(|task| task.dependants == 0) {
+        Vec::new()
+    } else {
+        vec![failed.clone()]
+    };
+    let mut failed_too: Vec<TaskId> = Vec::new();
+    let mut seen = 0;
+    while let Some(id) = open.pop() {
+        for dependant in Want::new(slice).dependants(&id) {
+            seen += 1;
+            if seen > limits::DEPENDANTS_MAX {
+                return;
+            }
+            let Some(task) = slice.task(dependant) else {
+                continue;
+            };
+            if task.status() != TaskStatus::Waiting || failed_too.contains(dependant) {
+                continue;
+            }
+            changes.event(Event::DependencyFailed {
+                task: task.id.clone(),
+                number: task.number,
+                dependency: id.clone(),
+            });
+            if fails_along(task) {
+                let message = format!("dependency {id} did not complete");
+                let failure = Failure {
+                    kind: FailureKind::DependencyError,
+                    message,
+                };
+                changes.task(task.clone().fail(failure, now));
+                failed_too.push(dependant.clone());
+                open.push(dependant.clone());
+            }
+        }
+    }
+}
+
+fn fails_along(task: &Task) -> bool {
+    task.on_dependency_failure == OnDependencyFailure::Fail && task.status() == TaskStatus::Waiting
+}

@@ -1,0 +1,158 @@
+//! Every change to the ledger is one of these verbs: what it must see, and a pure decision.
+//!
+//! One file per verb. A verb that refuses writes nothing.
+
+use crate::agent::{Agent, Doing, Presence};
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::id::AgentId;
+use crate::refusal::{NotYours, Refusal};
+use crate::slice::Slice;
+use crate::task::Task;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+mod acknowledge;
+mod acquire_lease;
+mod cancel;
+mod change_task;
+mod check_lease;
+mod claim;
+mod complete;
+mod create_tasks;
+mod create_token;
+mod deregister;
+mod ending;
+mod expire_leases;
+mod expire_messages;
+mod extend_lease;
+mod fail;
+mod heartbeat;
+mod issue_command;
+mod mark_silent;
+mod progress;
+mod prune;
+mod receive;
+mod register;
+mod release_lease;
+mod release_retries;
+mod release_task;
+mod retry_task;
+mod review;
+mod revoke_token;
+mod rotate_key;
+mod send;
+mod serve;
+mod set_baseline;
+mod why;
+
+pub use acknowledge::{Acknowledge, Acknowledged};
+pub use acquire_lease::{AcquireLease, LeaseAnswer};
+pub use cancel::Cancel;
+pub use change_task::ChangeTask;
+pub use check_lease::{CheckLease, LeaseState};
+pub use claim::{Claim, Claimed, Filter, NoTask};
+pub use complete::{Complete, Completed};
+pub use create_tasks::{CreateTasks, NewTask};
+pub use create_token::CreateToken;
+pub use deregister::Deregister;
+pub use expire_leases::ExpireLeases;
+pub use expire_messages::ExpireMessages;
+pub use extend_lease::ExtendLease;
+pub use fail::{Fail, Failed};
+pub use heartbeat::{Heartbeat, HeartbeatTaken, ReportedTask};
+pub use issue_command::IssueCommand;
+pub use mark_silent::MarkSilent;
+pub use progress::{Progressed, ReportProgress};
+pub use prune::{Prune, PruneTasks, Retention};
+pub use receive::Receive;
+pub use register::{Register, Registered};
+pub use release_lease::ReleaseLease;
+pub use release_retries::ReleaseRetries;
+pub use release_task::ReleaseTask;
+pub use retry_task::RetryTask;
+pub use review::{Review, Ruling};
+pub use revoke_token::RevokeToken;
+pub use rotate_key::RotateKey;
+pub use send::{Send, Sent};
+pub use serve::Serve;
+pub use set_baseline::{BaselineSource, SetBaseline};
+pub use why::{Reason, Why, WhyAnswer};
+
+/// A change to the ledger, or a question that must see it as the changes do.
+pub trait Verb {
+    type Reply;
+
+    /// Looks at what is loaded and asks for what is missing; called until it asks nothing new.
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp);
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Self::Reply, Changes), Refusal>;
+}
+
+/// How far a caretaker's step came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub done: usize,
+    /// The step was full: there may be more to do right now.
+    pub more: bool,
+}
+
+/// The agent that speaks: known, and not signed off.
+fn speaker<'a>(slice: &'a Slice, id: &AgentId) -> Result<&'a Agent, Refusal> {
+    let known = slice.agent(id).filter(|agent| !agent.is_gone());
+    known.ok_or_else(|| Refusal::AgentNotRegistered { agent: id.clone() })
+}
+
+/// Speaking is a sign of life, and brings a silent agent back.
+fn awake(agent: &Agent, changes: &mut Changes, now: Timestamp) -> Agent {
+    let mut agent = agent.clone();
+    agent.seen_at = now;
+    if !agent.is_live() {
+        agent.presence = Presence::Live(if agent.holds.is_empty() {
+            Doing::Idle
+        } else {
+            Doing::Busy
+        });
+        changes.event(Event::AgentReturned {
+            agent: agent.id.clone(),
+        });
+    }
+    agent
+}
+
+/// The same for verbs that do not change the agent otherwise.
+fn sign_of_life(agent: &Agent, changes: &mut Changes, now: Timestamp) {
+    if agent.is_live() {
+        changes.pulse(&agent.id, now);
+    } else {
+        let agent = awake(agent, changes, now);
+        changes.agents.push(agent);
+    }
+}
+
+/// Only the holder may report, and only under the epoch of its claim.
+fn check_holder(task: &Task, agent: &AgentId, epoch: Option<u64>) -> Result<(), NotYours> {
+    match task.holder() {
+        Some(holder) if holder == agent => match epoch {
+            Some(epoch) if epoch != task.epoch => Err(NotYours::StaleEpoch {
+                current: task.epoch,
+            }),
+            Some(_) | None => Ok(()),
+        },
+        holder
+            if task.previous_agents.contains(agent)
+                || epoch.is_some_and(|epoch| epoch < task.epoch) =>
+        {
+            Err(NotYours::Reassigned {
+                to: holder.cloned(),
+            })
+        }
+        Some(holder) => Err(NotYours::NotHolder {
+            holder: Some(holder.clone()),
+        }),
+        None if task.status().is_final() => Err(NotYours::AlreadyFinished {
+            status: task.status(),
+        }),
+        None => Err(NotYours::NotHolder { holder: None }),
+    }
+}

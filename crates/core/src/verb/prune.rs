@@ -1,0 +1,150 @@
+//! Caretaker: what is old enough goes, in small steps.
+
+use std::time::Duration;
+
+use super::{Step, Verb};
+use crate::changes::{self, Changes};
+use crate::event::Event;
+use crate::limits;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::task::Task;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+/// How long each kind of row is kept after it has become history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    pub tasks: Duration,
+    pub events: Duration,
+    pub messages: Duration,
+    pub agents: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        Retention {
+            tasks: 30 * DAY,
+            events: 14 * DAY,
+            messages: 7 * DAY,
+            agents: 30 * DAY,
+        }
+    }
+}
+
+/// Old events, read messages, remembered answers, used signatures, agents long gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prune {
+    pub keep: Retention,
+}
+
+impl Verb for Prune {
+    type Reply = Step;
+
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        for id in want.gone_agents(now - self.keep.agents, limits::CARETAKER_STEP) {
+            want.agent(id);
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Step, Changes), Refusal> {
+        let limit = limits::CARETAKER_STEP;
+        let over = slice.head.idempotency_rows > limits::IDEMPOTENCY_ROWS_MAX
+            || slice.head.idempotency_bytes > limits::IDEMPOTENCY_BYTES_MAX;
+        let answers_for = if over {
+            limits::IDEMPOTENCY_FOR_MIN
+        } else {
+            limits::IDEMPOTENCY_FOR
+        };
+        let mut changes = Changes {
+            prunes: vec![
+                changes::Prune::Events {
+                    before: now - self.keep.events,
+                    limit,
+                },
+                changes::Prune::Messages {
+                    before: now - self.keep.messages,
+                    limit,
+                },
+                changes::Prune::Remembered {
+                    before: now - answers_for,
+                    limit,
+                },
+                changes::Prune::Nonces { before: now, limit },
+            ],
+            ..Changes::default()
+        };
+        for id in Want::new(slice).gone_agents(now - self.keep.agents, limit) {
+            // An agent with messages, tasks or a key is still somebody.
+            let forgettable = |agent: &crate::Agent| {
+                agent.is_gone()
+                    && agent.inbox == 0
+                    && agent.holds.is_empty()
+                    && agent.key_generation == 0
+            };
+            if slice.agent(id).is_some_and(forgettable) {
+                changes.forgotten_agents.push(id.clone());
+                changes.event(Event::AgentForgotten { agent: id.clone() });
+            }
+        }
+        let done = changes.forgotten_agents.len();
+        Ok((Step { done, more: false }, changes))
+    }
+}
+
+/// Finished tasks that nothing depends on, looked for from a number on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PruneTasks {
+    pub keep: Duration,
+    pub from: u64,
+}
+
+impl Verb for PruneTasks {
+    /// Where to go on; `None` at the end.
+    type Reply = Option<u64>;
+
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        let Some(page) = want.finished_tasks(self.from, now - self.keep, limits::CARETAKER_STEP)
+        else {
+            return;
+        };
+        for id in &page.tasks {
+            if let Some(task) = want.task(id)
+                && task.dependants > 0
+            {
+                for dependant in want.dependants(id) {
+                    want.task(dependant);
+                }
+            }
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Option<u64>, Changes), Refusal> {
+        let mut changes = Changes::default();
+        let before = now - self.keep;
+        let Some(page) = Want::new(slice).finished_tasks(self.from, before, limits::CARETAKER_STEP)
+        else {
+            return Ok((None, changes));
+        };
+        for task in page.tasks.iter().filter_map(|id| slice.task(id)) {
+            if task.status().is_final() && task.updated_at < before && !is_waited_for(slice, task) {
+                changes.event(Event::TaskForgotten {
+                    task: task.id.clone(),
+                    number: task.number,
+                });
+                changes.forgotten_tasks.push(task.id.clone());
+            }
+        }
+        Ok((page.next, changes))
+    }
+}
+
+fn is_waited_for(slice: &Slice, task: &Task) -> bool {
+    task.dependants > 0
+        && Want::new(slice)
+            .dependants(&task.id)
+            .iter()
+            .filter_map(|id| slice.task(id))
+            .any(|dependant| !dependant.status().is_final())
+}

@@ -1,0 +1,66 @@
+//! RELEASE_LEASE: the holder, or a person, frees a path.
+
+use super::{Verb, sign_of_life, speaker};
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::id::AgentId;
+use crate::path::LeasePath;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseLease {
+    /// The holder, or `None` for a person.
+    pub agent: Option<AgentId>,
+    pub path: LeasePath,
+    pub fencing: Option<u64>,
+}
+
+impl Verb for ReleaseLease {
+    /// Whether there was a lease to release.
+    type Reply = bool;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        if let Some(agent) = &self.agent {
+            want.agent(agent);
+        }
+        let _ = want.leases_near(&self.path);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(bool, Changes), Refusal> {
+        let mut changes = Changes::default();
+        if let Some(agent) = &self.agent {
+            sign_of_life(speaker(slice, agent)?, &mut changes, now);
+        }
+        let found = Want::new(slice)
+            .leases_near(&self.path)
+            .find(|lease| lease.path == self.path);
+        let Some(lease) = found else {
+            return Ok((false, changes));
+        };
+        let own = self
+            .agent
+            .as_ref()
+            .is_none_or(|agent| *agent == lease.agent);
+        if !own && !lease.is_over(now) {
+            return Err(Refusal::LeaseNotYours {
+                path: self.path.to_string(),
+                held_by: lease.agent.clone(),
+            });
+        }
+        if self.fencing.is_some_and(|fencing| fencing != lease.fencing) {
+            return Err(Refusal::StaleFencingToken {
+                path: self.path.to_string(),
+                current: lease.fencing,
+            });
+        }
+        changes.ended_leases.push(lease.path.clone());
+        changes.event(Event::LeaseReleased {
+            path: lease.path.to_string(),
+            agent: lease.agent.clone(),
+        });
+        Ok((own, changes))
+    }
+}

@@ -1,0 +1,91 @@
+//! A person rules on a completion that waited for one.
+
+use super::Verb;
+use super::ending::{
+    release_dependants, tell_dependants, want_dependants_released, want_dependants_told,
+};
+use crate::changes::Changes;
+use crate::id::TaskId;
+use crate::lane::LaneKey;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::task::{Failure, FailureKind, Task, TaskState};
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    pub task: TaskId,
+    pub ruling: Ruling,
+    pub reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    Approve,
+    /// Back into the queue.
+    Redo,
+    /// It failed for good.
+    Drop,
+}
+
+impl Verb for Review {
+    type Reply = Task;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        let Some(task) = want.task(&self.task) else {
+            return;
+        };
+        match self.ruling {
+            Ruling::Approve => want_dependants_released(want, task),
+            Ruling::Redo => {
+                want.lane_for(&LaneKey::of(task));
+            }
+            Ruling::Drop => want_dependants_told(want, task),
+        }
+        if let TaskState::NeedsPerson { by, .. } = &task.state {
+            want.agent(by);
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Task, Changes), Refusal> {
+        let task = slice
+            .task(&self.task)
+            .ok_or_else(|| Refusal::TaskNotFound {
+                task: self.task.clone(),
+            })?;
+        let TaskState::NeedsPerson { by, .. } = &task.state else {
+            return Err(Refusal::WrongState {
+                task: task.id.clone(),
+                status: task.status(),
+                wanted: "needs_review",
+            });
+        };
+        let mut changes = Changes::default();
+        let (after, event) = match self.ruling {
+            Ruling::Approve => {
+                if let Some(agent) = slice.agent(by) {
+                    let mut agent = agent.clone();
+                    agent.completed += 1;
+                    changes.agents.push(agent);
+                }
+                task.clone().approve(by.clone(), now)
+            }
+            Ruling::Redo => task.clone().reopen(&self.reason, now),
+            Ruling::Drop => {
+                let failure = Failure {
+                    kind: FailureKind::QualityFailure,
+                    message: self.reason.clone(),
+                };
+                task.clone().fail(failure, now)
+            }
+        };
+        changes.task((after.clone(), event));
+        match self.ruling {
+            Ruling::Approve => release_dependants(slice, &mut changes, task, now),
+            Ruling::Redo => {}
+            Ruling::Drop => tell_dependants(slice, &mut changes, &self.task, now),
+        }
+        Ok((after, changes))
+    }
+}

@@ -1,0 +1,39 @@
+//! A new generation of an agent's signing key; the ones before stop working.
+
+use super::Verb;
+use crate::agent::Agent;
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::id::AgentId;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RotateKey {
+    pub agent: AgentId,
+}
+
+impl Verb for RotateKey {
+    type Reply = u32;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.agent(&self.agent);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(u32, Changes), Refusal> {
+        // An agent may get its key before it first registers.
+        let known = slice.agent(&self.agent).cloned();
+        let mut agent = known.unwrap_or_else(|| Agent::newcomer(self.agent.clone(), now));
+        agent.key_generation += 1;
+        let generation = agent.key_generation;
+        let mut changes = Changes::default();
+        changes.agents.push(agent);
+        changes.event(Event::AgentKeyRotated {
+            agent: self.agent.clone(),
+            generation,
+        });
+        Ok((generation, changes))
+    }
+}

@@ -1,0 +1,225 @@
+//! SEND_MESSAGE: to one agent, or to everyone who is registered now.
+
+use std::time::Duration;
+
+use super::{Verb, check_holder, sign_of_life, speaker};
+use crate::agent::Agent;
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::id::{AgentId, CorrId, MessageId, TaskId};
+use crate::limits;
+use crate::message::{Delivery, DeliveryState, Message};
+use crate::path::LeasePath;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Send {
+    pub id: MessageId,
+    pub from: AgentId,
+    pub to: Option<AgentId>,
+    pub kind: String,
+    pub payload: Box<str>,
+    pub ack_required: bool,
+    pub expires_in: Option<Duration>,
+    pub corr_id: CorrId,
+    /// A `task.handoff`: the sender offers this task.
+    pub handoff: Option<TaskId>,
+    /// A `file.lock_request` without a target goes to whoever holds this.
+    pub lock: Option<LeasePath>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub message: MessageId,
+    pub created_at: Timestamp,
+    pub recipients: u32,
+}
+
+/// Who speaks when the hub itself does.
+pub const HUB: &str = "switchboard";
+
+enum Recipients {
+    One(AgentId),
+    Everyone(Vec<AgentId>),
+    /// Nobody holds the file: the sender is told so at once.
+    LockIsFree,
+}
+
+impl Verb for Send {
+    type Reply = Sent;
+
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        want.agent(&self.from);
+        want.message(&self.id);
+        if let Some(task) = &self.handoff {
+            want.task(task);
+        }
+        match self.recipients(want, now) {
+            Recipients::One(to) => {
+                want.agent(&to);
+            }
+            Recipients::Everyone(list) => {
+                for id in &list {
+                    want.agent(id);
+                }
+            }
+            Recipients::LockIsFree => {}
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sent, Changes), Refusal> {
+        let sender = speaker(slice, &self.from)?;
+        if slice.message(&self.id).is_some() {
+            return Err(Refusal::MessageAlreadyExists {
+                message: self.id.clone(),
+            });
+        }
+        let handoff = self.offered(slice)?;
+        let mut changes = Changes::default();
+        sign_of_life(sender, &mut changes, now);
+        let mut message = self.message(slice, handoff, now);
+        let mut recipients: Vec<&Agent> = Vec::new();
+        match self.recipients(&mut Want::new(slice), now) {
+            Recipients::One(to) => {
+                let to = slice
+                    .agent(&to)
+                    .ok_or(Refusal::RecipientNotFound { agent: to })?;
+                if to.inbox >= limits::INBOX_MAX {
+                    return Err(Refusal::TooMany {
+                        what: "messages waiting for this agent",
+                        limit: limits::INBOX_MAX as usize,
+                    });
+                }
+                message.to = Some(to.id.clone());
+                recipients.push(to);
+            }
+            Recipients::Everyone(list) => {
+                let others = list.iter().filter(|id| **id != self.from);
+                let rows = others.filter_map(|id| slice.agent(id));
+                recipients.extend(rows.filter(|agent| agent.inbox < limits::INBOX_MAX));
+            }
+            Recipients::LockIsFree => {
+                message.from = HUB.into();
+                message.to = Some(self.from.clone());
+                message.kind = "file.lock_granted".to_owned();
+                recipients.push(sender);
+            }
+        }
+        let created_at = message.created_at;
+        changes.event(Event::MessageSent {
+            message: self.id.clone(),
+            from: message.from.clone(),
+            to: message.to.clone(),
+            kind: message.kind.clone(),
+            recipients: u32::try_from(recipients.len()).unwrap_or(u32::MAX),
+        });
+        let count = recipients.len();
+        for agent in recipients {
+            deliver(&message, agent, &mut changes);
+        }
+        changes.messages.push(message);
+        let recipients = u32::try_from(count).unwrap_or(u32::MAX);
+        Ok((
+            Sent {
+                message: self.id.clone(),
+                created_at,
+                recipients,
+            },
+            changes,
+        ))
+    }
+}
+
+impl Send {
+    fn recipients(&self, want: &mut Want<'_>, now: Timestamp) -> Recipients {
+        if let Some(to) = &self.to {
+            return Recipients::One(to.clone());
+        }
+        if let Some(path) = &self.lock {
+            let mut near = want.leases_near(path);
+            let held = near.find(|lease| !lease.is_over(now) && lease.path.overlaps(path));
+            return held.map_or(Recipients::LockIsFree, |lease| {
+                Recipients::One(lease.agent.clone())
+            });
+        }
+        Recipients::Everyone(want.present_agents().unwrap_or_default().to_vec())
+    }
+
+    /// Only what one holds can be offered, and only to somebody.
+    fn offered(&self, slice: &Slice) -> Result<Option<(TaskId, u64)>, Refusal> {
+        let Some(id) = &self.handoff else {
+            return Ok(None);
+        };
+        if self.to.is_none() {
+            let message =
+                "a task.handoff needs 'to': the agent that shall take the task".to_owned();
+            return Err(Refusal::Invalid {
+                field: "message.to",
+                message,
+            });
+        }
+        let task = slice
+            .task(id)
+            .ok_or_else(|| Refusal::TaskNotFound { task: id.clone() })?;
+        check_holder(task, &self.from, None).map_err(|why| Refusal::TaskNotYours {
+            task: id.clone(),
+            why,
+        })?;
+        Ok(Some((id.clone(), task.epoch)))
+    }
+
+    fn message(&self, slice: &Slice, handoff: Option<(TaskId, u64)>, now: Timestamp) -> Message {
+        // Receivers page by time, so no two messages share an instant.
+        let after_last = slice.head.last_message_at + Duration::from_millis(1);
+        Message {
+            id: self.id.clone(),
+            number: slice.head.message_number + 1,
+            from: self.from.clone(),
+            to: None,
+            kind: self.kind.clone(),
+            payload: self.payload.clone(),
+            ack_required: self.ack_required,
+            corr_id: self.corr_id.clone(),
+            handoff,
+            created_at: now.max(after_last),
+            expires_at: self.expires_in.map(|span| now + span),
+            acknowledged: None,
+            delivered_at: None,
+            rev: 0,
+        }
+    }
+}
+
+fn deliver(message: &Message, agent: &Agent, changes: &mut Changes) {
+    changes.deliveries.push(Delivery {
+        message: message.id.clone(),
+        number: message.number,
+        agent: agent.id.clone(),
+        state: DeliveryState::Queued,
+        delivered_at: None,
+        acknowledged_at: None,
+        expires_at: message.expires_at,
+    });
+    let mut row = match changes.agents.iter().position(|row| row.id == agent.id) {
+        Some(at) => changes.agents.swap_remove(at),
+        None => agent.clone(),
+    };
+    row.inbox += 1;
+    changes.agents.push(row);
+}
+
+/// One message less waits for this agent.
+pub(super) fn take_from_inbox(slice: &Slice, changes: &mut Changes, agent: &AgentId) {
+    let at = changes.agents.iter().position(|row| row.id == *agent);
+    let row = match at {
+        Some(at) => Some(changes.agents.swap_remove(at)),
+        None => slice.agent(agent).cloned(),
+    };
+    if let Some(mut row) = row {
+        row.inbox = row.inbox.saturating_sub(1);
+        changes.agents.push(row);
+    }
+}

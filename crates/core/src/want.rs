@@ -1,0 +1,329 @@
+//! What a verb must see before it can decide, found out step by step.
+//!
+//! A verb looks at what is loaded and asks for what is not; it is asked again after each load until it
+//! asks for nothing new. So a whole batch of verbs is loaded in a few rounds, whatever the engine.
+
+use crate::agent::Agent;
+use crate::changes::Nonce;
+use crate::id::{AgentId, MessageId, TaskId, TokenId};
+use crate::idempotency::{Key, Remembered};
+use crate::lane::{Lane, LaneId, LaneKey, Position, Rep};
+use crate::lease::Lease;
+use crate::message::{Delivery, Message};
+use crate::path::LeasePath;
+use crate::quality::Snapshot;
+use crate::slice::{FinishedPage, InboxAsk, Slice};
+use crate::task::{Task, TaskStatus};
+use crate::time::Timestamp;
+
+/// A row or a range of rows that a verb must see.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ask {
+    Agent(AgentId),
+    /// Every agent that is not gone.
+    PresentAgents,
+    /// Live agents whose last stored sign of life is not younger than this, oldest first.
+    QuietAgents {
+        since: Timestamp,
+        limit: usize,
+    },
+    /// Gone agents that left before this.
+    GoneAgents {
+        before: Timestamp,
+        limit: usize,
+    },
+    Task(TaskId),
+    Dependants(TaskId),
+    LaneById(LaneId),
+    LaneByKey(LaneKey),
+    /// The next lanes of a rep with waiting tasks, from a position on.
+    Lanes {
+        rep: Rep,
+        from: Option<Position>,
+    },
+    /// All lanes of a rep with held tasks.
+    HeldLanes(Rep),
+    /// How many lanes are filed under a word.
+    LanesUnder(Rep),
+    /// The next waiting tasks of a lane, from a number on.
+    Queue {
+        lane: LaneId,
+        from: u64,
+    },
+    /// Leases that might overlap with this path.
+    LeasesNear(LeasePath),
+    LeasesOfAgent(AgentId),
+    LeasesOfTask(TaskId),
+    Message(MessageId),
+    Delivery(MessageId, AgentId),
+    Inbox(InboxAsk),
+    Baseline,
+    SnapshotOf(TaskId),
+    Remembered(Key),
+    Nonce(Nonce),
+    Token(TokenId),
+    DueRetries {
+        until: Timestamp,
+        limit: usize,
+    },
+    DueLeases {
+        until: Timestamp,
+        limit: usize,
+    },
+    DueDeliveries {
+        until: Timestamp,
+        limit: usize,
+    },
+    /// Tasks that ended before an instant, looked for from a number on.
+    FinishedTasks {
+        from: u64,
+        before: Timestamp,
+        limit: usize,
+    },
+}
+
+/// A slice, and the asks it could not answer yet.
+pub struct Want<'a> {
+    slice: &'a Slice,
+    asks: Vec<Ask>,
+}
+
+impl<'a> Want<'a> {
+    pub fn new(slice: &'a Slice) -> Self {
+        Want {
+            slice,
+            asks: Vec::new(),
+        }
+    }
+
+    /// What is still missing.
+    pub fn into_asks(self) -> Vec<Ask> {
+        self.asks
+    }
+
+    pub fn is_satisfied(&self) -> bool {
+        self.asks.is_empty()
+    }
+
+    pub fn slice(&self) -> &'a Slice {
+        self.slice
+    }
+
+    fn or_ask<T>(&mut self, known: Option<T>, ask: impl FnOnce() -> Ask) -> Option<T> {
+        if known.is_none() {
+            self.asks.push(ask());
+        }
+        known
+    }
+
+    pub fn agent(&mut self, id: &AgentId) -> Option<&'a Agent> {
+        self.or_ask(self.slice.known_agent(id), || Ask::Agent(id.clone()))
+            .flatten()
+    }
+
+    pub fn present_agents(&mut self) -> Option<&'a [AgentId]> {
+        self.or_ask(self.slice.ranges.present_agents.as_deref(), || {
+            Ask::PresentAgents
+        })
+    }
+
+    pub fn quiet_agents(&mut self, since: Timestamp, limit: usize) -> &'a [AgentId] {
+        let known = self
+            .slice
+            .ranges
+            .quiet_agents
+            .get(&(since, limit))
+            .map(Vec::as_slice);
+        self.or_ask(known, || Ask::QuietAgents { since, limit })
+            .unwrap_or_default()
+    }
+
+    pub fn gone_agents(&mut self, before: Timestamp, limit: usize) -> &'a [AgentId] {
+        let known = self
+            .slice
+            .ranges
+            .gone_agents
+            .get(&(before, limit))
+            .map(Vec::as_slice);
+        self.or_ask(known, || Ask::GoneAgents { before, limit })
+            .unwrap_or_default()
+    }
+
+    pub fn task(&mut self, id: &TaskId) -> Option<&'a Task> {
+        self.or_ask(self.slice.known_task(id), || Ask::Task(id.clone()))
+            .flatten()
+    }
+
+    pub fn dependants(&mut self, id: &TaskId) -> &'a [TaskId] {
+        let known = self.slice.ranges.dependants.get(id).map(Vec::as_slice);
+        self.or_ask(known, || Ask::Dependants(id.clone()))
+            .unwrap_or_default()
+    }
+
+    /// The lane that a task counts in at the moment.
+    pub fn lane_of(&mut self, task: &Task) -> Option<&'a Lane> {
+        let id = task
+            .lane
+            .filter(|_| task.status() == TaskStatus::Ready || task.holder().is_some())?;
+        self.or_ask(self.slice.lanes.known(id), || Ask::LaneById(id))
+            .flatten()
+    }
+
+    /// A lane by its key; if there is none yet, also what is needed to make it.
+    pub fn lane_for(&mut self, key: &LaneKey) -> Option<&'a Lane> {
+        let found = self.or_ask(self.slice.lanes.by_key(key), || Ask::LaneByKey(key.clone()))?;
+        if found.is_none() {
+            for skill in key.skills.iter() {
+                let rep = Rep(skill.clone());
+                self.or_ask(self.slice.lanes.lanes_under(&rep), || {
+                    Ask::LanesUnder(rep.clone())
+                });
+            }
+            let rep = key.rep(|skill| {
+                self.slice
+                    .lanes
+                    .lanes_under(&Rep(skill.into()))
+                    .unwrap_or(0)
+            });
+            self.or_ask(self.slice.lanes.lanes_under(&rep), || {
+                Ask::LanesUnder(rep.clone())
+            });
+        }
+        found
+    }
+
+    pub fn ask(&mut self, ask: Ask) {
+        self.asks.push(ask);
+    }
+
+    pub fn held_lanes(&mut self, rep: &Rep) -> Vec<&'a Lane> {
+        let known = self.slice.lanes.held_under(rep).map(Iterator::collect);
+        self.or_ask(known, || Ask::HeldLanes(rep.clone()))
+            .unwrap_or_default()
+    }
+
+    pub fn leases_near(&mut self, path: &LeasePath) -> impl Iterator<Item = &'a Lease> + use<'a> {
+        let known = self.slice.ranges.leases_near.get(path);
+        let found = self.or_ask(known, || Ask::LeasesNear(path.clone()));
+        let slice = self.slice;
+        found
+            .into_iter()
+            .flatten()
+            .filter_map(|path| slice.lease(path))
+    }
+
+    pub fn leases_of_agent(
+        &mut self,
+        agent: &AgentId,
+    ) -> impl Iterator<Item = &'a Lease> + use<'a> {
+        let known = self.slice.ranges.leases_of_agent.get(agent);
+        let found = self.or_ask(known, || Ask::LeasesOfAgent(agent.clone()));
+        let slice = self.slice;
+        found
+            .into_iter()
+            .flatten()
+            .filter_map(|path| slice.lease(path))
+    }
+
+    pub fn leases_of_task(&mut self, task: &TaskId) -> impl Iterator<Item = &'a Lease> + use<'a> {
+        let known = self.slice.ranges.leases_of_task.get(task);
+        let found = self.or_ask(known, || Ask::LeasesOfTask(task.clone()));
+        let slice = self.slice;
+        found
+            .into_iter()
+            .flatten()
+            .filter_map(|path| slice.lease(path))
+    }
+
+    pub fn message(&mut self, id: &MessageId) -> Option<&'a Message> {
+        self.or_ask(self.slice.known_message(id), || Ask::Message(id.clone()))
+            .flatten()
+    }
+
+    pub fn delivery(&mut self, message: &MessageId, agent: &AgentId) -> Option<&'a Delivery> {
+        let known = self.slice.known_delivery(message, agent);
+        self.or_ask(known, || Ask::Delivery(message.clone(), agent.clone()))
+            .flatten()
+    }
+
+    pub fn inbox(&mut self, ask: &InboxAsk) -> &'a [MessageId] {
+        let known = self.slice.ranges.inbox.get(ask).map(Vec::as_slice);
+        self.or_ask(known, || Ask::Inbox(ask.clone()))
+            .unwrap_or_default()
+    }
+
+    pub fn baseline(&mut self) {
+        self.or_ask(self.slice.ranges.baseline.as_ref(), || Ask::Baseline);
+    }
+
+    pub fn snapshot_of(&mut self, task: &TaskId) -> Option<&'a Snapshot> {
+        let known = self.slice.ranges.snapshots.get(task).map(Option::as_ref);
+        self.or_ask(known, || Ask::SnapshotOf(task.clone()))
+            .flatten()
+    }
+
+    pub fn remembered(&mut self, key: &Key) -> Option<&'a Remembered> {
+        let known = self.slice.ranges.remembered.get(key).map(Option::as_ref);
+        self.or_ask(known, || Ask::Remembered(key.clone()))
+            .flatten()
+    }
+
+    pub fn nonce_was_seen(&mut self, nonce: &Nonce) -> Option<bool> {
+        let known = self.slice.ranges.nonces.get(nonce).copied();
+        self.or_ask(known, || Ask::Nonce(nonce.clone()))
+    }
+
+    pub fn token(&mut self, id: &TokenId) {
+        self.or_ask(self.slice.ranges.tokens.get(id), || Ask::Token(id.clone()));
+    }
+
+    pub fn due_retries(&mut self, until: Timestamp, limit: usize) -> &'a [TaskId] {
+        let known = self
+            .slice
+            .ranges
+            .due_retries
+            .get(&(until, limit))
+            .map(Vec::as_slice);
+        self.or_ask(known, || Ask::DueRetries { until, limit })
+            .unwrap_or_default()
+    }
+
+    pub fn due_leases(
+        &mut self,
+        until: Timestamp,
+        limit: usize,
+    ) -> impl Iterator<Item = &'a Lease> + use<'a> {
+        let known = self.slice.ranges.due_leases.get(&(until, limit));
+        let found = self.or_ask(known, || Ask::DueLeases { until, limit });
+        let slice = self.slice;
+        found
+            .into_iter()
+            .flatten()
+            .filter_map(|path| slice.lease(path))
+    }
+
+    pub fn due_deliveries(&mut self, until: Timestamp, limit: usize) -> &'a [(MessageId, AgentId)] {
+        let known = self
+            .slice
+            .ranges
+            .due_deliveries
+            .get(&(until, limit))
+            .map(Vec::as_slice);
+        self.or_ask(known, || Ask::DueDeliveries { until, limit })
+            .unwrap_or_default()
+    }
+
+    pub fn finished_tasks(
+        &mut self,
+        from: u64,
+        before: Timestamp,
+        limit: usize,
+    ) -> Option<&'a FinishedPage> {
+        let known = self.slice.ranges.finished.get(&(from, before, limit));
+        self.or_ask(known, || Ask::FinishedTasks {
+            from,
+            before,
+            limit,
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! How the world fails. The rules' refusals are elsewhere.
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing was written; trying again later may help.
+    #[error("the ledger cannot be used right now: {0}")]
+    Unavailable(String),
+    /// What was written last may or may not be durable. The process must end; the file is the truth.
+    #[error("the ledger could not be made durable: {0}")]
+    Fatal(String),
+    #[error("the ledger is damaged: {0}")]
+    Corrupt(String),
+    #[error(
+        "the ledger has schema version {found}, this build knows up to {known}; use a newer build of switchboard"
+    )]
+    NewerSchema { found: u32, known: u32 },
+    #[error("{0}")]
+    Open(String),
+}

@@ -1,0 +1,124 @@
+//! What readers may ask: single rows by key, lists by filter and page.
+
+use switchboard_core::attempt::Attempt;
+use switchboard_core::token::Token;
+use switchboard_core::{
+    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, LeasePath, Logged, Message, MessageId, Priority, Snapshot,
+    Task, TaskId, TaskKind, TaskStatus, Timestamp,
+};
+
+use crate::Error;
+
+/// Lists and single rows, as last committed. Every list is bounded.
+pub trait Reader: Send {
+    fn head(&self) -> Result<Head, Error>;
+    fn task(&self, which: &TaskRef) -> Result<Option<Task>, Error>;
+    fn tasks(&self, filter: &TaskFilter, page: &Page) -> Result<Pages<Task>, Error>;
+    /// The ended attempts at a task, oldest first.
+    fn attempts(&self, task: u64) -> Result<Vec<Attempt>, Error>;
+    /// At most [`switchboard_core::limits::PAGE_MAX`] tasks that wait for this one.
+    fn dependants(&self, task: &TaskId) -> Result<Vec<TaskId>, Error>;
+    fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error>;
+    fn agents(&self, filter: &AgentFilter, page: &Page) -> Result<Pages<Agent>, Error>;
+    fn agent_counts(&self) -> Result<AgentCounts, Error>;
+    fn leases(&self, filter: &LeaseFilter, page: &Page) -> Result<Pages<Lease>, Error>;
+    fn message(&self, id: &MessageId) -> Result<Option<(Message, Vec<Delivery>)>, Error>;
+    /// Newest first.
+    fn messages(&self, filter: &MessageFilter, page: &Page) -> Result<Pages<Message>, Error>;
+    /// What was sent to an agent after a point, oldest first, whether handed over or not.
+    fn messages_since(&self, since: &MessageSince, now: Timestamp) -> Result<Vec<Message>, Error>;
+    fn baseline(&self) -> Result<Option<Baseline>, Error>;
+    fn snapshots(&self, filter: &SnapshotFilter, page: &Page) -> Result<Pages<Snapshot>, Error>;
+    /// Learnings that have all the words, best first.
+    fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error>;
+    /// Events after a number, in order.
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error>;
+    /// The oldest event that is still kept.
+    fn oldest_event(&self) -> Result<Option<u64>, Error>;
+    fn tokens(&self) -> Result<Vec<Token>, Error>;
+    fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, Error>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskRef {
+    Id(TaskId),
+    Number(u64),
+}
+
+/// A piece of a list: after a cursor of the page before, at most `limit` rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub after: Option<String>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pages<T> {
+    pub rows: Vec<T>,
+    /// The cursor of the next page. A page may be short and still have one.
+    pub next: Option<String>,
+}
+
+/// Empty lists and `None` filter nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskFilter {
+    pub statuses: Vec<TaskStatus>,
+    pub priorities: Vec<Priority>,
+    pub kinds: Vec<TaskKind>,
+    pub holder: Option<AgentId>,
+    pub skill: Option<String>,
+    pub branch: Option<String>,
+    pub newest_first: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentFilter {
+    /// Public words: idle, busy, error, offline, shutting_down.
+    pub statuses: Vec<String>,
+    /// Agents that signed off are left out unless asked for.
+    pub with_gone: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentCounts {
+    pub idle: u64,
+    pub busy: u64,
+    pub error: u64,
+    pub offline: u64,
+    pub shutting_down: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseFilter {
+    pub agent: Option<AgentId>,
+    pub task: Option<TaskId>,
+    /// Only leases that overlap with this.
+    pub near: Option<LeasePath>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageFilter {
+    pub from: Option<AgentId>,
+    pub to: Option<AgentId>,
+    pub kinds: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageSince {
+    pub agent: AgentId,
+    /// After this instant, or after this message.
+    pub since: Since,
+    pub kinds: Vec<String>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Since {
+    Instant(Timestamp),
+    Message(MessageId),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotFilter {
+    pub task: Option<TaskId>,
+}
