@@ -25,12 +25,12 @@ impl Client {
 
 impl Admin<'_> {
     /// The hub at a glance.
-    pub async fn status(&self) -> Result<StatusResponse, Error> {
+    pub async fn status(self) -> Result<StatusResponse, Error> {
         self.client.transport.send(Call::get(&["status"])).await
     }
 
     /// Makes a new signing key for an agent; older ones stop working.
-    pub async fn create_key(&self, agent: &str) -> Result<KeyResponse, Error> {
+    pub async fn create_key(self, agent: &str) -> Result<KeyResponse, Error> {
         self.client
             .transport
             .send(Call::post(
@@ -41,7 +41,7 @@ impl Admin<'_> {
     }
 
     /// Revokes an agent's key without making a new one.
-    pub async fn revoke_key(&self, agent: &str) -> Result<KeyRevokedResponse, Error> {
+    pub async fn revoke_key(self, agent: &str) -> Result<KeyRevokedResponse, Error> {
         self.client
             .transport
             .send(Call::delete(&["agents", agent, "keys"]))
@@ -49,12 +49,12 @@ impl Admin<'_> {
     }
 
     /// Every token, without its secret.
-    pub async fn tokens(&self) -> Result<TokensResponse, Error> {
+    pub async fn tokens(self) -> Result<TokensResponse, Error> {
         self.client.transport.send(Call::get(&["tokens"])).await
     }
 
     /// Makes a token; its secret is in this answer only.
-    pub async fn create_token(&self, request: &NewTokenRequest) -> Result<TokenResponse, Error> {
+    pub async fn create_token(self, request: &NewTokenRequest) -> Result<TokenResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["tokens"], request)?)
@@ -62,7 +62,7 @@ impl Admin<'_> {
     }
 
     /// Ends a token.
-    pub async fn revoke_token(&self, id: &str) -> Result<Done, Error> {
+    pub async fn revoke_token(self, id: &str) -> Result<Done, Error> {
         self.client
             .transport
             .send(Call::delete(&["tokens", id]))
@@ -70,7 +70,7 @@ impl Admin<'_> {
     }
 
     /// Sends any of the ten operations as an envelope; the answer is that operation's.
-    pub async fn protocol(&self, request: &Request) -> Result<Value, Error> {
+    pub async fn protocol(self, request: &Request) -> Result<Value, Error> {
         let body = Envelope::of(request.operation())
             .seal(request)
             .map_err(|error| Error::Invalid(error.to_string()))?;
@@ -81,7 +81,7 @@ impl Admin<'_> {
     }
 
     /// Sends many operations at once; each acts and is answered by itself.
-    pub async fn batch(&self, request: &BatchRequest) -> Result<BatchResponse, Error> {
+    pub async fn batch(self, request: &BatchRequest) -> Result<BatchResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["batch"], request)?)
@@ -89,7 +89,7 @@ impl Admin<'_> {
     }
 
     /// Whether the process answers.
-    pub async fn healthy(&self) -> Result<(), Error> {
+    pub async fn healthy(self) -> Result<(), Error> {
         self.client
             .transport
             .send_text(Call::get(&["healthz"]).bare())
@@ -98,7 +98,7 @@ impl Admin<'_> {
     }
 
     /// Whether the ledger answers.
-    pub async fn ready(&self) -> Result<(), Error> {
+    pub async fn ready(self) -> Result<(), Error> {
         self.client
             .transport
             .send_text(Call::get(&["readyz"]).bare())
@@ -107,7 +107,7 @@ impl Admin<'_> {
     }
 
     /// The hub's figures in the text form of Prometheus.
-    pub async fn metrics(&self) -> Result<String, Error> {
+    pub async fn metrics(self) -> Result<String, Error> {
         self.client
             .transport
             .send_text(Call::get(&["metrics"]).bare())
@@ -115,7 +115,7 @@ impl Admin<'_> {
     }
 
     /// The OpenAPI document.
-    pub async fn openapi(&self) -> Result<Value, Error> {
+    pub async fn openapi(self) -> Result<Value, Error> {
         self.client
             .transport
             .send(Call::get(&["openapi.json"]).bare())

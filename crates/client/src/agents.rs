@@ -25,7 +25,7 @@ impl Client {
 
 impl Agents<'_> {
     /// REGISTER.
-    pub async fn register(&self, request: &RegisterRequest) -> Result<RegisterResponse, Error> {
+    pub async fn register(self, request: &RegisterRequest) -> Result<RegisterResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["agents", "register"], request)?)
@@ -34,7 +34,7 @@ impl Agents<'_> {
 
     /// HEARTBEAT; the answer carries what the hub asks of this agent.
     pub async fn heartbeat(
-        &self,
+        self,
         id: &str,
         request: &HeartbeatRequest,
     ) -> Result<HeartbeatResponse, Error> {
@@ -45,7 +45,7 @@ impl Agents<'_> {
     }
 
     /// One page of agents.
-    pub async fn list(&self, query: &AgentQuery) -> Result<AgentPage, Error> {
+    pub async fn list(self, query: &AgentQuery) -> Result<AgentPage, Error> {
         self.client
             .transport
             .send(Call::get(&["agents"]).query(query.to_query()))
@@ -53,12 +53,12 @@ impl Agents<'_> {
     }
 
     /// One agent with its tasks, leases and commands.
-    pub async fn get(&self, id: &str) -> Result<AgentResponse, Error> {
+    pub async fn get(self, id: &str) -> Result<AgentResponse, Error> {
         self.client.transport.send(Call::get(&["agents", id])).await
     }
 
     /// Deregisters: its tasks go back without a retry spent, its leases end.
-    pub async fn remove(&self, id: &str) -> Result<Done, Error> {
+    pub async fn remove(self, id: &str) -> Result<Done, Error> {
         self.client
             .transport
             .send(Call::delete(&["agents", id]))
@@ -67,7 +67,7 @@ impl Agents<'_> {
 
     /// Asks something of an agent; it learns with its next heartbeat.
     pub async fn command(
-        &self,
+        self,
         id: &str,
         request: &CommandRequest,
     ) -> Result<CommandResponse, Error> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 use reqwest::{Certificate, Url};
+use switchboard_wire::signature::AgentKey;
 
 use crate::error::Error;
 use crate::retry::RetryPolicy;
@@ -26,7 +27,7 @@ impl Client {
     pub fn builder(url: &str) -> Builder {
         Builder {
             url: url.to_owned(),
-            signer: None,
+            agent: None,
             token: None,
             authorities: Vec::new(),
             retry: RetryPolicy::default(),
@@ -55,10 +56,10 @@ impl Client {
 }
 
 /// The choices of a [`Client`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Builder {
     url: String,
-    signer: Option<Signer>,
+    agent: Option<(String, String)>,
     token: Option<String>,
     authorities: Vec<Vec<u8>>,
     retry: RetryPolicy,
@@ -69,10 +70,7 @@ pub struct Builder {
 impl Builder {
     /// Signs every call as this agent, with the key that `switchboard agent add` printed.
     pub fn agent(mut self, id: impl Into<String>, key: impl Into<String>) -> Self {
-        self.signer = Some(Signer {
-            agent: id.into(),
-            key: key.into(),
-        });
+        self.agent = Some((id.into(), key.into()));
         self
     }
 
@@ -133,7 +131,11 @@ impl Builder {
             .build()
             .map_err(|error| Error::Invalid(format!("no HTTP client can be made: {error}")))?;
         let token = self.token.map(|token| bearer(&token)).transpose()?;
-        let (signer, retry, timeout) = (self.signer, self.retry, self.timeout);
+        let signer = self
+            .agent
+            .map(|(agent, key)| signer(agent, &key))
+            .transpose()?;
+        let (retry, timeout) = (self.retry, self.timeout);
         let transport = Transport {
             http,
             base,
@@ -180,6 +182,15 @@ fn loopback(url: &Url) -> bool {
             .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
+fn signer(agent: String, key: &str) -> Result<Signer, Error> {
+    let key = AgentKey::from_hex(key).ok_or_else(|| {
+        Error::Invalid(format!(
+            "the key of {agent} is no signing key; make one with 'switchboard agent add {agent}'"
+        ))
+    })?;
+    Ok(Signer { agent, key })
+}
+
 fn bearer(token: &str) -> Result<HeaderValue, Error> {
     let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
         .map_err(|_| Error::Invalid("the token has characters that cannot be sent".to_owned()))?;
@@ -212,13 +223,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_key_is_refused_before_anything_is_sent() {
+        let built = Client::builder("http://localhost:1")
+            .agent("a", "secret")
+            .build();
+        assert!(matches!(built, Err(Error::Invalid(_))));
+    }
+
+    #[test]
     fn a_secret_is_never_printed() {
         let client = Client::builder("http://localhost:1")
-            .agent("a", "hush-key")
+            .agent("a", "0123456789abcdef".repeat(4))
             .token("hush-token")
             .build()
             .unwrap();
         let printed = format!("{client:?}");
-        assert!(!printed.contains("hush"), "{printed}");
+        assert!(
+            !printed.contains("hush") && !printed.contains("0123456789abcdef"),
+            "{printed}"
+        );
     }
 }

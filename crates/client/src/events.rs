@@ -33,7 +33,7 @@ impl Client {
 
 impl Events<'_> {
     /// One page of the log.
-    pub async fn list(&self, query: &EventQuery) -> Result<EventPage, Error> {
+    pub async fn list(self, query: &EventQuery) -> Result<EventPage, Error> {
         self.client
             .transport
             .send(Call::get(&["events"]).query(query.to_query()))
@@ -45,7 +45,7 @@ impl Events<'_> {
     /// A cut stream is taken up again where it broke off. It ends with an error only when the hub refuses, or when
     /// it cannot be reached in the first place.
     pub fn follow(
-        &self,
+        self,
         after: Option<u64>,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
         self.follow_types(after, Vec::new())
@@ -53,7 +53,7 @@ impl Events<'_> {
 
     /// As [`follow`](Self::follow), only events of these types; none means all.
     pub fn follow_types(
-        &self,
+        self,
         after: Option<u64>,
         types: Vec<String>,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {

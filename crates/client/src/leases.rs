@@ -26,7 +26,7 @@ impl Client {
 impl Leases<'_> {
     /// ACQUIRE_LEASE; held by another is an answer and not an error.
     pub async fn acquire(
-        &self,
+        self,
         request: &AcquireLeaseRequest,
     ) -> Result<AcquireLeaseResponse, Error> {
         self.client
@@ -37,7 +37,7 @@ impl Leases<'_> {
 
     /// RELEASE_LEASE.
     pub async fn release(
-        &self,
+        self,
         request: &ReleaseLeaseRequest,
     ) -> Result<ReleaseLeaseResponse, Error> {
         self.client
@@ -47,10 +47,7 @@ impl Leases<'_> {
     }
 
     /// Extends a lease that is held.
-    pub async fn extend(
-        &self,
-        request: &ExtendLeaseRequest,
-    ) -> Result<AcquireLeaseResponse, Error> {
+    pub async fn extend(self, request: &ExtendLeaseRequest) -> Result<AcquireLeaseResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["leases", "extend"], request)?)
@@ -58,7 +55,7 @@ impl Leases<'_> {
     }
 
     /// One page of live leases.
-    pub async fn list(&self, query: &LeaseQuery) -> Result<LeasePage, Error> {
+    pub async fn list(self, query: &LeaseQuery) -> Result<LeasePage, Error> {
         self.client
             .transport
             .send(Call::get(&["leases"]).query(query.to_query()))
@@ -66,7 +63,7 @@ impl Leases<'_> {
     }
 
     /// Whether a path is free for an agent.
-    pub async fn check(&self, query: &CheckLeaseQuery) -> Result<CheckLeaseResponse, Error> {
+    pub async fn check(self, query: &CheckLeaseQuery) -> Result<CheckLeaseResponse, Error> {
         self.client
             .transport
             .send(Call::get(&["leases", "check"]).query(query.to_query()))

@@ -22,7 +22,7 @@ impl Client {
 
 impl Memory<'_> {
     /// Full-text search, best first.
-    pub async fn search(&self, query: &MemoryQuery) -> Result<LearningsResponse, Error> {
+    pub async fn search(self, query: &MemoryQuery) -> Result<LearningsResponse, Error> {
         self.client
             .transport
             .send(Call::get(&["memory", "search"]).query(query.to_query()))

@@ -25,7 +25,7 @@ impl Client {
 
 impl Messages<'_> {
     /// SEND_MESSAGE.
-    pub async fn send(&self, request: &SendMessageRequest) -> Result<SendMessageResponse, Error> {
+    pub async fn send(self, request: &SendMessageRequest) -> Result<SendMessageResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["messages"], request)?)
@@ -34,7 +34,7 @@ impl Messages<'_> {
 
     /// RECEIVE_MESSAGES. Without `since` each message comes once; a lost answer is repeated by the same key.
     pub async fn receive(
-        &self,
+        self,
         request: &ReceiveMessagesRequest,
     ) -> Result<ReceiveMessagesResponse, Error> {
         let query = MessageQuery {
@@ -53,7 +53,7 @@ impl Messages<'_> {
     }
 
     /// One page of every message, newest first.
-    pub async fn list(&self, query: &MessageQuery) -> Result<MessagePage, Error> {
+    pub async fn list(self, query: &MessageQuery) -> Result<MessagePage, Error> {
         let query = MessageQuery {
             all: Some(true),
             wait: None,
@@ -66,7 +66,7 @@ impl Messages<'_> {
     }
 
     /// One message and how far it got with each recipient.
-    pub async fn get(&self, id: &str) -> Result<MessageResponse, Error> {
+    pub async fn get(self, id: &str) -> Result<MessageResponse, Error> {
         self.client
             .transport
             .send(Call::get(&["messages", id]))
@@ -74,7 +74,7 @@ impl Messages<'_> {
     }
 
     /// Acknowledges; a handoff is accepted by it.
-    pub async fn ack(&self, id: &str, request: &AckRequest) -> Result<AckResponse, Error> {
+    pub async fn ack(self, id: &str, request: &AckRequest) -> Result<AckResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["messages", id, "ack"], request)?)

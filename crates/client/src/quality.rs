@@ -22,7 +22,7 @@ impl Client {
 
 impl Quality<'_> {
     /// The baseline in force, if there is one.
-    pub async fn baseline(&self) -> Result<BaselineResponse, Error> {
+    pub async fn baseline(self) -> Result<BaselineResponse, Error> {
         self.client
             .transport
             .send(Call::get(&["quality", "baseline"]))
@@ -30,7 +30,7 @@ impl Quality<'_> {
     }
 
     /// Sets the baseline, by figures or from a task.
-    pub async fn set_baseline(&self, request: &BaselineRequest) -> Result<BaselineResponse, Error> {
+    pub async fn set_baseline(self, request: &BaselineRequest) -> Result<BaselineResponse, Error> {
         self.client
             .transport
             .send(Call::put(&["quality", "baseline"], request)?)
@@ -38,7 +38,7 @@ impl Quality<'_> {
     }
 
     /// One page of snapshots, newest first.
-    pub async fn history(&self, query: &SnapshotQuery) -> Result<SnapshotPage, Error> {
+    pub async fn history(self, query: &SnapshotQuery) -> Result<SnapshotPage, Error> {
         self.client
             .transport
             .send(Call::get(&["quality", "history"]).query(query.to_query()))

@@ -27,7 +27,7 @@ impl Client {
 
 impl Tasks<'_> {
     /// CLAIM; with `wait` the answer may take that long.
-    pub async fn claim(&self, request: &ClaimRequest) -> Result<ClaimResponse, Error> {
+    pub async fn claim(self, request: &ClaimRequest) -> Result<ClaimResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["tasks", "claim"], request)?.wait(request.wait))
@@ -36,7 +36,7 @@ impl Tasks<'_> {
 
     /// PROGRESS.
     pub async fn progress(
-        &self,
+        self,
         id: &str,
         request: &ProgressRequest,
     ) -> Result<ProgressResponse, Error> {
@@ -48,7 +48,7 @@ impl Tasks<'_> {
 
     /// COMPLETE.
     pub async fn complete(
-        &self,
+        self,
         id: &str,
         request: &CompleteRequest,
     ) -> Result<CompleteResponse, Error> {
@@ -59,7 +59,7 @@ impl Tasks<'_> {
     }
 
     /// FAIL.
-    pub async fn fail(&self, id: &str, request: &FailRequest) -> Result<FailResponse, Error> {
+    pub async fn fail(self, id: &str, request: &FailRequest) -> Result<FailResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["tasks", id, "fail"], request)?)
@@ -67,7 +67,7 @@ impl Tasks<'_> {
     }
 
     /// Makes one task.
-    pub async fn create(&self, task: &NewTask) -> Result<TaskResponse, Error> {
+    pub async fn create(self, task: &NewTask) -> Result<TaskResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["tasks"], task)?)
@@ -75,7 +75,7 @@ impl Tasks<'_> {
     }
 
     /// Makes several tasks, all or none; they may depend on each other by id.
-    pub async fn create_many(&self, tasks: Vec<NewTask>) -> Result<TasksResponse, Error> {
+    pub async fn create_many(self, tasks: Vec<NewTask>) -> Result<TasksResponse, Error> {
         let request = CreateTasksRequest::Many { tasks };
         self.client
             .transport
@@ -84,7 +84,7 @@ impl Tasks<'_> {
     }
 
     /// One page of tasks.
-    pub async fn list(&self, query: &TaskQuery) -> Result<TaskPage, Error> {
+    pub async fn list(self, query: &TaskQuery) -> Result<TaskPage, Error> {
         self.client
             .transport
             .send(Call::get(&["tasks"]).query(query.to_query()))
@@ -92,12 +92,12 @@ impl Tasks<'_> {
     }
 
     /// One task, by id or number, with its attempts.
-    pub async fn get(&self, id: &str) -> Result<TaskDetails, Error> {
+    pub async fn get(self, id: &str) -> Result<TaskDetails, Error> {
         self.client.transport.send(Call::get(&["tasks", id])).await
     }
 
     /// Changes what is given.
-    pub async fn patch(&self, id: &str, request: &PatchTaskRequest) -> Result<TaskResponse, Error> {
+    pub async fn patch(self, id: &str, request: &PatchTaskRequest) -> Result<TaskResponse, Error> {
         self.client
             .transport
             .send(Call::patch(&["tasks", id], request)?)
@@ -106,7 +106,7 @@ impl Tasks<'_> {
 
     /// Puts a held task back, without a retry spent.
     pub async fn release(
-        &self,
+        self,
         id: &str,
         request: &ReleaseTaskRequest,
     ) -> Result<TaskResponse, Error> {
@@ -117,11 +117,7 @@ impl Tasks<'_> {
     }
 
     /// Takes a task off the list for good.
-    pub async fn cancel(
-        &self,
-        id: &str,
-        request: &SteerTaskRequest,
-    ) -> Result<TaskResponse, Error> {
+    pub async fn cancel(self, id: &str, request: &SteerTaskRequest) -> Result<TaskResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["tasks", id, "cancel"], request)?)
@@ -129,7 +125,7 @@ impl Tasks<'_> {
     }
 
     /// Makes a failed, canceled or waiting task ready now, with its budget anew.
-    pub async fn retry(&self, id: &str, request: &SteerTaskRequest) -> Result<TaskResponse, Error> {
+    pub async fn retry(self, id: &str, request: &SteerTaskRequest) -> Result<TaskResponse, Error> {
         self.client
             .transport
             .send(Call::post(&["tasks", id, "retry"], request)?)
@@ -138,7 +134,7 @@ impl Tasks<'_> {
 
     /// Accepts a task that needs review.
     pub async fn approve(
-        &self,
+        self,
         id: &str,
         request: &SteerTaskRequest,
     ) -> Result<TaskResponse, Error> {
@@ -150,7 +146,7 @@ impl Tasks<'_> {
 
     /// Sends a task that needs review back, or fails it.
     pub async fn reject(
-        &self,
+        self,
         id: &str,
         request: &RejectTaskRequest,
     ) -> Result<TaskResponse, Error> {
@@ -161,7 +157,7 @@ impl Tasks<'_> {
     }
 
     /// Why an agent would not get this task now.
-    pub async fn why(&self, id: &str, query: &WhyQuery) -> Result<WhyResponse, Error> {
+    pub async fn why(self, id: &str, query: &WhyQuery) -> Result<WhyResponse, Error> {
         self.client
             .transport
             .send(Call::get(&["tasks", id, "why"]).query(query.to_query()))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use switchboard_wire::jetpack::{ClaimRequest, NewTask, ReceiveMessagesRequest, TaskQuery};
+use switchboard_wire::signature::{AgentKey, SignedRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
@@ -333,16 +334,15 @@ async fn each_try_is_signed_anew_over_what_is_sent() {
         assert_eq!(get("switchboard-agent"), "a");
         let (timestamp, nonce) = (get("switchboard-timestamp"), get("switchboard-nonce"));
         let body = request.split("\r\n\r\n").nth(1).unwrap();
-        let expected = crate::transport::signature(
-            &key,
-            "POST",
-            "/api/v1/tasks/claim",
-            &timestamp,
-            &nonce,
-            body.as_bytes(),
-        )
-        .unwrap();
-        assert_eq!(get("switchboard-signature"), expected);
+        let signed = SignedRequest {
+            method: "POST",
+            path_and_query: "/api/v1/tasks/claim",
+            timestamp: &timestamp,
+            nonce: Some(&nonce),
+            body: body.as_bytes(),
+        };
+        let key = AgentKey::from_hex(&key).unwrap();
+        assert!(key.verify(&signed.to_sign(), &get("switchboard-signature")));
         nonces.push(nonce);
     }
     assert_ne!(nonces[0], nonces[1]);

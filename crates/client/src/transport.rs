@@ -13,6 +13,7 @@ use reqwest::{Method, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use switchboard_wire::IsoTime;
+use switchboard_wire::signature::{AgentKey, SignedRequest};
 use tracing::debug;
 use ulid::Ulid;
 
@@ -40,18 +41,10 @@ pub(crate) struct Transport {
 }
 
 /// Signs calls as one agent.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Signer {
     pub(crate) agent: String,
-    pub(crate) key: String,
-}
-
-impl std::fmt::Debug for Signer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Signer")
-            .field("agent", &self.agent)
-            .finish_non_exhaustive()
-    }
+    pub(crate) key: AgentKey,
 }
 
 /// What to send.
@@ -289,15 +282,14 @@ impl Transport {
         };
         let timestamp = now().to_string();
         let nonce = Ulid::generate().to_string();
-        let body = call.body.as_deref().unwrap_or_default();
-        let signature = signature(
-            &signer.key,
-            call.method.as_str(),
-            &target,
-            &timestamp,
-            &nonce,
-            body,
-        )?;
+        let request = SignedRequest {
+            method: call.method.as_str(),
+            path_and_query: &target,
+            timestamp: &timestamp,
+            nonce: Some(&nonce),
+            body: call.body.as_deref().unwrap_or_default(),
+        };
+        let signature = signer.key.sign(&request.to_sign());
         for (name, value) in [
             ("switchboard-agent", signer.agent.as_str()),
             ("switchboard-timestamp", &timestamp),
@@ -405,27 +397,6 @@ struct Refusal {
     message: Option<String>,
     field: Option<String>,
     reason: Option<String>,
-}
-
-pub(crate) fn signature(
-    key: &str,
-    method: &str,
-    target: &str,
-    timestamp: &str,
-    nonce: &str,
-    body: &[u8],
-) -> Result<String, Error> {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, body);
-    let text = format!(
-        "{method}\n{target}\n{timestamp}\n{nonce}\n{}",
-        hex(digest.as_ref())
-    );
-    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, key.as_bytes());
-    Ok(hex(aws_lc_rs::hmac::sign(&key, text.as_bytes()).as_ref()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn visible(text: &str, what: &str) -> Result<HeaderValue, Error> {

@@ -1,0 +1,10 @@
+//! `switchboard doctor`
+use crate::context::Context;
+use crate::failure::Failure;
+use clap::Args as ClapArgs;
+/// x
+#[derive(Debug, ClapArgs)]
+pub struct Args {}
+pub async fn run(_: Args, _: &mut Context) -> Result<(), Failure> {
+    Ok(())
+}

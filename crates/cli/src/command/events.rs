@@ -1,0 +1,157 @@
+//! `switchboard events`: the log of everything that happened, and what happens next.
+
+use std::pin::pin;
+
+use clap::Args as ClapArgs;
+use futures_util::StreamExt;
+use serde_json::Value;
+use switchboard_client::Client;
+use switchboard_client::jetpack::{Event, EventPage, EventQuery};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::page::gather;
+use crate::screen::{Screen, Tone, brief, clean, paint};
+
+/// Longest value of a member in a line.
+const VALUE_MAX: usize = 60;
+
+/// Show what happened, and follow what happens next
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  switchboard events
+  switchboard events --follow
+  switchboard events --after 1200 --limit 100 --json
+  switchboard events --follow --json | jq -c 'select(.type == \"TaskCompleted\")'")]
+pub struct Args {
+    /// Keep printing events as they happen, until Ctrl-C
+    #[arg(long, short)]
+    follow: bool,
+    /// Begin after this event [default: the last ones]
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
+    /// How many at most
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..))]
+    limit: u32,
+    /// Only events of these types
+    #[arg(long = "type", short, value_name = "TYPE", value_delimiter = ',')]
+    types: Vec<String>,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let client = context.client()?;
+    let screen = &mut context.screen;
+    // Who follows from a place wants everything after it, not a first page.
+    if let (true, Some(after)) = (args.follow, args.after) {
+        return follow(&client, after, args.types, screen).await;
+    }
+    let page = page(&args, &client).await?;
+    let last = page.events.last().map_or(page.latest, |event| event.seq);
+    if screen.json() && !args.follow {
+        return Ok(screen.value(&page)?);
+    }
+    for event in &page.events {
+        print(screen, event)?;
+    }
+    if args.follow {
+        follow(&client, last, args.types, screen).await
+    } else {
+        Ok(())
+    }
+}
+
+/// The page that was asked for, or the last events there are.
+async fn page(args: &Args, client: &Client) -> Result<EventPage, Failure> {
+    let query = |after, limit| EventQuery {
+        after: Some(after),
+        limit: Some(limit),
+        types: args.types.clone(),
+    };
+    let start = match args.after {
+        Some(after) => after,
+        None => {
+            let newest = EventQuery {
+                after: None,
+                limit: Some(1),
+                types: Vec::new(),
+            };
+            client
+                .events()
+                .list(&newest)
+                .await?
+                .latest
+                .saturating_sub(u64::from(args.limit))
+        }
+    };
+    let page = gather(args.limit.max(1), async |after: Option<u64>, limit| {
+        client
+            .events()
+            .list(&query(after.unwrap_or(start), limit))
+            .await
+    })
+    .await?;
+    Ok(page)
+}
+
+async fn follow(
+    client: &Client,
+    after: u64,
+    types: Vec<String>,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    screen.flush()?;
+    let mut events = pin!(client.events().follow_types(Some(after), types));
+    loop {
+        let event = tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+            event = events.next() => event,
+        };
+        match event {
+            Some(event) => print(screen, &event?)?,
+            None => return Ok(()),
+        }
+        screen.flush()?;
+    }
+}
+
+fn print(screen: &mut Screen, event: &Event) -> std::io::Result<()> {
+    if screen.json() {
+        return screen.value_line(event);
+    }
+    screen.line(line(event))
+}
+
+fn line(event: &Event) -> String {
+    let head = paint(format_args!("{:>6} {}", event.seq, event.at), Tone::Dim);
+    let mut text = format!("{head} {}", paint(clean(&event.kind), Tone::Busy));
+    for (name, value) in event.members.iter().filter(|(_, value)| !value.is_null()) {
+        let value = match value {
+            Value::String(text) => brief(text, VALUE_MAX),
+            other => brief(&other.to_string(), VALUE_MAX),
+        };
+        text.push_str(&format!(
+            " {}{value}",
+            paint(format_args!("{}=", clean(name)), Tone::Dim)
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_of_its_members() {
+        let event: Event = serde_json::from_value(serde_json::json!({
+            "seq": 7, "at": "2026-01-19T10:00:00.000Z", "type": "TaskClaimed", "task": "t1", "by": "a\u{1b}[2J", "none": null
+        }))
+        .unwrap();
+        let text = anstream::adapter::strip_str(&line(&event)).to_string();
+        assert_eq!(
+            text,
+            "     7 2026-01-19T10:00:00.000Z TaskClaimed by=a\u{fffd}[2J task=t1"
+        );
+    }
+}

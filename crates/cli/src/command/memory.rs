@@ -1,0 +1,61 @@
+//! `switchboard memory search`: what agents learned.
+
+use clap::{Args as ClapArgs, Subcommand};
+use switchboard_client::jetpack::MemoryQuery;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::screen::{Table, cell};
+use crate::show::{age, maybe, now};
+
+pub const EXAMPLES: &str = "\
+Example:
+  switchboard memory search parser error recovery";
+
+/// Commands about memory.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Search(Args),
+}
+
+impl Command {
+    pub async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        match self {
+            Command::Search(args) => search(args, context).await,
+        }
+    }
+}
+
+/// Search what agents learned, best first
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Words to look for
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// How many at most
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+async fn search(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let query = MemoryQuery {
+        q: Some(args.words.join(" ")),
+        limit: Some(args.limit),
+    };
+    let answer = context.client()?.memory().search(&query).await?;
+    let screen = &mut context.screen;
+    if screen.json() {
+        return Ok(screen.value(&answer)?);
+    }
+    let now = now();
+    let mut table = Table::new(["AGE", "AGENT", "TASK", "LEARNED"], "nothing was found");
+    for one in &answer.learnings {
+        let (agent, task) = (
+            maybe(one.agent_id.as_deref()),
+            maybe(one.task_id.as_deref()),
+        );
+        table.row([cell(age(one.created_at, now)), agent, task, cell(&one.text)]);
+    }
+    Ok(screen.table(&table)?)
+}

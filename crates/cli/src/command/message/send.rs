@@ -1,0 +1,79 @@
+//! `switchboard message send`: a person's word to one agent or to all.
+
+use clap::Args as ClapArgs;
+use switchboard_client::jetpack::{NewMessage, SendMessageRequest};
+use switchboard_wire::Json;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::screen::clean;
+
+/// Who a person is to the agents.
+const STEWARD: &str = "steward";
+
+/// Send a message to one agent, or to all
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A text is sent as {\"text\": \"…\"}; --payload sends JSON as it is.
+
+Examples:
+  switchboard message send 'Please rebase' --to builder-1
+  switchboard message send 'The API changed, see docs/api.md'
+  switchboard message send --payload '{\"taskId\":\"t1\"}' --type info.discovery --ack")]
+pub struct Args {
+    /// What to say
+    #[arg(required_unless_present = "payload")]
+    text: Option<String>,
+    /// JSON to send instead of a text
+    #[arg(long, value_name = "JSON", conflicts_with = "text")]
+    payload: Option<String>,
+    /// The agent that gets it [default: all agents]
+    #[arg(long, short, value_name = "AGENT")]
+    to: Option<String>,
+    /// Whom it comes from
+    #[arg(long, value_name = "AGENT", default_value = STEWARD)]
+    from: String,
+    /// Its type: 'custom' or any dotted word
+    #[arg(long = "type", value_name = "TYPE", default_value = "custom")]
+    kind: String,
+    /// Ask for an acknowledgement
+    #[arg(long)]
+    ack: bool,
+    /// Seconds after which it is no longer delivered
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    expires: Option<u32>,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let payload = match (args.payload, args.text) {
+        (Some(json), _) => Json::from_text(json)
+            .map_err(|error| Failure::Usage(format!("--payload is no JSON: {error}")))?,
+        (None, text) => Json::from(serde_json::json!({ "text": text })),
+    };
+    let message = NewMessage {
+        to: args.to.clone(),
+        kind: args.kind,
+        payload,
+        ack_required: args.ack.then_some(true),
+        expires_in: args.expires.map(|seconds| i64::from(seconds) * 1000),
+        ..NewMessage::default()
+    };
+    let request = SendMessageRequest {
+        agent_id: args.from,
+        message,
+    };
+    let answer = context.client()?.messages().send(&request).await?;
+    let screen = &mut context.screen;
+    if screen.json() {
+        return Ok(screen.value(&answer)?);
+    }
+    let to = match (&args.to, answer.recipients) {
+        (Some(agent), _) => clean(agent).into_owned(),
+        (None, 1) => "1 agent".to_owned(),
+        (None, count) => format!("{count} agents"),
+    };
+    Ok(screen.line(format_args!(
+        "message {} goes to {to}",
+        clean(&answer.message_id)
+    ))?)
+}

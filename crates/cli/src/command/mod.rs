@@ -1,0 +1,75 @@
+//! The commands: this table, and one file each.
+
+pub mod agent;
+pub mod backup;
+pub mod completions;
+pub mod doctor;
+pub mod events;
+pub mod init;
+pub mod lease;
+pub mod memory;
+pub mod message;
+pub mod quality;
+pub mod status;
+pub mod task;
+pub mod token;
+pub mod up;
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Up(Box<up::Args>),
+    Init(init::Args),
+    Status(status::Args),
+    /// Add, see and steer tasks
+    #[command(subcommand, visible_alias = "tasks", after_help = task::EXAMPLES)]
+    Task(task::Command),
+    /// Add, see and stop agents
+    #[command(subcommand, visible_alias = "agents", after_help = agent::EXAMPLES)]
+    Agent(agent::Command),
+    /// Make and revoke tokens for people and programs
+    #[command(subcommand, visible_alias = "tokens", after_help = token::EXAMPLES)]
+    Token(token::Command),
+    /// Send and see messages
+    #[command(subcommand, visible_alias = "messages", after_help = message::EXAMPLES)]
+    Message(message::Command),
+    /// See and release file leases
+    #[command(subcommand, visible_alias = "leases", after_help = lease::EXAMPLES)]
+    Lease(lease::Command),
+    Events(events::Args),
+    /// The quality baseline and what was measured
+    #[command(subcommand, after_help = quality::EXAMPLES)]
+    Quality(quality::Command),
+    /// Search what agents learned
+    #[command(subcommand, after_help = memory::EXAMPLES)]
+    Memory(memory::Command),
+    Backup(backup::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+}
+
+impl Command {
+    pub async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        match self {
+            Command::Up(args) => up::run(args, &context.options),
+            Command::Init(args) => init::run(args, context),
+            Command::Status(args) => status::run(args, context).await,
+            Command::Task(command) => command.run(context).await,
+            Command::Agent(command) => command.run(context).await,
+            Command::Token(command) => command.run(context).await,
+            Command::Message(command) => command.run(context).await,
+            Command::Lease(command) => command.run(context).await,
+            Command::Events(args) => events::run(args, context).await,
+            Command::Quality(command) => command.run(context).await,
+            Command::Memory(command) => command.run(context).await,
+            Command::Backup(args) => backup::run(args, context),
+            Command::Doctor(args) => doctor::run(args, context).await,
+            Command::Completions(args) => completions::run(&args, context),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `switchboard status`: the hub at a glance, once or again and again.
+
+use std::io;
+use std::time::Duration;
+
+use clap::Args as ClapArgs;
+use switchboard_client::jetpack::{StatusResponse, TaskStatus};
+use switchboard_client::{Client, Error};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::screen::{Screen, Table, Tone, cell, clean, paint};
+use crate::show::{age, task_tone};
+
+/// Show the hub at a glance
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  switchboard status
+  switchboard status --watch
+  switchboard status --json | jq .tasks.ready")]
+pub struct Args {
+    /// Show it again and again, until Ctrl-C
+    #[arg(long, short)]
+    watch: bool,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), requires = "watch")]
+    every: u16,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let client = context.client()?;
+    if !args.watch {
+        let status = client.admin().status().await?;
+        return Ok(print(&mut context.screen, &status, &client)?);
+    }
+    let every = Duration::from_secs(u64::from(args.every));
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = ticks.tick() => {}
+        }
+        let status = tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+            status = client.admin().status() => status,
+        };
+        look(&mut context.screen, status, &client)?;
+    }
+}
+
+/// One picture of a watched hub; one that is away for a moment is waited for.
+fn look(
+    screen: &mut Screen,
+    status: Result<StatusResponse, Error>,
+    client: &Client,
+) -> Result<(), Failure> {
+    match status {
+        Ok(status) if screen.json() => screen.value_line(&status)?,
+        Ok(status) => {
+            screen.clear()?;
+            print(screen, &status, client)?;
+        }
+        Err(error) if error.is_transient() => {
+            if !screen.json() {
+                screen.clear()?;
+                screen.line(paint(format_args!("{error}; waiting for it"), Tone::Warn))?;
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(screen.flush()?)
+}
+
+fn print(screen: &mut Screen, status: &StatusResponse, client: &Client) -> io::Result<()> {
+    if screen.json() {
+        return screen.value(status);
+    }
+    let up = age(status.started_at, status.now);
+    let (version, store) = (clean(&status.version), clean(&status.store));
+    screen.line(format_args!(
+        "switchboard {version} at {}, up {up}, on {store}",
+        client.address()
+    ))?;
+    let mut facts = Table::facts();
+    facts.fact("tasks", cell(format_args!("{} in all", status.tasks.total)));
+    let tasks = tasks(status);
+    if !tasks.is_empty() {
+        facts.fact("", cell_of(&tasks));
+    }
+    facts.fact("agents", cell(agents(status)));
+    facts.fact("leases", cell(status.leases));
+    facts.fact(
+        "messages",
+        cell(format_args!("{} queued", status.messages.queued)),
+    );
+    facts.fact(
+        "events",
+        cell(format_args!(
+            "{} (kept from {})",
+            status.events.latest, status.events.oldest
+        )),
+    );
+    facts.fact(
+        "queue",
+        cell(format_args!(
+            "{} of {}",
+            status.queue.waiting, status.queue.capacity
+        )),
+    );
+    let baseline = status.baseline.as_ref();
+    facts.fact(
+        "baseline",
+        baseline.map(|b| {
+            cell(format_args!(
+                "{} tests passing, {} failing",
+                b.tests_passing, b.tests_failing
+            ))
+        }),
+    );
+    screen.table(&facts)
+}
+
+/// Counts that are not zero, in the order a task passes through them.
+fn tasks(status: &StatusResponse) -> Vec<(TaskStatus, u64)> {
+    let counts = &status.tasks;
+    let all = [
+        (TaskStatus::Pending, counts.pending),
+        (TaskStatus::Blocked, counts.blocked),
+        (TaskStatus::Ready, counts.ready),
+        (TaskStatus::Claimed, counts.claimed),
+        (TaskStatus::InProgress, counts.in_progress),
+        (TaskStatus::PendingRetry, counts.pending_retry),
+        (TaskStatus::NeedsReview, counts.needs_review),
+        (TaskStatus::Completed, counts.completed),
+        (TaskStatus::Failed, counts.failed),
+        (TaskStatus::Canceled, counts.canceled),
+    ];
+    all.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+fn cell_of(tasks: &[(TaskStatus, u64)]) -> comfy_table::Cell {
+    let worst = if tasks
+        .iter()
+        .any(|(status, _)| task_tone(*status) == Tone::Bad)
+    {
+        Tone::Bad
+    } else {
+        Tone::Plain
+    };
+    let words: Vec<String> = tasks
+        .iter()
+        .map(|(status, count)| format!("{count} {status}"))
+        .collect();
+    crate::screen::toned(words.join(", "), worst)
+}
+
+fn agents(status: &StatusResponse) -> String {
+    let agents = &status.agents;
+    let counts = [
+        ("idle", agents.idle),
+        ("busy", agents.busy),
+        ("in error", agents.error),
+        ("shutting down", agents.shutting_down),
+        ("offline", agents.offline),
+    ];
+    let words: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if words.is_empty() {
+        "none".to_owned()
+    } else {
+        words.join(", ")
+    }
+}

@@ -1,0 +1,34 @@
+//! `switchboard task approve`: accepts tasks that need review.
+
+use clap::Args as ClapArgs;
+use switchboard_client::jetpack::SteerTaskRequest;
+
+use super::changed;
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Accept tasks that need review as completed
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Example:
+  switchboard task approve 12")]
+pub struct Args {
+    /// Ids or numbers
+    #[arg(required = true)]
+    tasks: Vec<String>,
+    /// Why, for the record
+    #[arg(long, short, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let client = context.client()?;
+    let request = SteerTaskRequest {
+        reason: args.reason,
+    };
+    for task in &args.tasks {
+        let answer = client.tasks().approve(task, &request).await?;
+        changed(&mut context.screen, &answer)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! `switchboard task reject`: sends reviewed tasks back, or fails them.
+
+use clap::Args as ClapArgs;
+use switchboard_client::jetpack::RejectTaskRequest;
+
+use super::changed;
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Send tasks that need review back to be done again
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  switchboard task reject 12 --reason 'the tests fail'
+  switchboard task reject 12 --fail")]
+pub struct Args {
+    /// Ids or numbers
+    #[arg(required = true)]
+    tasks: Vec<String>,
+    /// Why, for the record
+    #[arg(long, short, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Fail them instead
+    #[arg(long)]
+    fail: bool,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let client = context.client()?;
+    let request = RejectTaskRequest {
+        reason: args.reason,
+        retry: args.fail.then_some(false),
+    };
+    for task in &args.tasks {
+        let answer = client.tasks().reject(task, &request).await?;
+        changed(&mut context.screen, &answer)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! `switchboard task show`: everything about one task.
+
+use std::io;
+
+use clap::Args as ClapArgs;
+use switchboard_client::jetpack::{Attempt, Task, TaskDetails};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::screen::{Screen, Table, Tone, brief, cell, clean, paint};
+use crate::show::{age, instant, listed, maybe, now, outcome, priority, task_status};
+
+/// Show one task, with every attempt at it
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Example:
+  switchboard task show 12")]
+pub struct Args {
+    /// Id or number
+    task: String,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let details = context.client()?.tasks().get(&args.task).await?;
+    let screen = &mut context.screen;
+    if screen.json() {
+        return Ok(screen.value(&details)?);
+    }
+    Ok(print(screen, &details)?)
+}
+
+fn print(screen: &mut Screen, details: &TaskDetails) -> io::Result<()> {
+    let task = &details.task;
+    screen.line(format_args!("#{} {}", task.number, clean(&task.title)))?;
+    screen.table(&facts(details))?;
+    if let Some(description) = &task.description {
+        screen.line("")?;
+        for line in clean(description).lines() {
+            screen.line(format_args!("  {line}"))?;
+        }
+    }
+    if !details.attempts.is_empty() {
+        screen.line("")?;
+        screen.table(&attempts(&details.attempts))?;
+        for attempt in &details.attempts {
+            if let Some(text) = &attempt.details {
+                screen.line(paint(
+                    format_args!("\ndetails of attempt {}:", attempt.epoch),
+                    Tone::Dim,
+                ))?;
+                screen.line(clean(text))?;
+            }
+        }
+    }
+    if let Some(result) = &task.result {
+        screen.line(paint("\nresult:", Tone::Dim))?;
+        screen.line(clean(&pretty(result.get())))?;
+    }
+    Ok(())
+}
+
+fn pretty(json: &str) -> String {
+    let value: Result<serde_json::Value, _> = serde_json::from_str(json);
+    value
+        .and_then(|value| serde_json::to_string_pretty(&value))
+        .unwrap_or_else(|_| json.to_owned())
+}
+
+fn facts(details: &TaskDetails) -> Table {
+    let now = now();
+    let task: &Task = &details.task;
+    let at = |time: Option<_>| time.map(|time| instant(time, now));
+    let mut facts = Table::facts();
+    facts.fact("id", cell(&task.id));
+    facts.fact("status", task_status(task.status));
+    facts.fact("priority", priority(task.priority));
+    facts.fact("type", cell(task.kind));
+    facts.fact("agent", task.assigned_agent.as_ref().map(cell));
+    facts.fact(
+        "progress",
+        task.progress.as_ref().map(|progress| {
+            cell(format_args!(
+                "{} {}% {}",
+                progress.phase,
+                progress.percent_complete,
+                brief(&progress.description, 80)
+            ))
+        }),
+    );
+    facts.fact("skills", listed(&task.required_skills));
+    facts.fact("only for", listed(&task.audience));
+    facts.fact("files", listed(&task.files));
+    facts.fact("branch", task.branch.as_ref().map(cell));
+    facts.fact(
+        "estimate",
+        task.estimated_minutes
+            .map(|minutes| cell(format_args!("{minutes} min"))),
+    );
+    facts.fact(
+        "took",
+        task.actual_minutes
+            .map(|minutes| cell(format_args!("{minutes} min"))),
+    );
+    facts.fact("waits for", listed(&task.blockers));
+    facts.fact("after", listed(&task.dependencies));
+    facts.fact("before", listed(&details.dependants));
+    facts.fact(
+        "retries",
+        cell(format_args!("{} of {}", task.retry_count, task.max_retries)),
+    );
+    facts.fact("next retry", at(task.next_retry_at));
+    facts.fact("failed by", listed(&task.previous_agents));
+    facts.fact(
+        "last error",
+        task.last_error.as_ref().map(|text| cell(brief(text, 200))),
+    );
+    facts.fact("created", at(Some(task.created_at)));
+    facts.fact("claimed", at(task.claimed_at));
+    facts.fact("started", at(task.started_at));
+    facts.fact("completed", at(task.completed_at));
+    facts.fact("epoch", cell(task.epoch));
+    facts
+}
+
+fn attempts(attempts: &[Attempt]) -> Table {
+    let now = now();
+    let mut table = Table::new(
+        ["ATTEMPT", "AGENT", "OUTCOME", "CLAIMED", "TOOK", "MESSAGE"],
+        "",
+    );
+    for attempt in attempts {
+        let end = attempt.ended_at.unwrap_or(now);
+        table.row([
+            cell(attempt.epoch),
+            cell(&attempt.agent_id),
+            outcome(attempt.outcome),
+            cell(attempt.claimed_at),
+            cell(age(attempt.claimed_at, end)),
+            maybe(attempt.message.as_deref().map(|text| brief(text, 80))),
+        ]);
+    }
+    table
+}

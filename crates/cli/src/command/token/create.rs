@@ -1,0 +1,54 @@
+//! `switchboard token create`: a token, whose secret is shown once.
+
+use clap::Args as ClapArgs;
+use switchboard_client::jetpack::{NewTokenRequest, Scope};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::screen::{Tone, clean, paint};
+use crate::words::one_of;
+
+/// Make a token and print its secret once
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Scopes: steward decides and steers, viewer reads, node is another gateway, sql the public tables only.
+
+Examples:
+  switchboard token create alice
+  export SWITCHBOARD_TOKEN=$(switchboard token create ci --scope viewer --json | jq -r .token.secret)")]
+pub struct Args {
+    /// A name to know it by
+    name: String,
+    /// What it may do
+    #[arg(long, short, default_value = "steward", value_parser = one_of::<Scope>(Scope::WORDS))]
+    scope: Scope,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let request = NewTokenRequest {
+        name: args.name,
+        scope: args.scope,
+    };
+    let answer = context.client()?.admin().create_token(&request).await?;
+    let screen = &mut context.screen;
+    if screen.json() {
+        return Ok(screen.value(&answer)?);
+    }
+    let token = &answer.token;
+    screen.line(format_args!(
+        "token {} for {} may act as {}:",
+        clean(&token.id),
+        clean(&token.name),
+        token.scope
+    ))?;
+    screen.line("")?;
+    screen.line(format_args!(
+        "  export SWITCHBOARD_TOKEN={}",
+        clean(token.secret.as_deref().unwrap_or_default())
+    ))?;
+    screen.line("")?;
+    Ok(screen.line(paint(
+        "The secret is not stored and not shown again.",
+        Tone::Warn,
+    ))?)
+}

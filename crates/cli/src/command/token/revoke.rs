@@ -1,0 +1,26 @@
+//! `switchboard token revoke`: ends a token.
+
+use clap::Args as ClapArgs;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::screen::clean;
+
+/// End a token; whoever uses it is refused from now on
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Example:
+  switchboard token revoke tok_01J9Z3")]
+pub struct Args {
+    /// The token's id, as 'switchboard token list' shows it
+    token: String,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let answer = context.client()?.admin().revoke_token(&args.token).await?;
+    let screen = &mut context.screen;
+    if screen.json() {
+        return Ok(screen.value(&answer)?);
+    }
+    Ok(screen.line(format_args!("token {} is revoked", clean(&args.token)))?)
+}

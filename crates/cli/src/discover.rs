@@ -1,0 +1,267 @@
+//! Finding the hub: where it listens, and whether the process that said so still lives.
+//!
+//! A running hub leaves `.switchboard/hub.json` in its data directory. It is looked up from the current directory
+//! upward and, inside a git worktree, in the root of the main worktree, because that is where the hub serves all of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+/// The directory a hub keeps its state in, below the project.
+pub const DATA_DIR: &str = ".switchboard";
+/// The file in it by which a hub is found.
+pub const HUB_FILE: &str = "hub.json";
+
+/// Largest `hub.json` that is read.
+const HUB_FILE_MAX: u64 = 64 * 1024;
+
+/// What a running hub says about itself.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HubFile {
+    pub pid: u32,
+    /// `host:port` as bound.
+    pub http: String,
+    #[serde(default)]
+    pub tls: bool,
+    #[serde(default)]
+    pub started_at: Option<String>,
+    #[serde(default)]
+    pub version: Option<String>,
+}
+
+/// The outcome of looking for a hub from a directory.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// `hub.json` was found and its process lives.
+    Running { data_dir: PathBuf, hub: HubFile },
+    /// `hub.json` was found, but its process is gone: the hub was killed.
+    Gone { data_dir: PathBuf, hub: HubFile },
+    /// `hub.json` was found and cannot be read.
+    Unreadable { file: PathBuf, reason: String },
+    /// No `hub.json` anywhere it could be.
+    Nothing,
+}
+
+impl HubFile {
+    /// The address a client on this machine uses: a wildcard bind is reached over loopback.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        let wildcards = [("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")];
+        for (wildcard, loopback) in wildcards {
+            if let Some(port) = self.http.strip_prefix(wildcard) {
+                return format!("{scheme}://{loopback}{port}");
+            }
+        }
+        format!("{scheme}://{}", self.http)
+    }
+}
+
+/// Looks for a hub from `start` upward, then in the main worktree of the git repository around `start`.
+pub fn find(start: &Path) -> Found {
+    let mut best = Found::Nothing;
+    for data_dir in data_dirs(start) {
+        match look(&data_dir) {
+            running @ Found::Running { .. } => return running,
+            Found::Nothing => {}
+            other => {
+                if best == Found::Nothing {
+                    best = other;
+                }
+            }
+        }
+    }
+    best
+}
+
+/// The data directory to use when no hub runs: the nearest one that exists, else the one `up` would make.
+pub fn data_dir(start: &Path) -> PathBuf {
+    let fallback = main_worktree(start)
+        .unwrap_or_else(|| start.to_owned())
+        .join(DATA_DIR);
+    data_dirs(start)
+        .into_iter()
+        .find(|dir| dir.is_dir())
+        .unwrap_or(fallback)
+}
+
+/// Whether a process with this id exists.
+pub fn alive(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    else {
+        return false;
+    };
+    match rustix::process::test_kill_process(pid) {
+        Ok(()) | Err(rustix::io::Errno::PERM) => true,
+        Err(_) => false,
+    }
+}
+
+/// The root of the main worktree around `start`, if `start` is inside a git repository.
+pub fn main_worktree(start: &Path) -> Option<PathBuf> {
+    let output = Command::new("git")
+        .args(["rev-parse", "--path-format=absolute", "--git-common-dir"])
+        .current_dir(start)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let common = PathBuf::from(
+        String::from_utf8(output.stdout)
+            .ok()?
+            .trim_end_matches('\n'),
+    );
+    // A bare repository and a submodule have no worktree beside their common directory.
+    (common.file_name()? == ".git").then(|| common.parent().map(Path::to_owned))?
+}
+
+fn data_dirs(start: &Path) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = start.ancestors().map(|dir| dir.join(DATA_DIR)).collect();
+    if let Some(dir) = main_worktree(start).map(|root| root.join(DATA_DIR))
+        && !dirs.contains(&dir)
+    {
+        dirs.push(dir);
+    }
+    dirs
+}
+
+fn look(data_dir: &Path) -> Found {
+    let file = data_dir.join(HUB_FILE);
+    let size = match fs::metadata(&file) {
+        Ok(meta) => meta.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Found::Nothing,
+        Err(error) => {
+            return Found::Unreadable {
+                file,
+                reason: error.to_string(),
+            };
+        }
+    };
+    if size > HUB_FILE_MAX {
+        return Found::Unreadable {
+            file,
+            reason: format!("it is {size} bytes long"),
+        };
+    }
+    let read = fs::read_to_string(&file).map_err(|error| error.to_string());
+    match read
+        .and_then(|text| serde_json::from_str::<HubFile>(&text).map_err(|error| error.to_string()))
+    {
+        Ok(hub) if alive(hub.pid) => Found::Running {
+            data_dir: data_dir.to_owned(),
+            hub,
+        },
+        Ok(hub) => Found::Gone {
+            data_dir: data_dir.to_owned(),
+            hub,
+        },
+        Err(reason) => Found::Unreadable { file, reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_hub(root: &Path, pid: u32) -> PathBuf {
+        let dir = root.join(DATA_DIR);
+        fs::create_dir_all(&dir).unwrap();
+        let text = format!(
+            r#"{{"pid":{pid},"http":"127.0.0.1:7373","tls":false,"startedAt":"2026-01-01T00:00:00.000Z","version":"0.1.0"}}"#
+        );
+        fs::write(dir.join(HUB_FILE), text).unwrap();
+        dir
+    }
+
+    /// A process id that certainly belongs to nobody: that of a child that was waited for.
+    fn dead_pid() -> u32 {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        pid
+    }
+
+    fn git(dir: &Path, args: &[&str]) {
+        let status = Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.com"])
+            .args(args)
+            .current_dir(dir)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success(), "git {args:?}");
+    }
+
+    #[test]
+    fn a_hub_is_found_from_a_directory_below_it() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("a/b/c");
+        fs::create_dir_all(&deep).unwrap();
+        let dir = write_hub(root.path(), std::process::id());
+        match find(&deep) {
+            Found::Running { data_dir, hub } => {
+                assert_eq!(data_dir, dir);
+                assert_eq!(hub.url(), "http://127.0.0.1:7373");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_dead_process_is_not_a_running_hub_and_a_live_one_further_up_wins() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("inner");
+        fs::create_dir_all(&inner).unwrap();
+        write_hub(&inner, dead_pid());
+        assert!(matches!(find(&inner), Found::Gone { .. }));
+        write_hub(root.path(), std::process::id());
+        assert!(matches!(find(&inner), Found::Running { .. }));
+    }
+
+    #[test]
+    fn a_broken_hub_file_is_reported_and_not_taken_for_none() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = write_hub(root.path(), 1);
+        fs::write(dir.join(HUB_FILE), "{").unwrap();
+        assert!(matches!(find(root.path()), Found::Unreadable { .. }));
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(find(empty.path()), Found::Nothing);
+    }
+
+    #[test]
+    fn a_linked_worktree_finds_the_hub_of_the_main_one() {
+        let root = tempfile::tempdir().unwrap();
+        let main = root.path().join("main");
+        let side = root.path().join("side");
+        fs::create_dir_all(&main).unwrap();
+        git(&main, &["init", "-q"]);
+        git(&main, &["commit", "-q", "--allow-empty", "-m", "one"]);
+        git(&main, &["worktree", "add", "-q", side.to_str().unwrap()]);
+        write_hub(&main, std::process::id());
+        assert!(matches!(find(&side), Found::Running { .. }));
+        assert_eq!(
+            data_dir(&side).canonicalize().unwrap(),
+            main.join(DATA_DIR).canonicalize().unwrap()
+        );
+    }
+
+    #[test]
+    fn wildcard_addresses_are_reached_over_loopback() {
+        let hub = |http: &str, tls| HubFile {
+            pid: 1,
+            http: http.to_owned(),
+            tls,
+            started_at: None,
+            version: None,
+        };
+        assert_eq!(hub("0.0.0.0:80", true).url(), "https://127.0.0.1:80");
+        assert_eq!(hub("[::]:80", false).url(), "http://[::1]:80");
+        assert_eq!(hub("10.0.0.0:80", false).url(), "http://10.0.0.0:80");
+    }
+}

@@ -1,0 +1,178 @@
+//! The one binary: `switchboard`. One file per command, in `command/`.
+//!
+//! This file reads the command line, sets up logging, runs the command and turns its outcome into an exit code:
+//! 0 ok, 1 refused or failed, 2 usage, 3 no hub running.
+
+mod command;
+mod context;
+mod discover;
+mod failure;
+mod import;
+mod page;
+mod screen;
+mod show;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::command::Command;
+use crate::context::{Context, Options};
+use crate::failure::Failure;
+use crate::screen::{Tone, paint};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A coordination hub for swarms of AI coding agents.
+///
+/// Start a hub in your project, give it tasks, and let agents claim each of them exactly once.
+#[derive(Debug, Parser)]
+#[command(name = "switchboard", version, propagate_version = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  switchboard up                              start a hub for this project
+  switchboard task add 'Fix the parser'       give it a task
+  switchboard status --watch                  see what happens
+
+Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 no hub running.
+Environment: SWITCHBOARD_URL, SWITCHBOARD_TOKEN, SWITCHBOARD_CA_CERT, SWITCHBOARD_LOG (a log filter), NO_COLOR.";
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = run(cli);
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => report(&failure),
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    let Cli { options, command } = cli;
+    match command {
+        Command::Up(args) => command::up::run(args, &options),
+        command => {
+            log_quietly(options.verbose);
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| Failure::Failed(format!("no runtime can be started: {error}")))?;
+            let mut context = Context::new(options)?;
+            runtime.block_on(command.run(&mut context))?;
+            Ok(context.screen.flush()?)
+        }
+    }
+}
+
+/// Commands say what they have to say themselves; their log is for looking into what was sent.
+fn log_quietly(verbose: bool) {
+    let fallback = if verbose {
+        "warn,switchboard=debug,switchboard_client=debug"
+    } else {
+        "warn"
+    };
+    let filter =
+        EnvFilter::try_from_env("SWITCHBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(fallback));
+    let set = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .try_init();
+    set.expect("nobody set up logging before");
+}
+
+fn report(failure: &Failure) -> ExitCode {
+    let code = failure.exit_code();
+    if code != 0 {
+        anstream::eprintln!(
+            "{} {}",
+            paint("error:", Tone::Bad),
+            screen::clean(&failure.to_string())
+        );
+    }
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_with_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            for inner in command
+                .get_subcommands()
+                .filter(|inner| inner.get_name() != "help")
+            {
+                let path = format!("{path} {}", inner.get_name());
+                let help = inner
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(
+                    help.contains("Example") && help.contains(&path),
+                    "{path} has no example:\n{help}"
+                );
+                check(inner, &path);
+            }
+        }
+        check(&Cli::command(), "switchboard");
+    }
+
+    #[test]
+    fn the_commands_of_the_document_are_all_there() {
+        for line in [
+            "up --http 127.0.0.1:0 --store sqlite:x.db --data-dir d --project p --config c.toml --auth hmac --tls-self-signed --log json",
+            "init --force",
+            "status --watch --json",
+            "task add title --priority high --skill rust --after a --json",
+            "task import - --format ndjson",
+            "task list --status ready,blocked",
+            "task show 7",
+            "task why 7 --agent a",
+            "task cancel 7 8 --reason x",
+            "task retry 7",
+            "task release 7",
+            "task approve 7",
+            "task reject 7 --fail",
+            "agent add a",
+            "agent list",
+            "agent show a",
+            "agent stop a",
+            "agent remove a",
+            "token create ci --scope viewer",
+            "token list",
+            "token revoke t",
+            "message send hello --to a",
+            "message list",
+            "message show m",
+            "lease list",
+            "lease release src/a.rs",
+            "events --follow",
+            "quality baseline",
+            "quality history",
+            "memory search parser",
+            "backup file.db",
+            "doctor",
+            "completions bash",
+        ] {
+            let words = std::iter::once("switchboard").chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+        }
+    }
+}
