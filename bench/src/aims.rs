@@ -1,0 +1,246 @@
+//! What the hub is meant to reach, held against what was measured.
+
+use serde::Serialize;
+
+use crate::operations::Operation;
+use crate::report::Report;
+
+/// The number of connections at which ratios are judged.
+const JUDGED_CONNECTIONS: usize = 64;
+const LARGE: u64 = 1_000_000;
+
+const P99_RATIO_MAX: f64 = 3.0;
+const BATCH_PAIRS_PER_S: f64 = 60_000.0;
+const REDIS_RATIO: f64 = 2.0;
+const GROWTH_RATIO_MAX: f64 = 2.0;
+const IDLE_MB_MAX: f64 = 60.0;
+const LARGE_MB_MAX: f64 = 150.0;
+const START_S_MAX: f64 = 1.0;
+const IDLE_CPU_PERCENT_MAX: f64 = 0.5;
+
+/// One aim and how it went.
+#[derive(Serialize)]
+pub struct Aim {
+    pub name: String,
+    pub wanted: String,
+    pub measured: String,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Met,
+    Missed,
+    NotMeasured,
+}
+
+impl Verdict {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "MISSED",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
+
+/// Judges everything a report holds.
+pub fn judge(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    speed(report, &mut aims);
+    aims.push(batch(report));
+    growth(report, &mut aims);
+    idle(report, &mut aims);
+    aims
+}
+
+fn speed(report: &Report, aims: &mut Vec<Aim>) {
+    let row = |operation: Operation| {
+        report
+            .operations
+            .iter()
+            .find(|row| row.connections == JUDGED_CONNECTIONS && row.operation == operation.name())
+    };
+    let ratios = [
+        (Operation::ClaimComplete, 0.65),
+        (Operation::Create, 0.7),
+        (Operation::Heartbeat, 0.8),
+    ];
+    for (operation, least) in ratios {
+        let measured = row(operation).map(|row| row.ratio);
+        let name = format!("{}, requests/s at 64", operation.name());
+        aims.push(at_least(name, least, "of the echo's", measured));
+    }
+    for operation in Operation::ALL {
+        let measured = row(operation).map(|row| row.p99_ratio);
+        let name = format!("{}, p99 at 64", operation.name());
+        aims.push(at_most(name, P99_RATIO_MAX, "x the echo's", measured));
+    }
+}
+
+fn batch(report: &Report) -> Aim {
+    let pairs = report.batch.iter().map(|row| row.pairs_per_s);
+    let best = pairs.fold(f64::NAN, f64::max);
+    let to_redis = report.redis.as_ref().map(|redis| best / redis.pairs_per_s);
+    let (measured, verdict) = if best.is_nan() {
+        (String::new(), Verdict::NotMeasured)
+    } else {
+        let ratio = to_redis.map_or(String::new(), |ratio| format!(", {ratio:.2} x Redis"));
+        let reached =
+            best >= BATCH_PAIRS_PER_S || to_redis.is_some_and(|ratio| ratio >= REDIS_RATIO);
+        (format!("{best:.0}/s{ratio}"), met_if(reached))
+    };
+    Aim {
+        name: "batch, pairs/s".to_owned(),
+        wanted: format!(">= {BATCH_PAIRS_PER_S:.0}/s or >= {REDIS_RATIO} x Redis always"),
+        measured,
+        verdict,
+    }
+}
+
+fn growth(report: &Report, aims: &mut Vec<Aim>) {
+    let large = || report.growth.iter().filter(|row| row.waiting >= LARGE);
+    if large().next().is_none() {
+        let name = "claim with 1M waiting, p99".to_owned();
+        aims.push(at_most(name, GROWTH_RATIO_MAX, "x that with 1k", None));
+    }
+    for row in large() {
+        let name = format!("claim with 1M waiting, p99 ({})", row.case);
+        aims.push(at_most(
+            name,
+            GROWTH_RATIO_MAX,
+            "x that with 1k",
+            row.p99_ratio,
+        ));
+    }
+    let memory = largest(large().map(|row| row.resident_mb));
+    let name = "memory with 1M tasks".to_owned();
+    aims.push(at_most(name, LARGE_MB_MAX, "MB", memory));
+    let starts = report.starts.iter().filter(|row| row.tasks >= LARGE);
+    let slowest = largest(starts.map(|row| row.after_stop_s.max(row.after_kill_s)));
+    let name = "start with 1M tasks".to_owned();
+    aims.push(at_most(name, START_S_MAX, "s", slowest));
+}
+
+fn idle(report: &Report, aims: &mut Vec<Aim>) {
+    let idle = report.idle.as_ref();
+    aims.push(at_most(
+        "memory idle".to_owned(),
+        IDLE_MB_MAX,
+        "MB",
+        idle.map(|row| row.fresh_mb),
+    ));
+    aims.push(at_most(
+        "CPU idle, 200 waiting agents".to_owned(),
+        IDLE_CPU_PERCENT_MAX,
+        "% of a core",
+        idle.map(|row| row.cpu_percent),
+    ));
+}
+
+fn largest(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    figures.reduce(f64::max)
+}
+
+fn at_least(name: String, least: f64, unit: &str, measured: Option<f64>) -> Aim {
+    Aim {
+        name,
+        wanted: format!(">= {least} {unit}"),
+        measured: measured.map_or(String::new(), |value| format!("{value:.2}")),
+        verdict: measured.map_or(Verdict::NotMeasured, |value| met_if(value >= least)),
+    }
+}
+
+fn at_most(name: String, most: f64, unit: &str, measured: Option<f64>) -> Aim {
+    Aim {
+        name,
+        wanted: format!("<= {most} {unit}"),
+        measured: measured.map_or(String::new(), |value| format!("{value:.2}")),
+        verdict: measured.map_or(Verdict::NotMeasured, |value| met_if(value <= most)),
+    }
+}
+
+fn met_if(reached: bool) -> Verdict {
+    if reached {
+        Verdict::Met
+    } else {
+        Verdict::Missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{OperationRow, RedisRow};
+
+    fn verdict_of(report: &Report, name: &str) -> Verdict {
+        let aims = judge(report);
+        let aim = aims.iter().find(|aim| aim.name == name);
+        aim.expect("the aim is judged").verdict
+    }
+
+    #[test]
+    fn nothing_measured_is_neither_met_nor_missed() {
+        let aims = judge(&Report::default());
+        assert!(aims.iter().all(|aim| aim.verdict == Verdict::NotMeasured));
+    }
+
+    #[test]
+    fn a_ratio_is_judged_at_sixty_four_connections_only() {
+        let mut report = Report::default();
+        let row = OperationRow {
+            operation: Operation::Create.name().to_owned(),
+            connections: 16,
+            ratio: 0.9,
+            ..OperationRow::default()
+        };
+        report.operations.push(row.clone());
+        let name = "create, requests/s at 64";
+        assert_eq!(verdict_of(&report, name), Verdict::NotMeasured);
+        report.operations.push(OperationRow {
+            connections: 64,
+            ratio: 0.69,
+            ..row
+        });
+        assert_eq!(verdict_of(&report, name), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_figure_that_is_no_number_meets_nothing() {
+        let mut report = Report::default();
+        report.operations.push(OperationRow {
+            operation: Operation::Create.name().to_owned(),
+            connections: 64,
+            ratio: f64::NAN,
+            ..OperationRow::default()
+        });
+        assert_eq!(
+            verdict_of(&report, "create, requests/s at 64"),
+            Verdict::Missed
+        );
+    }
+
+    #[test]
+    fn twice_redis_is_enough_for_batches() {
+        let mut report = Report::default();
+        report.batch.push(crate::report::BatchRow {
+            connections: 8,
+            operations_per_request: 128,
+            pairs_per_s: 40_000.0,
+            p50_ms: 1.0,
+            p99_ms: 1.0,
+            errors: 0,
+            errors_told: Vec::new(),
+        });
+        assert_eq!(verdict_of(&report, "batch, pairs/s"), Verdict::Missed);
+        report.redis = Some(RedisRow {
+            clients: 50,
+            pairs_per_s: 20_000.0,
+            p50_ms: 1.0,
+            p99_ms: 1.0,
+            errors: 0,
+        });
+        assert_eq!(verdict_of(&report, "batch, pairs/s"), Verdict::Met);
+    }
+}

@@ -1,0 +1,88 @@
+//! Picks the few facts that scripts need out of the hub's answers, without parsing them.
+
+use memchr::memmem;
+
+/// A task that an agent holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub id: String,
+    pub epoch: Option<u64>,
+}
+
+/// Finds the task in the answer to one claim, reusing the memory of the one before.
+pub fn claimed_task(body: &[u8], held: &mut Held) -> Option<()> {
+    next_task(body, held).map(|_| ())
+}
+
+/// Finds every task that a batch of claims brought.
+pub fn claimed_tasks(mut body: &[u8], held: &mut Vec<Held>) {
+    held.clear();
+    loop {
+        let mut task = Held::default();
+        let Some(rest) = next_task(body, &mut task) else {
+            return;
+        };
+        held.push(task);
+        body = rest;
+    }
+}
+
+/// How often a piece of text occurs.
+pub fn count_of(body: &[u8], text: &str) -> u64 {
+    memmem::find_iter(body, text).count() as u64
+}
+
+fn next_task<'a>(body: &'a [u8], held: &mut Held) -> Option<&'a [u8]> {
+    let task = after(body, r#""task":{"#)?;
+    let id = after(task, r#""id":""#)?;
+    let end = memchr::memchr(b'"', id)?;
+    held.id.clear();
+    held.id.push_str(std::str::from_utf8(&id[..end]).ok()?);
+    let rest = &id[end..];
+    // The epoch may stand anywhere in this task, but not in the next one.
+    let this_task = &rest[..memmem::find(rest, br#""task":{"#).unwrap_or(rest.len())];
+    held.epoch = after(this_task, r#""epoch":"#).and_then(number);
+    Some(rest)
+}
+
+fn after<'a>(body: &'a [u8], text: &str) -> Option<&'a [u8]> {
+    memmem::find(body, text.as_bytes()).map(|at| &body[at + text.len()..])
+}
+
+fn number(body: &[u8]) -> Option<u64> {
+    let end = body.iter().position(|byte| !byte.is_ascii_digit());
+    let digits = &body[..end.unwrap_or(body.len())];
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimed_task_gives_its_id_and_epoch() {
+        let mut held = Held::default();
+        let body = br#"{"success":true,"task":{"id":"tsk_1","title":"x","epoch":12,"corrId":"c"}}"#;
+        assert_eq!(claimed_task(body, &mut held), Some(()));
+        assert_eq!((held.id.as_str(), held.epoch), ("tsk_1", Some(12)));
+    }
+
+    #[test]
+    fn an_empty_handed_claim_gives_nothing() {
+        let body = br#"{"success":false,"reason":"no_matching_tasks"}"#;
+        assert_eq!(claimed_task(body, &mut Held::default()), None);
+    }
+
+    #[test]
+    fn every_task_of_a_batch_is_found_with_its_own_epoch() {
+        let body = br#"{"results":[{"body":{"task":{"id":"a"}}},{"body":{"nextAction":"proceed"}},{"body":{"task":{"id":"b","epoch":2}}}]}"#;
+        let mut held = Vec::new();
+        claimed_tasks(body, &mut held);
+        let found: Vec<_> = held
+            .iter()
+            .map(|task| (task.id.as_str(), task.epoch))
+            .collect();
+        assert_eq!(found, [("a", None), ("b", Some(2))]);
+        assert_eq!(count_of(body, r#""nextAction""#), 1);
+    }
+}

@@ -1,0 +1,159 @@
+//! The ceiling of the HTTP stack: a server that parses a small JSON body and answers with another, and keeps nothing.
+//!
+//! It stands on what the hub stands on (axum's router, hyper's HTTP/1 connection, tokio's threads, the same allocator), in a
+//! process of its own, so that dividing by its speed says what the hub adds.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+use crate::http::{Answer, Requests};
+use crate::load::{Ask, Script, Verdict};
+
+/// The echo server in a child process; it ends with this value.
+pub struct Echo {
+    child: Child,
+    pub server: SocketAddr,
+}
+
+impl Echo {
+    pub fn start() -> anyhow::Result<Self> {
+        let this_program = std::env::current_exe().context("cannot find this program's file")?;
+        let mut child = Command::new(this_program)
+            .arg("serve-echo")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the echo server")?;
+        let stdout = child.stdout.take().expect("stdout was piped");
+        let mut line = String::new();
+        let read = BufReader::new(stdout).read_line(&mut line);
+        // The child is owned before anything can fail, so that it never outlives us.
+        let unbound = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut echo = Self {
+            child,
+            server: unbound,
+        };
+        read.context("the echo server said nothing")?;
+        echo.server = line
+            .trim()
+            .parse()
+            .context("the echo server did not say its address")?;
+        Ok(echo)
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        // It may be gone already; then there is nothing left to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The child process: prints its address, then serves until its input ends, as it does when the parent is gone.
+pub fn serve() -> anyhow::Result<()> {
+    std::thread::spawn(|| {
+        let ended = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(i32::from(ended.is_err()));
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the echo server's threads")?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        println!("{}", listener.local_addr()?);
+        let router = Router::new().route("/api/v1/echo/{id}", post(echo));
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let service = TowerToHyperService::new(router.clone());
+            tokio::spawn(async move {
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service);
+                if let Err(error) = connection.await {
+                    eprintln!("echo: {error}");
+                }
+            });
+        }
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Question<'a> {
+    agent_id: &'a str,
+    status: &'a str,
+    progress: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Reply<'a> {
+    success: bool,
+    agent_id: &'a str,
+    status: &'a str,
+    progress: u32,
+}
+
+async fn echo(body: Bytes) -> Response {
+    let Ok(question) = serde_json::from_slice::<Question<'_>>(&body) else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let reply = Reply {
+        success: true,
+        agent_id: question.agent_id,
+        status: question.status,
+        progress: question.progress,
+    };
+    let json = serde_json::to_vec(&reply).expect("text and numbers are always JSON");
+    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+}
+
+/// Asks the same question again and again.
+pub struct EchoScript {
+    request: Vec<u8>,
+}
+
+impl EchoScript {
+    pub fn many(server: SocketAddr, connections: usize) -> Vec<Self> {
+        let requests = Requests::new(server);
+        (0..connections)
+            .map(|number| {
+                let body = format!(
+                    r#"{{"protocolVersion":"1.0","agentId":"bench-{number}","status":"busy","progress":50}}"#
+                );
+                let mut request = Vec::new();
+                let path = format_args!("/api/v1/echo/bench-{number}");
+                requests.post(&mut request, path, body.as_bytes());
+                Self { request }
+            })
+            .collect()
+    }
+}
+
+impl Script for EchoScript {
+    fn request(&mut self, out: &mut Vec<u8>) -> Ask {
+        out.extend_from_slice(&self.request);
+        Ask::Timed
+    }
+
+    fn answer(&mut self, answer: &Answer<'_>) -> Verdict {
+        match answer.status {
+            200 => Verdict::Good { units: 1 },
+            _ => Verdict::Failed,
+        }
+    }
+}

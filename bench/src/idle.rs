@@ -1,0 +1,65 @@
+//! What a hub costs that has nothing to do: alone, and with agents that wait for work without a word.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+
+use anyhow::ensure;
+
+use crate::http::Requests;
+use crate::hub_process::Hub;
+use crate::report::IdleRow;
+use crate::scripts::agent_name;
+use crate::settings::Settings;
+
+const AGENTS: usize = 200;
+
+/// Measures memory of a fresh hub, then CPU and memory while agents long-poll.
+pub fn measure(settings: &Settings, binary: &Path) -> anyhow::Result<IdleRow> {
+    let home = settings.new_home()?;
+    let hub = Hub::start(binary, home.path())?;
+    hub.settle()?;
+    let fresh_mb = hub.resident_mb()?;
+    let ready_after_s = hub.ready_after.as_secs_f64();
+    crate::progress(format_args!("{AGENTS} agents wait for work"));
+    let polls = (0..AGENTS)
+        .map(|number| {
+            let agent = agent_name(number);
+            hub.register(&agent)?;
+            long_poll(&hub, &agent)
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    hub.settle()?;
+    let before = hub.cpu_time()?;
+    std::thread::sleep(settings.idle_for);
+    let used = hub.cpu_time()?.saturating_sub(before);
+    let still_waiting = polls.iter().filter(|poll| waits(poll)).count();
+    ensure!(
+        still_waiting == AGENTS,
+        "only {still_waiting} of {AGENTS} agents were still waiting at the end; the hub ended the others' polls"
+    );
+    Ok(IdleRow {
+        agents: AGENTS,
+        cpu_percent: used.as_secs_f64() / settings.idle_for.as_secs_f64() * 100.0,
+        fresh_mb,
+        waiting_mb: hub.resident_mb()?,
+        ready_after_s,
+    })
+}
+
+/// Asks for a task on a connection of its own and leaves without waiting for the answer.
+fn long_poll(hub: &Hub, agent: &str) -> anyhow::Result<TcpStream> {
+    let body = format!(r#"{{"protocolVersion":"1.0","agentId":"{agent}","wait":60}}"#);
+    let mut request = Vec::new();
+    let path = format_args!("/api/v1/tasks/claim");
+    Requests::new(hub.server).post(&mut request, path, body.as_bytes());
+    let mut stream = TcpStream::connect(hub.server)?;
+    stream.write_all(&request)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+fn waits(mut poll: &TcpStream) -> bool {
+    let read = poll.read(&mut [0; 1]);
+    matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}

@@ -1,0 +1,342 @@
+//! A closed-loop load generator: N connections, each sends, waits for the answer, and sends again.
+//!
+//! It shares the machine with the server it measures, so it is lean: one thread with its own event loop, buffers that are
+//! reused, no look at an answer beyond what the script needs. The echo and the hub are measured by the same code.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::histogram::Histogram;
+use crate::http::{self, Answer};
+
+/// A run that does not come to its end this long after it should have is given up.
+const GRACE: Duration = Duration::from_secs(60);
+const READ_BUFFER_BYTES: usize = 16 * 1024;
+/// How many failures are kept with their words; the others are counted.
+const ERRORS_TOLD_MAX: usize = 3;
+
+/// What one connection says, and how it takes the answers.
+pub trait Script: Send + 'static {
+    /// Writes the next request.
+    fn request(&mut self, out: &mut Vec<u8>) -> Ask;
+
+    /// Looks at the answer to the request written last.
+    fn answer(&mut self, answer: &Answer<'_>) -> Verdict;
+
+    /// Cuts one answer out of what arrived so far.
+    fn cut<'a>(&self, buffer: &'a [u8]) -> anyhow::Result<Option<Answer<'a>>> {
+        http::cut(buffer)
+    }
+}
+
+/// What a script wants to happen with the request it wrote.
+pub enum Ask {
+    /// Send it, count it, measure it.
+    Timed,
+    /// Send it; it only prepares the next one.
+    Untimed,
+    /// Nothing was written: this connection is through.
+    Finished,
+}
+
+/// What an answer was worth.
+pub enum Verdict {
+    /// As hoped; `units` is what the caller wants to have summed up.
+    Good {
+        units: u64,
+    },
+    Failed,
+    /// There is no more work for anybody: the run ends here.
+    Exhausted,
+}
+
+/// Whom to load, and for how long.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    pub server: SocketAddr,
+    /// Load that is not counted, so that buffers and caches are warm.
+    pub warm_up_for: Duration,
+    pub measure_for: Duration,
+    /// Threads of the generator; connections are dealt out among them.
+    pub threads: usize,
+}
+
+/// What a run showed.
+#[derive(Default)]
+pub struct Outcome {
+    pub requests: u64,
+    pub units: u64,
+    pub errors: u64,
+    pub errors_told: Vec<String>,
+    pub elapsed: Duration,
+    pub latency: Histogram,
+}
+
+impl Outcome {
+    pub fn requests_per_s(&self) -> f64 {
+        per_second(self.requests, self.elapsed)
+    }
+
+    pub fn units_per_s(&self) -> f64 {
+        per_second(self.units, self.elapsed)
+    }
+
+    /// The median latency in milliseconds, NaN when nothing was measured.
+    pub fn p50_ms(&self) -> f64 {
+        self.latency.quantile_ms(0.5).unwrap_or(f64::NAN)
+    }
+
+    /// The latency that one in a hundred exceeded, NaN when nothing was measured.
+    pub fn p99_ms(&self) -> f64 {
+        self.latency.quantile_ms(0.99).unwrap_or(f64::NAN)
+    }
+
+    /// Adds another run, or another thread's share of the same one.
+    pub fn merge(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.units += other.units;
+        self.errors += other.errors;
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.latency.merge(&other.latency);
+        self.errors_told.extend(other.errors_told);
+        self.errors_told.truncate(ERRORS_TOLD_MAX);
+    }
+
+    fn fail(&mut self, told: impl FnOnce() -> String) {
+        self.errors += 1;
+        if self.errors_told.len() < ERRORS_TOLD_MAX {
+            self.errors_told.push(told());
+        }
+    }
+}
+
+fn per_second(count: u64, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
+}
+
+/// Runs one connection per script until the time is over or the work is done.
+pub fn run<S: Script>(plan: Plan, scripts: Vec<S>) -> anyhow::Result<Outcome> {
+    let threads = plan.threads.clamp(1, scripts.len().max(1));
+    let mut shares: Vec<Vec<S>> = (0..threads).map(|_| Vec::new()).collect();
+    for (index, script) in scripts.into_iter().enumerate() {
+        shares[index % threads].push(script);
+    }
+    let connected = Barrier::new(threads);
+    let stop = Arc::new(AtomicBool::new(false));
+    let outcomes = std::thread::scope(|scope| {
+        let running: Vec<_> = shares
+            .into_iter()
+            .map(|share| scope.spawn(|| run_share(plan, share, &connected, &stop)))
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().expect("the load threads do not panic"))
+            .collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    let mut sum = Outcome::default();
+    for outcome in outcomes {
+        sum.merge(outcome);
+    }
+    if sum.requests == 0 && sum.errors > 0 {
+        bail!("no request succeeded: {}", sum.errors_told.join("; "));
+    }
+    Ok(sum)
+}
+
+fn run_share<S: Script>(
+    plan: Plan,
+    scripts: Vec<S>,
+    connected: &Barrier,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the load generator's event loop")?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, async {
+        let streams = connect_all(plan.server, scripts.len()).await;
+        // Everybody passes here, also after a failure: the other threads wait for it.
+        connected.wait();
+        let window = Window::starting_now(plan);
+        let deadline = window.closes_at + GRACE;
+        let outcome = Rc::new(RefCell::new(Outcome::default()));
+        let mut running = JoinSet::new();
+        for (stream, script) in streams?.into_iter().zip(scripts) {
+            let connection = Connection {
+                stream,
+                script,
+                outcome: Rc::clone(&outcome),
+                window,
+                stop: Arc::clone(stop),
+            };
+            running.spawn_local(connection.drive());
+        }
+        let all_done = async {
+            while let Some(done) = running.join_next().await {
+                done.expect("a connection does not panic");
+            }
+        };
+        tokio::time::timeout_at(deadline.into(), all_done)
+            .await
+            .context("the server stopped answering in the middle of a run")?;
+        let ended_at = Instant::now().min(window.closes_at);
+        let mut outcome = std::mem::take(&mut *outcome.borrow_mut());
+        outcome.elapsed = ended_at.saturating_duration_since(window.opens_at);
+        Ok(outcome)
+    })
+}
+
+async fn connect_all(server: SocketAddr, count: usize) -> anyhow::Result<Vec<TcpStream>> {
+    let mut streams = Vec::with_capacity(count);
+    for _ in 0..count {
+        let stream = TcpStream::connect(server).await;
+        let stream = stream.with_context(|| format!("cannot connect to {server}"))?;
+        stream.set_nodelay(true)?;
+        streams.push(stream);
+    }
+    Ok(streams)
+}
+
+/// The time in which answers count.
+#[derive(Clone, Copy)]
+struct Window {
+    opens_at: Instant,
+    closes_at: Instant,
+}
+
+impl Window {
+    fn starting_now(plan: Plan) -> Self {
+        let opens_at = Instant::now() + plan.warm_up_for;
+        Self {
+            opens_at,
+            closes_at: opens_at + plan.measure_for,
+        }
+    }
+
+    fn counts(&self, answered_at: Instant) -> bool {
+        self.opens_at <= answered_at && answered_at <= self.closes_at
+    }
+}
+
+struct Connection<S> {
+    stream: TcpStream,
+    script: S,
+    outcome: Rc<RefCell<Outcome>>,
+    window: Window,
+    stop: Arc<AtomicBool>,
+}
+
+impl<S: Script> Connection<S> {
+    async fn drive(mut self) {
+        if let Err(error) = self.exchange_all().await {
+            let mut outcome = self.outcome.borrow_mut();
+            outcome.fail(|| format!("connection lost: {error:#}"));
+        }
+    }
+
+    async fn exchange_all(&mut self) -> anyhow::Result<()> {
+        let mut out = Vec::new();
+        let mut arrived = Arrived::default();
+        let mut now = Instant::now();
+        while now < self.window.closes_at && !self.stop.load(Ordering::Relaxed) {
+            out.clear();
+            let ask = self.script.request(&mut out);
+            if matches!(ask, Ask::Finished) {
+                break;
+            }
+            let sent_at = now;
+            self.stream.write_all(&out).await?;
+            now = self.take_answer(&mut arrived, &ask, sent_at).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads until the answer is whole, lets the script judge it, counts it.
+    async fn take_answer(
+        &mut self,
+        arrived: &mut Arrived,
+        ask: &Ask,
+        sent_at: Instant,
+    ) -> anyhow::Result<Instant> {
+        loop {
+            arrived.read_from(&mut self.stream).await?;
+            let Some(answer) = self.script.cut(arrived.bytes())? else {
+                continue;
+            };
+            let now = Instant::now();
+            let verdict = self.script.answer(&answer);
+            let mut outcome = self.outcome.borrow_mut();
+            match verdict {
+                Verdict::Good { units } => {
+                    if self.window.counts(now) {
+                        outcome.units += units;
+                        if matches!(ask, Ask::Timed) {
+                            outcome.requests += 1;
+                            outcome.latency.record(now - sent_at);
+                        }
+                    }
+                }
+                Verdict::Failed => outcome.fail(|| describe(&answer)),
+                Verdict::Exhausted => self.stop.store(true, Ordering::Relaxed),
+            }
+            let used = answer.used;
+            drop(answer);
+            arrived.drop_front(used);
+            return Ok(now);
+        }
+    }
+}
+
+fn describe(answer: &Answer<'_>) -> String {
+    const BYTES_TOLD_MAX: usize = 300;
+    let body = &answer.body[..answer.body.len().min(BYTES_TOLD_MAX)];
+    format!("{} {}", answer.status, String::from_utf8_lossy(body))
+}
+
+/// Bytes that arrived and were not used yet.
+struct Arrived {
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl Default for Arrived {
+    fn default() -> Self {
+        Self {
+            buffer: vec![0; READ_BUFFER_BYTES],
+            filled: 0,
+        }
+    }
+}
+
+impl Arrived {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.filled]
+    }
+
+    async fn read_from(&mut self, stream: &mut TcpStream) -> anyhow::Result<()> {
+        if self.filled == self.buffer.len() {
+            self.buffer.resize(self.filled * 2, 0);
+        }
+        let count = stream.read(&mut self.buffer[self.filled..]).await?;
+        if count == 0 {
+            bail!("the server closed it");
+        }
+        self.filled += count;
+        Ok(())
+    }
+
+    fn drop_front(&mut self, used: usize) {
+        self.buffer.copy_within(used..self.filled, 0);
+        self.filled -= used;
+    }
+}

@@ -1,0 +1,199 @@
+//! The hub's operations one by one, each between two runs of the echo with as many connections.
+//!
+//! A machine's speed drifts within seconds. So every figure of the hub is divided by the mean of the echo just before and just
+//! after it, and of several rounds the median is shown.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::echo::{Echo, EchoScript};
+use crate::hub_process::Hub;
+use crate::load::{self, Outcome};
+use crate::preload::{self, Skill};
+use crate::report::{EchoRow, OperationRow, median};
+use crate::scripts::{Alternate, ClaimComplete, Create, Heartbeat, Keys, agent_name};
+use crate::settings::Settings;
+
+/// What is measured, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    Create,
+    ClaimComplete,
+    ClaimCompleteKeyed,
+    Heartbeat,
+    SendReceive,
+    AcquireRelease,
+}
+
+impl Operation {
+    pub const ALL: [Self; 6] = [
+        Self::Create,
+        Self::ClaimComplete,
+        Self::ClaimCompleteKeyed,
+        Self::Heartbeat,
+        Self::SendReceive,
+        Self::AcquireRelease,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::ClaimComplete => "claim+complete",
+            Self::ClaimCompleteKeyed => "claim+complete, keyed",
+            Self::Heartbeat => "heartbeat",
+            Self::SendReceive => "send+receive",
+            Self::AcquireRelease => "acquire+release",
+        }
+    }
+}
+
+/// Measures the echo alone.
+pub fn measure_echo(settings: &Settings) -> anyhow::Result<Vec<EchoRow>> {
+    let echo = Echo::start()?;
+    let mut rows = Vec::new();
+    for &connections in &settings.connections {
+        crate::progress(format_args!("echo at {connections} connections"));
+        let outcome = run_echo(settings, &echo, connections)?;
+        rows.push(EchoRow {
+            connections,
+            requests_per_s: outcome.requests_per_s(),
+            p50_ms: outcome.p50_ms(),
+            p99_ms: outcome.p99_ms(),
+            errors: outcome.errors,
+        });
+    }
+    Ok(rows)
+}
+
+/// Measures every operation at every number of connections.
+pub fn measure(settings: &Settings, binary: &Path) -> anyhow::Result<Vec<OperationRow>> {
+    let echo = Echo::start()?;
+    let mut rows = Vec::new();
+    for &connections in &settings.connections {
+        let mut rounds = Vec::new();
+        for round in 1..=settings.rounds {
+            crate::progress(format_args!(
+                "operations at {connections} connections, round {round} of {}",
+                settings.rounds
+            ));
+            rounds.push(measure_round(settings, binary, &echo, connections)?);
+        }
+        for (index, operation) in Operation::ALL.into_iter().enumerate() {
+            let samples: Vec<&Sample> = rounds.iter().map(|round| &round[index]).collect();
+            rows.push(summarize(operation, connections, &samples));
+        }
+    }
+    Ok(rows)
+}
+
+/// One operation of one round, and the echo around it.
+struct Sample {
+    outcome: Outcome,
+    echo_requests_per_s: f64,
+    echo_p99_ms: f64,
+}
+
+fn measure_round(
+    settings: &Settings,
+    binary: &Path,
+    echo: &Echo,
+    connections: usize,
+) -> anyhow::Result<Vec<Sample>> {
+    let home = settings.new_home()?;
+    let hub = Hub::start(binary, home.path())?;
+    for number in 0..connections {
+        hub.register(&agent_name(number))?;
+    }
+    let mut before = run_echo(settings, echo, connections)?;
+    let mut samples = Vec::new();
+    for operation in Operation::ALL {
+        if needs_tasks(operation) {
+            // The hub cannot be quicker than the echo, so these will do for the whole run.
+            let lasts_for = settings.warm_up_for + settings.hub_for;
+            let requests = before.requests_per_s() * lasts_for.as_secs_f64();
+            let tasks = (requests * 0.6) as u64 + connections as u64;
+            preload::fill(&hub, Skill::Matching, 0, tasks)?;
+        }
+        hub.settle()?;
+        let outcome = run_operation(settings, hub.server, operation, connections)?;
+        hub.settle()?;
+        let after = run_echo(settings, echo, connections)?;
+        samples.push(Sample {
+            outcome,
+            echo_requests_per_s: (before.requests_per_s() + after.requests_per_s()) / 2.0,
+            echo_p99_ms: (before.p99_ms() + after.p99_ms()) / 2.0,
+        });
+        before = after;
+    }
+    Ok(samples)
+}
+
+fn needs_tasks(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::ClaimComplete | Operation::ClaimCompleteKeyed
+    )
+}
+
+fn run_echo(settings: &Settings, echo: &Echo, connections: usize) -> anyhow::Result<Outcome> {
+    let plan = settings.plan(echo.server, settings.echo_for);
+    load::run(plan, EchoScript::many(echo.server, connections))
+}
+
+fn run_operation(
+    settings: &Settings,
+    server: SocketAddr,
+    operation: Operation,
+    connections: usize,
+) -> anyhow::Result<Outcome> {
+    let plan = settings.plan(server, settings.hub_for);
+    let numbers = 0..connections;
+    let agents = numbers.clone().map(agent_name);
+    let pairs = |keys| {
+        agents
+            .clone()
+            .map(|agent| ClaimComplete::new(server, agent, keys))
+            .collect()
+    };
+    match operation {
+        Operation::Create => load::run(plan, numbers.map(|_| Create::new(server)).collect()),
+        Operation::ClaimComplete => load::run(plan, pairs(Keys::None)),
+        Operation::ClaimCompleteKeyed => load::run(plan, pairs(Keys::EveryCall)),
+        Operation::Heartbeat => {
+            let beats = agents.map(|agent| Heartbeat::new(server, &agent));
+            load::run(plan, beats.collect())
+        }
+        Operation::SendReceive => {
+            let talks = numbers.map(|number| {
+                let neighbour = agent_name((number + 1) % connections);
+                Alternate::send_receive(server, &agent_name(number), &neighbour)
+            });
+            load::run(plan, talks.collect())
+        }
+        Operation::AcquireRelease => {
+            let leases = agents.map(|agent| Alternate::acquire_release(server, &agent));
+            load::run(plan, leases.collect())
+        }
+    }
+}
+
+fn summarize(operation: Operation, connections: usize, samples: &[&Sample]) -> OperationRow {
+    let of = |figure: fn(&Sample) -> f64| median(samples.iter().map(|sample| figure(sample)));
+    OperationRow {
+        operation: operation.name().to_owned(),
+        connections,
+        requests_per_s: of(|sample| sample.outcome.requests_per_s()),
+        p50_ms: of(|sample| sample.outcome.p50_ms()),
+        p99_ms: of(|sample| sample.outcome.p99_ms()),
+        echo_requests_per_s: of(|sample| sample.echo_requests_per_s),
+        echo_p99_ms: of(|sample| sample.echo_p99_ms),
+        ratio: of(|sample| sample.outcome.requests_per_s() / sample.echo_requests_per_s),
+        p99_ratio: of(|sample| sample.outcome.p99_ms() / sample.echo_p99_ms),
+        errors: samples.iter().map(|sample| sample.outcome.errors).sum(),
+        errors_told: samples
+            .iter()
+            .flat_map(|sample| sample.outcome.errors_told.iter().cloned())
+            .take(3)
+            .collect(),
+    }
+}
