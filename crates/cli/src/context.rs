@@ -1,10 +1,11 @@
 //! What every command gets: the shared options, the screen, and a way to the hub.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, fs};
 
 use clap::Args;
-use switchboard_client::Client;
+use switchboard_client::{Client, RetryPolicy};
 
 use crate::discover::{self, Found};
 use crate::failure::Failure;
@@ -88,7 +89,7 @@ impl Context {
     }
 
     pub fn client_for(&self, url: &str, data_dir: Option<&Path>) -> Result<Client, Failure> {
-        let mut builder = Client::builder(url);
+        let mut builder = Client::builder(url).retry(IMPATIENT);
         if let Some(token) = self
             .options
             .token
@@ -119,6 +120,13 @@ impl Context {
         self.options.ca_cert.clone().or_else(own)
     }
 }
+
+/// A person waits: a hub that restarts is waited for, but not for long.
+const IMPATIENT: RetryPolicy = RetryPolicy {
+    tries: 3,
+    first_wait: Duration::from_millis(200),
+    wait_max: Duration::from_secs(10),
+};
 
 /// Where a hub keeps the certificate it made for itself, below its data directory.
 pub const SELF_SIGNED: &str = "tls-cert.pem";

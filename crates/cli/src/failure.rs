@@ -2,6 +2,7 @@
 
 use std::io;
 
+use serde::Serialize;
 use switchboard_client as client;
 use thiserror::Error;
 
@@ -48,6 +49,46 @@ impl Failure {
             Failure::Hub(client::Error::Refused { .. } | client::Error::Unreadable { .. }) => 1,
         }
     }
+}
+
+impl Failure {
+    /// The failure in the shape of the hub's refusals, for programs.
+    pub fn body(&self) -> Body {
+        let (error, field, reason) = match self {
+            Failure::Hub(client::Error::Refused {
+                code,
+                field,
+                reason,
+                ..
+            }) => (code.as_str(), field.clone(), reason.clone()),
+            Failure::Hub(client::Error::Unreachable { .. }) | Failure::NoHub(_) => {
+                ("no_hub", None, None)
+            }
+            Failure::Hub(client::Error::Unreadable { .. }) => ("unreadable_answer", None, None),
+            Failure::Hub(client::Error::Invalid(_)) | Failure::Usage(_) => ("usage", None, None),
+            Failure::Import { .. } => ("invalid_file", None, None),
+            Failure::Failed(_) | Failure::Output(_) => ("failed", None, None),
+        };
+        Body {
+            success: false,
+            error: error.to_owned(),
+            message: self.to_string(),
+            field,
+            reason,
+        }
+    }
+}
+
+/// A failure as `--json` prints it.
+#[derive(Debug, Serialize)]
+pub struct Body {
+    success: bool,
+    error: String,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 /// What the hub's errors mean to a person, with the next step.
@@ -149,6 +190,20 @@ mod tests {
         ] {
             assert_eq!(failure.exit_code(), code, "{failure:?}");
         }
+    }
+
+    #[test]
+    fn programs_read_failures_in_the_shape_of_refusals() {
+        let text = serde_json::to_string(&refused(404, "task_not_found").body()).unwrap();
+        assert_eq!(
+            text,
+            r#"{"success":false,"error":"task_not_found","message":"no task 7; see 'switchboard task list'"}"#
+        );
+        let text = serde_json::to_string(&Failure::NoHub("none".to_owned()).body()).unwrap();
+        assert_eq!(
+            text,
+            r#"{"success":false,"error":"no_hub","message":"none"}"#
+        );
     }
 
     #[test]

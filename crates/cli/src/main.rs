@@ -21,7 +21,7 @@ use tracing_subscriber::EnvFilter;
 use crate::command::Command;
 use crate::context::{Context, Options};
 use crate::failure::Failure;
-use crate::screen::{Tone, paint};
+use crate::screen::{Screen, Tone, paint};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -30,7 +30,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 ///
 /// Start a hub in your project, give it tasks, and let agents claim each of them exactly once.
 #[derive(Debug, Parser)]
-#[command(name = "switchboard", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "switchboard", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(flatten)]
     options: Options,
@@ -49,10 +49,10 @@ Environment: SWITCHBOARD_URL, SWITCHBOARD_TOKEN, SWITCHBOARD_CA_CERT, SWITCHBOAR
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let outcome = run(cli);
-    match outcome {
+    let json = cli.options.json;
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => report(&failure),
+        Err(failure) => report(&failure, json),
     }
 }
 
@@ -90,7 +90,8 @@ fn log_quietly(verbose: bool) {
     set.expect("nobody set up logging before");
 }
 
-fn report(failure: &Failure) -> ExitCode {
+/// One sentence for the person; with `--json` also an object for the program.
+fn report(failure: &Failure, json: bool) -> ExitCode {
     let code = failure.exit_code();
     if code != 0 {
         anstream::eprintln!(
@@ -98,6 +99,10 @@ fn report(failure: &Failure) -> ExitCode {
             paint("error:", Tone::Bad),
             screen::clean(&failure.to_string())
         );
+        if json {
+            // If stdout is closed, the exit code and the sentence have to do.
+            let _ = Screen::new(true).value(&failure.body());
+        }
     }
     ExitCode::from(code)
 }

@@ -180,4 +180,18 @@ mod tests {
             Format::Ndjson
         );
     }
+
+    proptest::proptest! {
+        /// Whatever a file holds, it is read or refused; and what is read can be ordered or has a named problem.
+        #[test]
+        fn no_file_makes_the_reader_panic(text in "([-*+ \\[\\]x#@~:`\\\\0-9a-zäß\t\n{}\",]|after:|p:high|```|\"title\":){0,80}") {
+            for format in [Format::Json, Format::Ndjson, Format::Markdown] {
+                match read(&text, format) {
+                    Ok(drafts) => { let _ = plan(drafts); }
+                    Err(problems) => proptest::prop_assert!(!problems.is_empty()),
+                }
+            }
+            detect(None, &text);
+        }
+    }
 }

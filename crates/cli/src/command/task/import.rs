@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 use switchboard_client::Client;
-use switchboard_client::jetpack::{NewTask, TaskStatus, TasksResponse};
+use switchboard_client::jetpack::{CreateTasksRequest, NewTask, TaskStatus, TasksResponse};
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::import::{CHUNK_MAX, FILE_MAX, Format, Plan, Problem, detect, plan, read};
+use crate::screen::clean;
 
 /// Add many tasks from a file: JSON, NDJSON or a Markdown list
 #[derive(Debug, ClapArgs)]
@@ -65,15 +66,15 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let drafts = read(&text, format).map_err(wrong)?;
     let plan = plan(drafts).map_err(wrong)?;
     if args.dry_run {
-        return preview(&plan, &name, context);
+        return preview(plan, &name, context);
     }
     let client = context.client()?;
     let missing = missing(&plan, &client).await?;
     if !missing.is_empty() {
         return Err(wrong(missing));
     }
-    let answers = send(plan, &client, &name).await?;
-    summary(&answers, &name, context)
+    let made = send(plan, &client, &name).await?;
+    summary(&made, &name, context)
 }
 
 fn text(file: &Path, stdin: bool) -> io::Result<String> {
@@ -92,19 +93,19 @@ fn text(file: &Path, stdin: bool) -> io::Result<String> {
     Ok(text)
 }
 
-fn preview(plan: &Plan, name: &str, context: &mut Context) -> Result<(), Failure> {
-    let tasks: Vec<&NewTask> = plan
+fn preview(plan: Plan, name: &str, context: &mut Context) -> Result<(), Failure> {
+    let tasks: Vec<NewTask> = plan
         .chunks
-        .iter()
+        .into_iter()
         .flatten()
-        .map(|draft| &draft.task)
+        .map(|draft| draft.task)
         .collect();
     let screen = &mut context.screen;
     if screen.json() {
-        return Ok(screen.value(&serde_json::json!({ "tasks": tasks }))?);
+        return Ok(screen.value(&CreateTasksRequest::Many { tasks })?);
     }
     for task in &tasks {
-        screen.line(crate::screen::clean(&task.title))?;
+        screen.line(clean(&task.title))?;
     }
     Ok(screen.line(format_args!(
         "{} tasks in {name}; nothing was sent",
@@ -130,32 +131,32 @@ async fn missing(plan: &Plan, client: &Client) -> Result<Vec<Problem>, Failure> 
     Ok(problems)
 }
 
-async fn send(plan: Plan, client: &Client, name: &str) -> Result<Vec<TasksResponse>, Failure> {
+/// Sends chunk after chunk; a chunk is made as a whole or not at all.
+async fn send(plan: Plan, client: &Client, name: &str) -> Result<TasksResponse, Failure> {
     let total: usize = plan.chunks.iter().map(Vec::len).sum();
     let bar = bar(total);
-    let mut answers = Vec::new();
+    let mut made = TasksResponse {
+        success: true,
+        tasks: Vec::new(),
+    };
     for chunk in plan.chunks {
         let first = chunk[0].line;
-        let count = chunk.len();
-        let sent = client
-            .tasks()
-            .create_many(chunk.into_iter().map(|draft| draft.task).collect())
-            .await;
-        match sent {
-            Ok(answer) => answers.push(answer),
-            Err(error) if answers.is_empty() => return Err(error.into()),
+        let tasks = chunk.into_iter().map(|draft| draft.task).collect();
+        match client.tasks().create_many(tasks).await {
+            Ok(answer) => made.tasks.extend(answer.tasks),
+            Err(error) if made.tasks.is_empty() => return Err(error.into()),
             Err(error) => {
-                let done = bar.position();
+                let done = made.tasks.len();
                 let failure = Failure::from(error);
                 return Err(Failure::Failed(format!(
                     "{done} of {total} tasks of {name} were imported; those from line {first} on were not: {failure}"
                 )));
             }
         }
-        bar.inc(count as u64);
+        bar.set_position(made.tasks.len() as u64);
     }
     bar.finish_and_clear();
-    Ok(answers)
+    Ok(made)
 }
 
 /// A bar for imports of more than one call, on a terminal only.
@@ -168,22 +169,23 @@ fn bar(total: usize) -> ProgressBar {
     ProgressBar::new(total as u64).with_style(style)
 }
 
-fn summary(answers: &[TasksResponse], name: &str, context: &mut Context) -> Result<(), Failure> {
-    let tasks: Vec<_> = answers.iter().flat_map(|answer| &answer.tasks).collect();
+fn summary(made: &TasksResponse, name: &str, context: &mut Context) -> Result<(), Failure> {
     let screen = &mut context.screen;
     if screen.json() {
-        return Ok(screen.value(&serde_json::json!({ "success": true, "tasks": tasks }))?);
+        return Ok(screen.value(made)?);
     }
+    let tasks = &made.tasks;
     let ready = tasks
         .iter()
         .filter(|task| task.status == TaskStatus::Ready)
         .count();
     let waiting = tasks.len() - ready;
-    let numbers = match (tasks.first(), tasks.last()) {
-        (Some(first), Some(last)) if tasks.len() > 1 => {
-            format!(" (#{} to #{})", first.number, last.number)
-        }
-        (Some(only), _) => format!(" (#{})", only.number),
+    let numbers = match (
+        tasks.iter().map(|task| task.number).min(),
+        tasks.iter().map(|task| task.number).max(),
+    ) {
+        (Some(first), Some(last)) if first < last => format!(" (#{first} to #{last})"),
+        (Some(only), _) => format!(" (#{only})"),
         (None, _) => String::new(),
     };
     Ok(screen.line(format_args!(

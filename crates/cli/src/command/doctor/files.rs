@@ -1,0 +1,188 @@
+//! What lies on disk: configuration, data directory, ledger, key.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::Check;
+use crate::command::backup::DATABASE;
+use crate::show::bytes;
+
+/// The master key's file in a data directory.
+const KEY: &str = "key";
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub fn config(_here: &Path) -> Check {
+    Check::ok("config", "defaults")
+}
+
+pub fn data_dir(dir: &Path) -> Check {
+    let shown = dir.display();
+    match fs::metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Check::warn(
+            "data",
+            format!("{shown} does not exist yet; 'switchboard up' makes it"),
+        ),
+        Err(error) => Check::fail(
+            "data",
+            format!("{shown} cannot be read: {error}; mend its permissions"),
+        ),
+        Ok(meta) if !meta.is_dir() => {
+            Check::fail("data", format!("{shown} is no directory; move it away"))
+        }
+        Ok(_) => match try_write(dir) {
+            Ok(()) => Check::ok("data", format!("{shown} is writable")),
+            Err(error) => Check::fail(
+                "data",
+                format!("{shown} cannot be written to: {error}; mend its permissions or make room"),
+            ),
+        },
+    }
+}
+
+fn try_write(dir: &Path) -> io::Result<()> {
+    let file = dir.join(format!(".doctor-{}", std::process::id()));
+    let wrote = fs::write(&file, b"ok");
+    match fs::remove_file(&file) {
+        Err(error) if wrote.is_ok() => Err(error),
+        _ => wrote,
+    }
+}
+
+/// Two checks if there is a ledger: its health and its journal mode.
+pub fn ledger(dir: &Path) -> Vec<Check> {
+    let file = dir.join(DATABASE);
+    let shown = file.display();
+    let size = match fs::metadata(&file) {
+        Ok(meta) => meta.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return vec![Check::warn(
+                "ledger",
+                format!("{shown} does not exist yet; 'switchboard up' makes it"),
+            )];
+        }
+        Err(error) => {
+            return vec![Check::fail(
+                "ledger",
+                format!("{shown} cannot be read: {error}"),
+            )];
+        }
+    };
+    match inspect(&file) {
+        Ok((verdict, mode)) => {
+            let health = if verdict == "ok" {
+                Check::ok("ledger", format!("{shown} is sound ({})", bytes(size)))
+            } else {
+                Check::fail(
+                    "ledger",
+                    format!(
+                        "{shown} is damaged ({verdict}); stop the hub and put a backup in its place"
+                    ),
+                )
+            };
+            let journal = if mode == "wal" {
+                Check::ok("journal", "mode wal")
+            } else {
+                let text = format!(
+                    "mode {mode} instead of wal: the hub is slow or refuses to start; is this a network file system?"
+                );
+                Check::warn("journal", text)
+            };
+            vec![health, journal]
+        }
+        Err(error) => vec![Check::fail(
+            "ledger",
+            format!(
+                "{shown} cannot be opened: {error}; if it is damaged, put a backup in its place"
+            ),
+        )],
+    }
+}
+
+fn inspect(file: &Path) -> rusqlite::Result<(String, String)> {
+    let connection = Connection::open_with_flags(
+        file,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    let verdict = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    Ok((verdict, mode))
+}
+
+pub fn key(dir: &Path) -> Check {
+    let file = dir.join(KEY);
+    let shown = file.display();
+    match fs::metadata(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Check::ok(
+            "key",
+            "no master key yet; the hub makes it when it is needed",
+        ),
+        Err(error) => Check::fail("key", format!("{shown} cannot be read: {error}")),
+        Ok(meta) => match meta.permissions().mode() & 0o777 {
+            0o600 | 0o400 => Check::ok("key", format!("{shown} is readable by its owner only")),
+            mode => Check::fail(
+                "key",
+                format!(
+                    "{shown} has mode {mode:o}, so others can act as any agent; run 'chmod 600 {shown}'"
+                ),
+            ),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn a_project_without_a_hub_is_only_warned_about() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join(".switchboard");
+        assert_eq!(data_dir(&dir).state, State::Warn);
+        assert_eq!(ledger(&dir)[0].state, State::Warn);
+        assert_eq!(key(&dir).state, State::Ok);
+    }
+
+    #[test]
+    fn a_sound_ledger_and_a_damaged_one_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(DATABASE);
+        Connection::open(&file)
+            .unwrap()
+            .execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(x)")
+            .unwrap();
+        let states: Vec<_> = ledger(dir.path()).iter().map(|check| check.state).collect();
+        assert_eq!(states, [State::Ok, State::Ok]);
+        fs::write(&file, vec![b'x'; 4096]).unwrap();
+        assert_eq!(ledger(dir.path())[0].state, State::Fail);
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_fails_with_the_command_to_mend_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(KEY);
+        fs::write(&file, b"secret").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        let check = key(dir.path());
+        assert_eq!(check.state, State::Fail);
+        assert!(check.text.contains("chmod 600"), "{}", check.text);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(key(dir.path()).state, State::Ok);
+    }
+
+    #[test]
+    fn the_data_directory_is_tried_and_left_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(data_dir(dir.path()).state, State::Ok);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let file = dir.path().join("file");
+        fs::write(&file, b"").unwrap();
+        assert_eq!(data_dir(&file).state, State::Fail);
+    }
+}

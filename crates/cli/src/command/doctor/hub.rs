@@ -1,0 +1,114 @@
+//! The hub itself: does it run, does it answer, is it the same version, does its clock agree.
+
+use switchboard_client::Client;
+use switchboard_client::jetpack::StatusResponse;
+use switchboard_wire::IsoTime;
+
+use super::Check;
+use crate::context::{Context, no_hub};
+use crate::discover::{self, Found};
+use crate::failure::Failure;
+use crate::show::now;
+
+/// From here on a clock is off; signatures are refused from five minutes on.
+const SKEW_WARN_MS: i64 = 5_000;
+const SKEW_FAIL_MS: i64 = 5 * 60_000;
+
+pub async fn checks(context: &Context) -> Vec<Check> {
+    let (url, data_dir) = match &context.options.url {
+        Some(url) => (url.clone(), None),
+        None => match discover::find(&context.here) {
+            Found::Running { data_dir, hub } => (hub.url(), Some(data_dir)),
+            found @ Found::Unreadable { .. } => {
+                return vec![Check::fail("hub", no_hub(&found, &context.here))];
+            }
+            found => return vec![Check::warn("hub", no_hub(&found, &context.here))],
+        },
+    };
+    match context.client_for(&url, data_dir.as_deref()) {
+        Ok(client) => ask(&client).await,
+        Err(failure) => vec![Check::fail("hub", failure.to_string())],
+    }
+}
+
+async fn ask(client: &Client) -> Vec<Check> {
+    let address = client.address();
+    if let Err(error) = client.admin().healthy().await {
+        return vec![Check::fail("hub", Failure::from(error).to_string())];
+    }
+    let mut checks = vec![Check::ok("hub", format!("{address} answers"))];
+    checks.push(match client.admin().ready().await {
+        Ok(()) => Check::ok("store", "the ledger answers"),
+        Err(error) => Check::fail(
+            "store",
+            format!("the ledger does not answer: {}", Failure::from(error)),
+        ),
+    });
+    let before = now();
+    match client.admin().status().await {
+        Ok(status) => {
+            checks.push(version(&status));
+            checks.push(clock(status.now, before, now()));
+        }
+        Err(error) => checks.push(Check::fail("status", Failure::from(error).to_string())),
+    }
+    checks
+}
+
+fn version(status: &StatusResponse) -> Check {
+    let own = env!("CARGO_PKG_VERSION");
+    if status.version == own {
+        Check::ok("version", own)
+    } else {
+        let text = format!(
+            "the hub is {}, this program is {own}; restart the hub with the same version",
+            status.version
+        );
+        Check::warn("version", text)
+    }
+}
+
+/// Compares the hub's clock with ours, which was read before and after asking.
+fn clock(hub: IsoTime, before: IsoTime, after: IsoTime) -> Check {
+    let off = if hub.0 < before.0 {
+        hub.0 - before.0
+    } else {
+        (hub.0 - after.0).max(0)
+    };
+    let seconds = off as f64 / 1000.0;
+    match off.abs() {
+        ..SKEW_WARN_MS => Check::ok("clock", "agrees with the hub's"),
+        SKEW_WARN_MS..SKEW_FAIL_MS => Check::warn(
+            "clock",
+            format!("the hub's clock is {seconds:+.1} s off; set both by NTP"),
+        ),
+        SKEW_FAIL_MS.. => Check::fail(
+            "clock",
+            format!(
+                "the hub's clock is {seconds:+.0} s off, so signatures are refused; set both by NTP"
+            ),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn a_clock_may_be_off_a_little_and_not_much() {
+        let (before, after) = (IsoTime(1_000_000), IsoTime(1_000_100));
+        for (hub, state) in [
+            (1_000_050, State::Ok),
+            (1_000_100 + SKEW_WARN_MS - 1, State::Ok),
+            (1_000_100 + SKEW_WARN_MS, State::Warn),
+            (1_000_000 - SKEW_WARN_MS, State::Warn),
+            (1_000_100 + SKEW_FAIL_MS - 1, State::Warn),
+            (1_000_100 + SKEW_FAIL_MS, State::Fail),
+            (1_000_000 - SKEW_FAIL_MS, State::Fail),
+        ] {
+            assert_eq!(clock(IsoTime(hub), before, after).state, state, "{hub}");
+        }
+    }
+}
