@@ -1,5 +1,7 @@
 //! What was measured, as rows: for the tables, for `--json`, and for the aims.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::aims::Aim;
@@ -32,6 +34,8 @@ pub struct Machine {
     pub rounds: u32,
     pub seconds_per_run: f64,
     pub profile: String,
+    /// What other programs took of all cores just before the run; above a few percent the figures mean little.
+    pub others_percent: Option<f64>,
 }
 
 impl Machine {
@@ -51,8 +55,39 @@ impl Machine {
             rounds,
             seconds_per_run,
             profile: profile.unwrap_or_default(),
+            others_percent: others_percent(),
         }
     }
+}
+
+/// Watches the machine for a moment while the bench itself does nothing.
+fn others_percent() -> Option<f64> {
+    let before = cpu_ticks()?;
+    std::thread::sleep(Duration::from_millis(500));
+    let after = cpu_ticks()?;
+    let all = after.all.checked_sub(before.all).filter(|&all| all > 0)?;
+    let idle = after.idle.saturating_sub(before.idle);
+    Some(all.saturating_sub(idle) as f64 / all as f64 * 100.0)
+}
+
+struct CpuTicks {
+    all: u64,
+    idle: u64,
+}
+
+fn cpu_ticks() -> Option<CpuTicks> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let words = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = words
+        .split_ascii_whitespace()
+        // User, nice, system, idle, waiting for the disk, interrupts, soft interrupts, stolen; guests are counted in user.
+        .take(8)
+        .map_while(|word| word.parse().ok())
+        .collect();
+    Some(CpuTicks {
+        all: ticks.iter().sum(),
+        idle: ticks.get(3)? + ticks.get(4)?,
+    })
 }
 
 #[derive(Serialize)]

@@ -2,15 +2,21 @@
 
 use std::fmt::Write as _;
 
+use crate::aims::Verdict;
 use crate::report::Report;
 
 /// Renders every part that was measured.
 pub fn render(report: &Report) -> String {
     let machine = &report.machine;
     let mut out = format!(
-        "{} cores, {}; profile {}; {:.1} s a run, median of {}\n",
+        "{} cores, {}; profile {}; {:.1} s a run, median of {}",
         machine.cores, machine.processor, machine.profile, machine.seconds_per_run, machine.rounds
     );
+    // Writing to a string cannot fail, here and below.
+    let _ = match machine.others_percent {
+        Some(percent) => writeln!(out, "; other programs took {percent:.0} % before the run"),
+        None => writeln!(out),
+    };
     ceilings(report, &mut out);
     operations(report, &mut out);
     batch(report, &mut out);
@@ -18,7 +24,6 @@ pub fn render(report: &Report) -> String {
     idle(report, &mut out);
     aims(report, &mut out);
     for note in &report.notes {
-        // Writing to a string cannot fail.
         let _ = writeln!(out, "\nNote: {note}");
     }
     out
@@ -213,26 +218,30 @@ fn idle(report: &Report, out: &mut String) {
 }
 
 fn aims(report: &Report, out: &mut String) {
-    let rows = report.aims.iter().map(|aim| {
-        vec![
-            aim.name.clone(),
-            aim.wanted.clone(),
-            aim.measured.clone(),
-            aim.verdict.word().to_owned(),
-        ]
-    });
-    section(
-        out,
-        "Aims",
-        &["aim", "wanted", "measured", ""],
-        rows.collect(),
-    );
+    let measured = report
+        .aims
+        .iter()
+        .filter(|aim| aim.verdict != Verdict::NotMeasured);
+    let rows: Vec<Vec<String>> = measured
+        .map(|aim| {
+            vec![
+                aim.name.clone(),
+                aim.wanted.clone(),
+                aim.measured.clone(),
+                aim.verdict.word().to_owned(),
+            ]
+        })
+        .collect();
+    let left_out = report.aims.len() - rows.len();
+    section(out, "Aims", &["aim", "wanted", "measured", ""], rows);
+    if left_out > 0 {
+        let _ = writeln!(out, "\n{left_out} aims were not measured in this run.");
+    }
 }
 
 fn errors<'a>(out: &mut String, told: impl Iterator<Item = &'a String>) {
     const TOLD_MAX: usize = 5;
     for error in told.take(TOLD_MAX) {
-        // Writing to a string cannot fail.
         let _ = writeln!(out, "  error: {error}");
     }
 }
@@ -255,7 +264,6 @@ fn section(out: &mut String, title: &str, headers: &[&str], rows: Vec<Vec<String
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let text = column == 0 || !looks_numeric(&rows, column);
-            // Writing to a string cannot fail.
             let _ = match text {
                 true => write!(line, "  {cell:<width$}"),
                 false => write!(line, "  {cell:>width$}"),
