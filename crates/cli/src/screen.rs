@@ -10,6 +10,9 @@ use std::io::{self, IsTerminal, Write};
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, presets};
 use serde::Serialize;
 
+/// No table is wrapped to fewer columns.
+const WIDTH_MIN: u16 = 20;
+
 /// Where output goes and in which form.
 pub struct Screen {
     json: bool,
@@ -63,11 +66,11 @@ impl Screen {
     }
 
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
-        let width = if self.terminal {
-            table.inner.width()
-        } else {
-            None
-        };
+        // A terminal that does not know its width says 0.
+        let width = table
+            .inner
+            .width()
+            .filter(|width| self.terminal && *width >= WIDTH_MIN);
         write!(self.out, "{}", table.render(width))
     }
 
@@ -123,6 +126,8 @@ impl Table {
             .load_style(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic)
             .enforce_styling();
+        // Tones end with the text, so that the padding after it can be cut.
+        inner.style_text_only();
         inner
     }
 
