@@ -27,6 +27,12 @@ impl Json {
         serde_json::value::to_raw_value(value).map(Self)
     }
 
+    /// Takes text that was stored; what is no JSON, because someone wrote it by hand, becomes a string.
+    pub fn stored(text: &str) -> Self {
+        RawValue::from_string(text.to_owned())
+            .map_or_else(|_| serde_json::Value::from(text).into(), Self)
+    }
+
     /// True for `null`.
     pub fn is_null(&self) -> bool {
         self.get() == "null"

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use switchboard_core::Refusal;
+
 use super::SUPPORTED_VERSIONS;
 use crate::Malformed;
 use crate::words::words;
@@ -124,5 +126,66 @@ impl From<Malformed> for ErrorBody {
             field: malformed.field,
             ..Self::new(ErrorCode::InvalidOperation, message)
         }
+    }
+}
+
+impl From<&Refusal> for ErrorBody {
+    /// The one place where the rules' refusals become the protocol's errors.
+    fn from(refusal: &Refusal) -> Self {
+        let mut body = Self::new(code(refusal), refusal.to_string());
+        match refusal {
+            Refusal::TaskNotYours { why, .. } => body.reason = Some(why.word().to_owned()),
+            Refusal::UnknownDependency { .. } | Refusal::DependencyCycle { .. } => {
+                body.field = Some("dependencies".to_owned());
+            }
+            Refusal::RecipientNotFound { .. } => body.field = Some("message.to".to_owned()),
+            Refusal::SnapshotNotFound { .. } => body.field = Some("fromTask".to_owned()),
+            Refusal::StaleFencingToken { .. } => {
+                body.field = Some("fencingToken".to_owned());
+                body.reason = Some("stale_fencing_token".to_owned());
+            }
+            Refusal::WrongState { status, .. } => body.reason = Some(format!("task_is_{status}")),
+            Refusal::TooMany { .. } => body.reason = Some("limit_reached".to_owned()),
+            Refusal::Invalid { field, .. } => body.field = Some((*field).to_owned()),
+            Refusal::AgentNotRegistered { .. }
+            | Refusal::AgentAlreadyRegistered { .. }
+            | Refusal::TaskNotFound { .. }
+            | Refusal::TaskAlreadyExists { .. }
+            | Refusal::MessageNotFound { .. }
+            | Refusal::MessageAlreadyExists { .. }
+            | Refusal::NotARecipient { .. }
+            | Refusal::LeaseNotYours { .. }
+            | Refusal::LeaseNotFound { .. }
+            | Refusal::KeyReused
+            | Refusal::Replayed
+            | Refusal::TokenNotFound => {}
+        }
+        body
+    }
+}
+
+fn code(refusal: &Refusal) -> ErrorCode {
+    match refusal {
+        Refusal::AgentNotRegistered { .. } => ErrorCode::AgentNotRegistered,
+        Refusal::AgentAlreadyRegistered { .. } => ErrorCode::AgentAlreadyRegistered,
+        Refusal::TaskNotFound { .. } => ErrorCode::TaskNotFound,
+        Refusal::TaskAlreadyExists { .. } => ErrorCode::TaskAlreadyExists,
+        Refusal::TaskNotYours { .. } => ErrorCode::TaskAlreadyClaimed,
+        Refusal::RecipientNotFound { .. } => ErrorCode::RecipientNotFound,
+        Refusal::MessageNotFound { .. } => ErrorCode::MessageNotFound,
+        Refusal::MessageAlreadyExists { .. } => ErrorCode::MessageAlreadyExists,
+        Refusal::NotARecipient { .. } => ErrorCode::NotYou,
+        Refusal::LeaseNotYours { .. } | Refusal::StaleFencingToken { .. } => {
+            ErrorCode::LeaseNotYours
+        }
+        Refusal::LeaseNotFound { .. } => ErrorCode::LeaseNotFound,
+        Refusal::KeyReused => ErrorCode::IdempotencyKeyReused,
+        Refusal::Replayed => ErrorCode::Unauthenticated,
+        Refusal::TokenNotFound | Refusal::SnapshotNotFound { .. } => ErrorCode::NotFound,
+        Refusal::WrongState { .. }
+        | Refusal::UnknownDependency { .. }
+        | Refusal::DependencyCycle { .. }
+        | Refusal::TooMany { .. }
+        | Refusal::Invalid { .. } => ErrorCode::InvalidOperation,
     }
 }

@@ -12,6 +12,7 @@ mod events;
 mod leases;
 mod memory;
 mod messages;
+mod mirror;
 mod quality;
 mod report;
 mod route;
@@ -19,6 +20,9 @@ mod routes;
 mod status;
 mod tasks;
 mod words;
+
+pub mod from_wire;
+pub mod to_wire;
 
 pub use admin::*;
 pub use agents::*;

@@ -24,10 +24,7 @@ fn refuse(operation: Operation, body: &Value) -> Malformed {
 
 /// `a.b[0]` as a JSON pointer.
 fn pointer(path: &str) -> String {
-    format!(
-        "/{}",
-        path.replace('.', "/").replace('[', "/").replace(']', "")
-    )
+    format!("/{}", path.replace(['.', '['], "/").replace(']', ""))
 }
 
 fn remove(body: &mut Value, path: &str) {

@@ -1,0 +1,214 @@
+//! SEND_MESSAGE, RECEIVE_MESSAGES and acknowledgements.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use switchboard_core::{AgentId, CorrId, LeasePath, MessageId, TaskId, Timestamp, limits, verb};
+
+use super::check::{self, agent_id, each, id, message_id, span, task_id, wait_for};
+use super::{Context, lease_path};
+use crate::jetpack::{
+    AckRequest, MessageQuery, NewMessage, ReceiveMessagesRequest, SendMessageRequest,
+};
+use crate::{IsoTime, Malformed};
+
+/// SEND_MESSAGE.
+pub fn send(
+    request: SendMessageRequest,
+    context: &mut Context<'_>,
+) -> Result<verb::Send, Malformed> {
+    let from = agent_id("agentId", &request.agent_id)?;
+    let message = request.message;
+    kind(&message.kind)?;
+    check::text(
+        "message.payload",
+        message.payload.get(),
+        limits::PAYLOAD_BYTES_MAX,
+    )?;
+    let to = message
+        .to
+        .as_deref()
+        .map(|to| agent_id("message.to", to))
+        .transpose()?;
+    let (handoff, lock) = meant(&message, to.as_ref(), context.root)?;
+    let fresh = match &message.id {
+        Some(given) => message_id("message.id", given)?,
+        None => MessageId::from((context.fresh)("msg")),
+    };
+    let corr_id = match &message.corr_id {
+        Some(given) => CorrId::from(id("message.corrId", given)?),
+        None => CorrId::from(fresh.as_str()),
+    };
+    let expires_in = message
+        .expires_in
+        .map(|millis| span("message.expiresIn", millis))
+        .transpose()?;
+    Ok(verb::Send {
+        id: fresh,
+        from,
+        to,
+        kind: message.kind,
+        payload: message.payload.get().into(),
+        ack_required: message.ack_required.unwrap_or(false),
+        expires_in: expires_in.map(|span| span.min(limits::MESSAGE_EXPIRES_MAX)),
+        corr_id,
+        handoff,
+        lock,
+    })
+}
+
+/// `custom`, or words joined by dots.
+fn kind(kind: &str) -> Result<(), Malformed> {
+    let word = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    };
+    let dotted = kind.contains('.') && kind.split('.').all(word);
+    if kind.len() > limits::ID_BYTES_MAX || !(kind == "custom" || dotted) {
+        let message = "must be custom, or words joined by dots such as task.help_needed";
+        return Err(Malformed::field("message.type", message));
+    }
+    Ok(())
+}
+
+/// The two types whose payload the hub understands: an offered task, a wanted file.
+fn meant(
+    message: &NewMessage,
+    to: Option<&AgentId>,
+    root: &str,
+) -> Result<(Option<TaskId>, Option<LeasePath>), Malformed> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Payload {
+        task_id: Option<String>,
+        file_path: Option<String>,
+    }
+
+    let known = matches!(message.kind.as_str(), "task.handoff" | "file.lock_request");
+    let payload = if known && !message.payload.is_null() {
+        crate::parse::<Payload>(message.payload.get().as_bytes()).map_err(|malformed| {
+            Malformed {
+                field: Some(match malformed.field {
+                    Some(field) => format!("message.payload.{field}"),
+                    None => "message.payload".to_owned(),
+                }),
+                ..malformed
+            }
+        })?
+    } else {
+        Payload::default()
+    };
+    match (message.kind.as_str(), to) {
+        ("task.handoff", _) => {
+            let task = payload
+                .task_id
+                .map(|task| task_id("message.payload.taskId", &task))
+                .transpose()?;
+            Ok((task, None))
+        }
+        ("file.lock_request", None) => {
+            let path = payload
+                .file_path
+                .ok_or_else(|| Malformed::missing("message.payload.filePath"))?;
+            Ok((
+                None,
+                Some(lease_path("message.payload.filePath", &path, root)?),
+            ))
+        }
+        _ => Ok((None, None)),
+    }
+}
+
+/// What RECEIVE_MESSAGES asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fetch {
+    /// Each message once: a change, because it marks them.
+    Next(verb::Receive),
+    /// Everything after a point, again; nothing is marked.
+    Since {
+        agent: AgentId,
+        since: Since,
+        kinds: Vec<String>,
+        limit: usize,
+    },
+}
+
+/// A point in an agent's messages.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Since {
+    Time(Timestamp),
+    Message(MessageId),
+}
+
+impl Fetch {
+    pub fn agent(&self) -> &AgentId {
+        match self {
+            Self::Next(receive) => &receive.agent,
+            Self::Since { agent, .. } => agent,
+        }
+    }
+}
+
+/// RECEIVE_MESSAGES, and how long it may wait.
+pub fn receive(request: ReceiveMessagesRequest) -> Result<(Fetch, Duration), Malformed> {
+    let agent = agent_id("agentId", &request.agent_id)?;
+    each(
+        "types",
+        &request.types,
+        limits::MESSAGE_TYPES_MAX,
+        |place, kind| check::filled(place, kind, limits::ID_BYTES_MAX),
+    )?;
+    let limit = match request.limit {
+        None => limits::RECEIVE_DEFAULT,
+        Some(0) => return Err(Malformed::field("limit", "must be above 0")),
+        // "Max messages to return": fewer is fine, so a large wish is not an error.
+        Some(limit) => usize::try_from(limit)
+            .unwrap_or(usize::MAX)
+            .min(limits::RECEIVE_MAX),
+    };
+    let kinds = request.types;
+    let fetch = match request.since {
+        None => Fetch::Next(verb::Receive {
+            agent,
+            kinds,
+            limit,
+        }),
+        Some(since) => Fetch::Since {
+            agent,
+            since: point(&since)?,
+            kinds,
+            limit,
+        },
+    };
+    Ok((fetch, wait_for(request.wait)?))
+}
+
+fn point(since: &str) -> Result<Since, Malformed> {
+    match since.parse::<IsoTime>() {
+        Ok(time) => Ok(Since::Time(time.into())),
+        Err(_) => message_id("since", since).map(Since::Message),
+    }
+}
+
+/// `GET /messages` for one agent, as the operation.
+pub fn receive_query(query: MessageQuery) -> Result<ReceiveMessagesRequest, Malformed> {
+    Ok(ReceiveMessagesRequest {
+        agent_id: query
+            .agent_id
+            .ok_or_else(|| Malformed::missing("agentId"))?,
+        since: query.since,
+        types: query.types,
+        limit: query.limit,
+        wait: query.wait,
+    })
+}
+
+/// `POST /messages/:id/ack`.
+pub fn acknowledge(message: &str, request: &AckRequest) -> Result<verb::Acknowledge, Malformed> {
+    Ok(verb::Acknowledge {
+        agent: agent_id("agentId", &request.agent_id)?,
+        message: message_id("id", message)?,
+    })
+}

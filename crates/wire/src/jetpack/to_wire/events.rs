@@ -1,0 +1,76 @@
+//! Events: the ledger's own record with its times as text.
+
+use serde_json::{Map, Value};
+use switchboard_core::{Event as Recorded, Logged};
+
+use crate::IsoTime;
+use crate::jetpack::Event;
+
+/// Members that are instants; the ledger keeps milliseconds, the protocol shows text.
+const INSTANTS: &[&str] = &["until", "servedAt"];
+
+/// An event with its place in the log.
+pub fn event(logged: &Logged) -> Event {
+    Event {
+        seq: logged.seq,
+        at: logged.at.into(),
+        kind: logged.event.kind().to_owned(),
+        members: members(&logged.event),
+    }
+}
+
+/// The same as text, for a stream.
+pub fn event_json(logged: &Logged) -> String {
+    serde_json::to_string(&event(logged)).expect("an event is made of texts and numbers")
+}
+
+fn members(event: &Recorded) -> Map<String, Value> {
+    let Ok(Value::Object(mut members)) = serde_json::to_value(event) else {
+        unreachable!("an event is an object of texts and numbers");
+    };
+    members.remove("type");
+    for name in INSTANTS {
+        if let Some(millis) = members.get(*name).and_then(Value::as_i64) {
+            members.insert((*name).to_owned(), IsoTime(millis).to_string().into());
+        }
+    }
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use switchboard_core::{AgentId, TaskId, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn events_show_their_place_their_type_and_times_as_text() {
+        let at = Timestamp(1_768_816_800_000);
+        let event = Recorded::LeaseAcquired {
+            path: "src/a.rs".to_owned(),
+            agent: AgentId::from("a1"),
+            task: Some(TaskId::from("t1")),
+            fencing: 7,
+            until: Timestamp(at.0 + 1000),
+        };
+        let shown: Value =
+            serde_json::from_str(&event_json(&Logged { seq: 3, at, event })).unwrap();
+        assert_eq!(
+            shown,
+            json!({
+                "seq": 3, "at": "2026-01-19T10:00:00.000Z", "type": "lease_acquired", "path": "src/a.rs",
+                "agent": "a1", "task": "t1", "fencing": 7, "until": "2026-01-19T10:00:01.000Z",
+            })
+        );
+        let ended = Logged {
+            seq: 4,
+            at,
+            event: Recorded::OutageEnded { served_at: at },
+        };
+        assert_eq!(
+            super::event(&ended).members["servedAt"],
+            json!("2026-01-19T10:00:00.000Z")
+        );
+    }
+}

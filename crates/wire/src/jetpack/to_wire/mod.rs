@@ -1,0 +1,38 @@
+//! From rows and replies to messages. Pure copying: what is shown follows from the row alone.
+
+mod agents;
+mod events;
+mod leases;
+mod messages;
+mod quality;
+mod tasks;
+
+use switchboard_core::Timestamp;
+
+use crate::IsoTime;
+
+pub use agents::{agent, command, heartbeat, registered};
+pub use events::{event, event_json};
+pub use leases::{lease, lease_answer, lease_granted, lease_state};
+pub use messages::{acknowledged, delivery, message, received, sent};
+pub use quality::{baseline, learning, regression, snapshot, token};
+pub use tasks::{
+    attempt, claimed, completed, failed, progressed, running_attempt, task, task_counts, why,
+};
+
+impl From<Timestamp> for IsoTime {
+    fn from(at: Timestamp) -> Self {
+        Self(at.0)
+    }
+}
+
+impl From<IsoTime> for Timestamp {
+    fn from(at: IsoTime) -> Self {
+        Self(at.0)
+    }
+}
+
+/// Ids as text.
+fn names<T: std::fmt::Display>(ids: &[T]) -> Vec<String> {
+    ids.iter().map(T::to_string).collect()
+}
