@@ -1,6 +1,8 @@
 //! The protocol seen from outside: golden messages, refusals by table, noise, and the OpenAPI document.
 
+mod from_wire;
 mod golden;
 mod noise;
 mod openapi;
 mod refusals;
+mod to_wire;

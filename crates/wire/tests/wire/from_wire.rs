@@ -1,0 +1,749 @@
+//! Ranges and lengths at n-1, n and n+1; ids in path and body; what a message means as a verb.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use switchboard_core::{GatePolicy, Skills, TaskId, limits, verb};
+use switchboard_wire::jetpack::from_wire::{self, Call, Context, Fetch, Since};
+use switchboard_wire::jetpack::{
+    CreateTasksRequest, MessageQuery, Operation, PatchTaskRequest, Request,
+};
+use switchboard_wire::{Malformed, Query, parse};
+
+use crate::golden::read;
+
+fn golden(operation: Operation) -> Value {
+    serde_json::from_slice(&read(&format!(
+        "{}.request.full",
+        operation.as_str().to_lowercase()
+    )))
+    .expect("JSON")
+}
+
+fn with_context<R>(act: impl FnOnce(&mut Context<'_>) -> R) -> R {
+    let mut made = 0;
+    let mut fresh = |letters: &'static str| {
+        made += 1;
+        format!("{letters}_{made}")
+    };
+    let policy = Arc::new(GatePolicy::default());
+    act(&mut Context {
+        root: "/home/me/project",
+        policy: &policy,
+        fresh: &mut fresh,
+    })
+}
+
+fn call_on(operation: Operation, path: Option<&str>, body: &Value) -> Result<Call, Malformed> {
+    let bytes = serde_json::to_vec(body).expect("printable");
+    let request = Request::parse(operation, &bytes)?;
+    with_context(|context| Call::new(request, path, context))
+}
+
+fn call(operation: Operation, body: &Value) -> Result<Call, Malformed> {
+    call_on(operation, None, body)
+}
+
+fn set(body: &mut Value, pointer: &str, value: Value) {
+    let (parent, member) = pointer.rsplit_once('/').expect("a pointer");
+    let parent = body
+        .pointer_mut(parent)
+        .and_then(Value::as_object_mut)
+        .expect("an object");
+    parent.insert(member.to_owned(), value);
+}
+
+fn letters(count: usize) -> Value {
+    "x".repeat(count).into()
+}
+
+fn list(count: usize) -> Value {
+    (0..count)
+        .map(|index| format!("i{index}"))
+        .collect::<Vec<_>>()
+        .into()
+}
+
+/// Bytes of a JSON string with its quotes.
+fn payload(count: usize) -> Value {
+    "x".repeat(count - 2).into()
+}
+
+type Bound = (
+    Operation,
+    &'static str,
+    &'static str,
+    fn(usize) -> Value,
+    usize,
+);
+
+const BOUNDS: &[Bound] = &[
+    (
+        Operation::Register,
+        "/agent/id",
+        "agent.id",
+        letters,
+        limits::ID_BYTES_MAX,
+    ),
+    (
+        Operation::Register,
+        "/agent/name",
+        "agent.name",
+        letters,
+        limits::NAME_BYTES_MAX,
+    ),
+    (
+        Operation::Register,
+        "/agent/capabilities/skills",
+        "agent.capabilities.skills",
+        list,
+        limits::SKILLS_MAX,
+    ),
+    (
+        Operation::Register,
+        "/agent/machine/hostname",
+        "agent.machine.hostname",
+        letters,
+        limits::NAME_BYTES_MAX,
+    ),
+    (
+        Operation::Register,
+        "/agent/machine/id",
+        "agent.machine.id",
+        letters,
+        limits::NAME_BYTES_MAX,
+    ),
+    (
+        Operation::Register,
+        "/agent/capabilities/maxTaskMinutes",
+        "agent.capabilities.maxTaskMinutes",
+        |minutes| json!(minutes),
+        limits::MINUTES_MAX as usize,
+    ),
+    (
+        Operation::Heartbeat,
+        "/agentId",
+        "agentId",
+        letters,
+        limits::ID_BYTES_MAX,
+    ),
+    (
+        Operation::Heartbeat,
+        "/currentTask/id",
+        "currentTask.id",
+        letters,
+        limits::ID_BYTES_MAX,
+    ),
+    (
+        Operation::Heartbeat,
+        "/currentTask/progress",
+        "currentTask.progress",
+        |value| json!(value),
+        100,
+    ),
+    (
+        Operation::Claim,
+        "/agentId",
+        "agentId",
+        letters,
+        limits::ID_BYTES_MAX,
+    ),
+    (
+        Operation::Claim,
+        "/taskId",
+        "taskId",
+        letters,
+        limits::ID_BYTES_MAX,
+    ),
+    (
+        Operation::Claim,
+        "/filter/excludeIds",
+        "filter.excludeIds",
+        list,
+        limits::EXCLUDED_IDS_MAX,
+    ),
+    (
+        Operation::Claim,
+        "/filter/skills",
+        "filter.skills",
+        list,
+        limits::SKILLS_MAX,
+    ),
+    (
+        Operation::Claim,
+        "/wait",
+        "wait",
+        |seconds| json!(seconds),
+        60,
+    ),
+    (
+        Operation::Progress,
+        "/progress/percentComplete",
+        "progress.percentComplete",
+        |value| json!(value),
+        100,
+    ),
+    (
+        Operation::Progress,
+        "/progress/description",
+        "progress.description",
+        letters,
+        limits::NOTE_BYTES_MAX,
+    ),
+    (
+        Operation::Progress,
+        "/progress/filesModified",
+        "progress.filesModified",
+        list,
+        limits::FILES_MAX,
+    ),
+    (
+        Operation::Complete,
+        "/result/summary",
+        "result.summary",
+        letters,
+        limits::NOTE_BYTES_MAX,
+    ),
+    (
+        Operation::Complete,
+        "/result/filesCreated",
+        "result.filesCreated",
+        list,
+        limits::FILES_MAX,
+    ),
+    (
+        Operation::Complete,
+        "/result/learnings",
+        "result.learnings",
+        list,
+        limits::LEARNINGS_PER_TASK_MAX,
+    ),
+    (
+        Operation::Fail,
+        "/failure/message",
+        "failure.message",
+        letters,
+        limits::NOTE_BYTES_MAX,
+    ),
+    (
+        Operation::Fail,
+        "/failure/details",
+        "failure.details",
+        letters,
+        limits::DETAILS_BYTES_MAX,
+    ),
+    (
+        Operation::SendMessage,
+        "/message/payload",
+        "message.payload",
+        payload,
+        limits::PAYLOAD_BYTES_MAX,
+    ),
+    (
+        Operation::SendMessage,
+        "/message/id",
+        "message.id",
+        letters,
+        limits::ID_BYTES_MAX,
+    ),
+    (
+        Operation::ReceiveMessages,
+        "/types",
+        "types",
+        list,
+        limits::MESSAGE_TYPES_MAX,
+    ),
+    (
+        Operation::ReceiveMessages,
+        "/wait",
+        "wait",
+        |seconds| json!(seconds),
+        60,
+    ),
+    (
+        Operation::AcquireLease,
+        "/filePath",
+        "filePath",
+        letters,
+        limits::PATH_BYTES_MAX,
+    ),
+];
+
+#[test]
+fn every_bound_holds_at_one_below_at_and_one_above() {
+    for (operation, pointer, field, make, bound) in BOUNDS {
+        for (size, fits) in [(bound - 1, true), (*bound, true), (bound + 1, false)] {
+            let mut body = golden(*operation);
+            if *field == "message.payload" {
+                set(&mut body, "/message/type", json!("custom"));
+            }
+            set(&mut body, pointer, make(size));
+            match call(*operation, &body) {
+                Ok(_) => assert!(fits, "{operation} took {field} of {size}"),
+                Err(malformed) => {
+                    assert!(!fits, "{operation} refused {field} of {size}: {malformed}");
+                    assert_eq!(malformed.field.as_deref(), Some(*field), "{operation}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn values_out_of_range_are_named() {
+    let cases = [
+        (Operation::Register, "/agent/id", json!(""), "agent.id"),
+        (Operation::Register, "/agent/id", json!("a b"), "agent.id"),
+        (
+            Operation::Register,
+            "/agent/name",
+            json!("  "),
+            "agent.name",
+        ),
+        (
+            Operation::Register,
+            "/agent/capabilities/skills",
+            json!(["rust", ""]),
+            "agent.capabilities.skills[1]",
+        ),
+        (
+            Operation::Heartbeat,
+            "/currentTask/progress",
+            json!(-1),
+            "currentTask.progress",
+        ),
+        (
+            Operation::Heartbeat,
+            "/currentTask/progress",
+            json!(100.5),
+            "currentTask.progress",
+        ),
+        (
+            Operation::Heartbeat,
+            "/metrics/memoryUsedMB",
+            json!(-1),
+            "metrics.memoryUsedMB",
+        ),
+        (
+            Operation::Claim,
+            "/filter/excludeIds",
+            json!(["a", "b\n"]),
+            "filter.excludeIds[1]",
+        ),
+        (
+            Operation::Progress,
+            "/progress/percentComplete",
+            json!(-0.1),
+            "progress.percentComplete",
+        ),
+        (
+            Operation::Complete,
+            "/qualityMetrics/testsPassed",
+            json!(121),
+            "qualityMetrics.testsPassed",
+        ),
+        (
+            Operation::Complete,
+            "/qualityMetrics/testCoverage",
+            json!(101),
+            "qualityMetrics.testCoverage",
+        ),
+        (
+            Operation::Complete,
+            "/result/learnings",
+            json!([" "]),
+            "result.learnings[0]",
+        ),
+        (
+            Operation::SendMessage,
+            "/message/type",
+            json!("shout"),
+            "message.type",
+        ),
+        (
+            Operation::SendMessage,
+            "/message/type",
+            json!("a..b"),
+            "message.type",
+        ),
+        (
+            Operation::SendMessage,
+            "/message/type",
+            json!(""),
+            "message.type",
+        ),
+        (
+            Operation::SendMessage,
+            "/message/to",
+            json!(""),
+            "message.to",
+        ),
+        (
+            Operation::SendMessage,
+            "/message/expiresIn",
+            json!(0),
+            "message.expiresIn",
+        ),
+        (
+            Operation::SendMessage,
+            "/message/payload",
+            json!({ "taskId": 1 }),
+            "message.payload.taskId",
+        ),
+        (Operation::ReceiveMessages, "/limit", json!(0), "limit"),
+        (Operation::ReceiveMessages, "/since", json!(" "), "since"),
+        (
+            Operation::AcquireLease,
+            "/durationMs",
+            json!(0),
+            "durationMs",
+        ),
+        (
+            Operation::AcquireLease,
+            "/durationMs",
+            json!(-5),
+            "durationMs",
+        ),
+        (
+            Operation::AcquireLease,
+            "/filePath",
+            json!("../x"),
+            "filePath",
+        ),
+        (
+            Operation::AcquireLease,
+            "/filePath",
+            json!("/etc/passwd"),
+            "filePath",
+        ),
+        (Operation::AcquireLease, "/filePath", json!(""), "filePath"),
+        (
+            Operation::ReleaseLease,
+            "/filePath",
+            json!("a/../../b"),
+            "filePath",
+        ),
+    ];
+    for (operation, pointer, value, field) in cases {
+        let mut body = golden(operation);
+        set(&mut body, pointer, value.clone());
+        let malformed = call(operation, &body).expect_err(field);
+        assert_eq!(
+            malformed.field.as_deref(),
+            Some(field),
+            "{operation} {pointer} = {value}: {malformed}"
+        );
+    }
+}
+
+#[test]
+fn the_id_may_stand_in_the_path_or_in_the_body_but_not_two_of_them() {
+    for (operation, member, id) in [
+        (Operation::Heartbeat, "agentId", "agent-001"),
+        (Operation::Progress, "taskId", "task-1"),
+        (Operation::Complete, "taskId", "task-1"),
+        (Operation::Fail, "taskId", "task-1"),
+    ] {
+        let body = golden(operation);
+        let mut bare = body.clone();
+        bare.as_object_mut().expect("an object").remove(member);
+        let both = call_on(operation, Some(id), &body).expect("the same in both");
+        assert_eq!(call_on(operation, Some(id), &bare), Ok(both.clone()));
+        assert_eq!(call_on(operation, None, &body), Ok(both));
+        assert_eq!(
+            call_on(operation, None, &bare),
+            Err(Malformed::missing(member))
+        );
+        let other = call_on(operation, Some("other"), &body).expect_err("two ids");
+        assert_eq!(other.field.as_deref(), Some(member));
+    }
+}
+
+#[test]
+fn every_operation_acts_as_the_agent_that_its_body_names() {
+    for operation in Operation::ALL {
+        let call = call(*operation, &golden(*operation)).expect("a call");
+        let agent = if *operation == Operation::ReceiveMessages {
+            "agent-002"
+        } else {
+            "agent-001"
+        };
+        assert_eq!(call.agent().as_str(), agent, "{operation}");
+    }
+}
+
+#[test]
+fn a_claim_keeps_its_filter_and_its_wait() {
+    let Ok(Call::Claim { claim, wait_for }) = call(Operation::Claim, &golden(Operation::Claim))
+    else {
+        panic!()
+    };
+    assert_eq!(wait_for, Duration::from_secs(30));
+    assert_eq!(claim.filter.skills, Some(Skills::new(["typescript"])));
+    assert_eq!(claim.filter.max_minutes, Some(45));
+    assert!(claim.filter.excluded.contains(&TaskId::from("task-9")));
+    let empty =
+        json!({ "agentId": "a", "filter": { "skills": [], "priorities": [], "types": [] } });
+    let Ok(Call::Claim { claim, wait_for }) = call(Operation::Claim, &empty) else {
+        panic!()
+    };
+    assert_eq!(
+        (claim.filter, wait_for),
+        (verb::Filter::default(), Duration::ZERO)
+    );
+}
+
+#[test]
+fn fractions_of_a_percent_are_rounded() {
+    let Ok(Call::Progress(progress)) = call(Operation::Progress, &golden(Operation::Progress))
+    else {
+        panic!()
+    };
+    assert_eq!((progress.percent, progress.epoch), (34, Some(2)));
+}
+
+#[test]
+fn a_completion_carries_its_figures_learnings_and_result() {
+    let Ok(Call::Complete(complete)) = call(Operation::Complete, &golden(Operation::Complete))
+    else {
+        panic!()
+    };
+    let (snapshot, metrics) = complete.metrics.expect("metrics");
+    assert_eq!(snapshot.as_str(), "qs_2");
+    assert_eq!((metrics.tests_passing, metrics.tests_failing), (118, 2));
+    assert_eq!(complete.learnings.len(), 1);
+    let result: Value = serde_json::from_str(&complete.result).expect("JSON");
+    assert_eq!(result, golden(Operation::Complete)["result"]);
+}
+
+#[test]
+fn the_hub_understands_handoffs_and_lock_requests_and_no_other_payload() {
+    let send = |kind: &str, to: Value, payload: Value| {
+        let body =
+            json!({ "agentId": "a", "message": { "type": kind, "to": to, "payload": payload } });
+        match call(Operation::SendMessage, &body) {
+            Ok(Call::Send(send)) => Ok(send),
+            Ok(other) => panic!("{other:?}"),
+            Err(malformed) => Err(malformed.field.unwrap_or_default()),
+        }
+    };
+    let handoff = send(
+        "task.handoff",
+        json!("b"),
+        json!({ "taskId": "t1", "note": 1 }),
+    )
+    .expect("a handoff");
+    assert_eq!(handoff.handoff, Some(TaskId::from("t1")));
+    assert_eq!(handoff.corr_id.as_str(), handoff.id.as_str());
+    assert_eq!(
+        send("task.handoff", json!("b"), json!(null))
+            .expect("a message")
+            .handoff,
+        None
+    );
+    let lock = send(
+        "file.lock_request",
+        json!(null),
+        json!({ "filePath": "./src//a.rs" }),
+    )
+    .expect("a request");
+    assert_eq!(lock.lock.expect("a path").as_str(), "src/a.rs");
+    assert_eq!(
+        send("file.lock_request", json!(null), json!({})),
+        Err("message.payload.filePath".to_owned())
+    );
+    assert_eq!(
+        send("file.lock_request", json!(null), json!("x")),
+        Err("message.payload".to_owned())
+    );
+    assert_eq!(
+        send("file.lock_request", json!("b"), json!({}))
+            .expect("directed")
+            .lock,
+        None
+    );
+    let custom = send("custom", json!(null), json!(["taskId"])).expect("a message");
+    assert_eq!(
+        (custom.handoff, custom.lock, &*custom.payload),
+        (None, None, "[\"taskId\"]")
+    );
+    for kind in ["task.claimed", "agent.started", "my-tool.v2.done"] {
+        assert!(send(kind, json!(null), json!(1)).is_ok(), "{kind}");
+    }
+}
+
+#[test]
+fn expiry_is_clamped_to_the_longest_that_is_kept() {
+    let body = json!({ "agentId": "a", "message": { "type": "custom", "expiresIn": i64::MAX } });
+    let Ok(Call::Send(send)) = call(Operation::SendMessage, &body) else {
+        panic!()
+    };
+    assert_eq!(send.expires_in, Some(limits::MESSAGE_EXPIRES_MAX));
+}
+
+#[test]
+fn receiving_marks_messages_unless_a_point_is_named() {
+    let fetch = |body: Value| match call(Operation::ReceiveMessages, &body) {
+        Ok(Call::Receive { fetch, .. }) => fetch,
+        other => panic!("{other:?}"),
+    };
+    let Fetch::Next(receive) = fetch(json!({ "agentId": "a", "limit": 100_000 })) else {
+        panic!()
+    };
+    assert_eq!(receive.limit, limits::RECEIVE_MAX);
+    for (since, point) in [
+        (
+            "2026-01-19T10:00:00.000Z",
+            Since::Time(switchboard_core::Timestamp(1_768_816_800_000)),
+        ),
+        ("msg_1", Since::Message("msg_1".into())),
+    ] {
+        let Fetch::Since { since, limit, .. } = fetch(json!({ "agentId": "a", "since": since }))
+        else {
+            panic!()
+        };
+        assert_eq!((since, limit), (point, limits::RECEIVE_DEFAULT));
+    }
+    let query =
+        MessageQuery::from_query("agentId=a&types=custom,task.handoff&limit=3").expect("a query");
+    let request = from_wire::receive_query(query).expect("a request");
+    assert_eq!(request.types, ["custom", "task.handoff"]);
+    assert_eq!(
+        from_wire::receive_query(MessageQuery::default()),
+        Err(Malformed::missing("agentId"))
+    );
+}
+
+fn create(body: &Value) -> Result<verb::CreateTasks, Malformed> {
+    let request = CreateTasksRequest::parse(&serde_json::to_vec(body).expect("printable"))?;
+    with_context(|context| from_wire::create(request, context))
+}
+
+#[test]
+fn a_new_task_gets_what_it_does_not_say() {
+    let made = create(&json!({ "title": "T" }))
+        .expect("a task")
+        .tasks
+        .remove(0);
+    let mut expected = verb::NewTask::plain("tsk_1", "T");
+    expected.max_retries = 2;
+    assert_eq!(made, expected);
+}
+
+#[test]
+fn new_tasks_are_bounded_each_under_its_place() {
+    let many = |count: usize| json!({ "tasks": vec![json!({ "title": "T" }); count] });
+    for (count, fits) in [
+        (0, false),
+        (1, true),
+        (999, true),
+        (1000, true),
+        (1001, false),
+    ] {
+        assert_eq!(create(&many(count)).is_ok(), fits, "{count}");
+    }
+    let bounds: &[(&str, fn(usize) -> Value, usize)] = &[
+        ("title", letters, limits::TITLE_BYTES_MAX),
+        ("description", letters, limits::DESCRIPTION_BYTES_MAX),
+        ("branch", letters, limits::NAME_BYTES_MAX),
+        ("id", letters, limits::ID_BYTES_MAX),
+        ("corrId", letters, limits::ID_BYTES_MAX),
+        ("requiredSkills", list, limits::SKILLS_MAX),
+        ("dependencies", list, limits::DEPENDENCIES_MAX),
+        ("files", list, limits::FILES_MAX),
+        ("audience", list, limits::AUDIENCE_MAX),
+        (
+            "estimatedMinutes",
+            |minutes| json!(minutes),
+            limits::MINUTES_MAX as usize,
+        ),
+        (
+            "maxRetries",
+            |retries| json!(retries),
+            limits::RETRIES_MAX as usize,
+        ),
+    ];
+    for (member, make, bound) in bounds {
+        for (size, fits) in [(bound - 1, true), (*bound, true), (bound + 1, false)] {
+            let mut task = json!({ "title": "T" });
+            set(&mut task, &format!("/{member}"), make(size));
+            let made = create(&json!({ "tasks": [{ "title": "first" }, task] }));
+            assert_eq!(made.is_ok(), fits, "{member} of {size}");
+            if let Err(malformed) = made {
+                assert_eq!(malformed.field, Some(format!("tasks[1].{member}")));
+            }
+            let mut patch = json!({});
+            set(&mut patch, &format!("/{member}"), make(size));
+            let patch: PatchTaskRequest = parse(patch.to_string().as_bytes()).expect("a patch");
+            let patchable = !["id", "corrId", "dependencies"].contains(member);
+            assert_eq!(
+                from_wire::change("t".into(), patch).is_ok(),
+                fits || !patchable,
+                "PATCH {member} of {size}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_patch_tells_absent_from_null() {
+    let patch: PatchTaskRequest =
+        parse(br#"{"description":null,"branch":"b","estimatedMinutes":null}"#).expect("a patch");
+    let change = from_wire::change("t".into(), patch).expect("a change");
+    assert_eq!(change.description, Some(None));
+    assert_eq!(change.branch, Some(Some("b".to_owned())));
+    assert_eq!(change.estimated_minutes, Some(None));
+    assert_eq!((change.title, change.audience), (None, None));
+}
+
+#[test]
+fn tasks_are_named_by_id_or_number() {
+    for (text, number) in [
+        ("42", Some(42)),
+        ("#42", Some(42)),
+        ("tsk_42", None),
+        ("#", None),
+        ("#4x", None),
+    ] {
+        let named = from_wire::task_ref(text).expect(text);
+        assert_eq!((named.id.as_str(), named.number), (text, number));
+    }
+    assert!(from_wire::task_ref("").is_err());
+}
+
+#[test]
+fn pages_waits_and_keys_are_bounded() {
+    for (limit, size) in [
+        (None, Some(100)),
+        (Some(0), None),
+        (Some(1), Some(1)),
+        (Some(999), Some(999)),
+    ] {
+        assert_eq!(from_wire::page_size(limit).ok(), size);
+    }
+    assert_eq!(from_wire::page_size(Some(1000)).ok(), Some(1000));
+    assert_eq!(
+        from_wire::page_size(Some(1001))
+            .expect_err("too many")
+            .field
+            .as_deref(),
+        Some("limit")
+    );
+    for (seconds, fits) in [(59, true), (60, true), (61, false)] {
+        assert_eq!(from_wire::wait_for(Some(seconds)).is_ok(), fits);
+    }
+    for (key, fits) in [("", false), ("k", true), ("a b", false), ("ä", false)] {
+        assert_eq!(
+            from_wire::idempotency_key("requestId", key).is_ok(),
+            fits,
+            "{key}"
+        );
+    }
+    for (len, fits) in [(127, true), (128, true), (129, false)] {
+        assert_eq!(
+            from_wire::idempotency_key("requestId", &"k".repeat(len)).is_ok(),
+            fits
+        );
+    }
+}
