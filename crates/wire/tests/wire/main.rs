@@ -1,5 +1,7 @@
 //! The protocol seen from outside: golden messages, refusals by table, noise, and the OpenAPI document.
 
+mod bounds;
+mod errors;
 mod from_wire;
 mod golden;
 mod noise;
