@@ -1,6 +1,6 @@
 //! File leases: who may write what, until when.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::IsoTime;
@@ -9,15 +9,22 @@ use crate::query::query;
 /// ACQUIRE_LEASE.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = require_task)]
 pub struct AcquireLeaseRequest {
     pub agent_id: String,
     /// Present; `null` for a lease without a task.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schemars(required)]
     pub task_id: Option<String>,
     pub file_path: String,
     /// Above zero; more than an hour counts as an hour.
     pub duration_ms: i64,
+}
+
+/// The schema of an `Option` says "may be absent"; here it only may be `null`.
+fn require_task(schema: &mut Schema) {
+    if let Some(serde_json::Value::Array(required)) = schema.get_mut("required") {
+        required.push("taskId".into());
+    }
 }
 
 /// The answer to ACQUIRE_LEASE and to an extension: the lease, or who holds it.

@@ -157,6 +157,8 @@ fn messages_that_travel_both_ways_have_one_schema() {
             .unwrap_or_default()
     };
     assert!(required("AcquireLeaseRequest").contains(&"taskId".into()));
+    let task = &schemas["AcquireLeaseRequest"]["properties"]["taskId"]["type"];
+    assert_eq!(*task, serde_json::json!(["string", "null"]));
     assert!(!required("ClaimRequest").contains(&"filter".into()));
     assert!(required("Task").contains(&"description".into()));
 }
