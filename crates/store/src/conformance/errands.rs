@@ -1,0 +1,326 @@
+//! The rest of the random deeds: completions, messages, leases, what a person orders, caretakers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard_core::agent::CommandKind;
+use switchboard_core::quality::{GatePolicy, Metrics};
+use switchboard_core::token::Scope;
+use switchboard_core::verb::{
+    Acknowledge, AcquireLease, BaselineSource, Cancel, ChangeTask, CheckLease, Complete,
+    CreateToken, ExpireLeases, ExpireMessages, ExtendLease, IssueCommand, MarkSilent, Prune,
+    Receive, ReleaseLease, ReleaseRetries, Retention, RetryTask, Review, RevokeToken, RotateKey,
+    Ruling, Send, Serve, SetBaseline, Why,
+};
+use switchboard_core::{AgentId, CorrId, LeasePath, Message, MessageId, TaskStatus};
+
+use super::deeds::{Deed, Maker};
+
+const PATHS: &[&str] = &[
+    ".",
+    "src",
+    "src/a.rs",
+    "src/b.rs",
+    "src/**",
+    "src/*.rs",
+    "docs/*.md",
+    "docs/x.md",
+    "ui/app.ts",
+];
+
+pub(super) fn complete(make: &mut Maker<'_>) -> Deed {
+    let (agent, task, epoch) = make.held();
+    let name = make.next;
+    let metrics = make.random.percent(60).then(|| {
+        let metrics = metrics(make);
+        (format!("q{name}").into(), metrics)
+    });
+    let learnings = if make.random.percent(30) {
+        vec![(
+            format!("l{name}").into(),
+            format!("learned {name} about locks"),
+        )]
+    } else {
+        Vec::new()
+    };
+    let policy = GatePolicy {
+        move_baseline: make.random.percent(30),
+        require_metrics: make.random.percent(10),
+        ..GatePolicy::default()
+    };
+    Deed::other(Complete {
+        agent,
+        task,
+        epoch,
+        result: r#"{"summary":"done"}"#.into(),
+        learnings,
+        metrics,
+        policy: Arc::new(policy),
+    })
+}
+
+fn metrics(make: &mut Maker<'_>) -> Metrics {
+    Metrics {
+        build_success: make.random.percent(95),
+        type_errors: u32::from(make.random.percent(10)),
+        lint_errors: 0,
+        lint_warnings: 2,
+        tests_passing: 10,
+        tests_failing: u32::from(make.random.percent(10)),
+        test_coverage: make.random.percent(50).then_some(81.25),
+    }
+}
+
+pub(super) fn message(make: &mut Maker<'_>) -> Deed {
+    match make.random.below(10) {
+        0..=4 => send(make),
+        5..=7 => {
+            let agent = make.agent();
+            let only_custom = make.random.percent(20);
+            Deed::other(Receive {
+                agent,
+                kinds: if only_custom {
+                    vec!["custom".to_owned()]
+                } else {
+                    Vec::new()
+                },
+                limit: 1 + make.random.below(4) as usize,
+            })
+        }
+        _ => acknowledge(make),
+    }
+}
+
+fn send(make: &mut Maker<'_>) -> Deed {
+    let mut to = make.random.percent(60).then(|| make.agent());
+    let mut from = make.agent();
+    let mut handoff = None;
+    let mut lock = None;
+    let mut kind = "info.discovery";
+    match make.random.below(6) {
+        0 | 1 => {
+            let (holder, task, _) = make.held();
+            from = holder;
+            to = to.or_else(|| Some(make.agent()));
+            handoff = Some(task);
+            kind = "task.handoff";
+        }
+        2 => {
+            lock = Some(path(make));
+            kind = "file.lock_request";
+        }
+        3 => kind = "custom",
+        _ => {}
+    }
+    let id = if make.random.percent(4) {
+        any_message(make).map_or_else(|| "m-new".into(), |message| message.id.clone())
+    } else {
+        format!("m{}", make.next).into()
+    };
+    let expires = make.random.percent(30);
+    Deed::other(Send {
+        corr_id: CorrId::new(format!("c-{id}")),
+        id,
+        from,
+        to,
+        kind: kind.to_owned(),
+        payload: r#"{"a":[1,null,"x"]}"#.into(),
+        ack_required: make.random.percent(50),
+        expires_in: expires.then(|| Duration::from_millis(1 + make.random.below(60_000))),
+        handoff,
+        lock,
+    })
+}
+
+fn any_message<'a>(make: &mut Maker<'a>) -> Option<&'a Message> {
+    let seen = make.seen;
+    make.random.pick(&seen.messages)
+}
+
+fn acknowledge(make: &mut Maker<'_>) -> Deed {
+    let seen = make.seen;
+    let delivery = make.random.pick(&seen.deliveries);
+    let (message, agent): (MessageId, AgentId) = match delivery {
+        Some(delivery) if make.random.percent(90) => {
+            (delivery.message.clone(), delivery.agent.clone())
+        }
+        Some(delivery) => (delivery.message.clone(), make.agent()),
+        None => ("m-none".into(), make.agent()),
+    };
+    Deed::other(Acknowledge { agent, message })
+}
+
+fn path(make: &mut Maker<'_>) -> LeasePath {
+    LeasePath::stored(make.random.pick(PATHS).copied().unwrap_or("src"))
+}
+
+pub(super) fn lease(make: &mut Maker<'_>) -> Deed {
+    let seen = make.seen;
+    let lasts_for = Duration::from_millis(1 + make.random.below(7_200_000));
+    let mine = make.random.pick(&seen.leases);
+    let (agent, path, fencing) = match mine {
+        Some(lease) if make.random.percent(70) => {
+            let fencing = make.random.percent(50).then_some(lease.fencing);
+            (lease.agent.clone(), lease.path.clone(), fencing)
+        }
+        Some(_) | None => (make.agent(), path(make), None),
+    };
+    match make.random.below(10) {
+        0..=5 => {
+            let (holder, task, _) = make.held();
+            let for_task = make.random.percent(60);
+            Deed::other(AcquireLease {
+                agent: if for_task { holder } else { agent },
+                task: for_task.then_some(task),
+                path: self::path(make),
+                lasts_for,
+            })
+        }
+        6 => Deed::other(ExtendLease {
+            agent,
+            path,
+            lasts_for,
+            fencing,
+        }),
+        7 | 8 => Deed::other(ReleaseLease {
+            agent: make.random.percent(80).then_some(agent),
+            path,
+            fencing,
+        }),
+        _ => Deed::other(CheckLease {
+            path,
+            agent: make.random.percent(50).then_some(agent),
+        }),
+    }
+}
+
+pub(super) fn person(make: &mut Maker<'_>) -> Deed {
+    match make.random.below(14) {
+        0 | 1 => Deed::other(Cancel {
+            task: make.task(),
+            reason: "not wanted".to_owned(),
+        }),
+        2..=4 => Deed::other(RetryTask { task: make.task() }),
+        5 | 6 => change(make),
+        7 | 8 => review(make),
+        9 => command(make),
+        10 => Deed::other(RotateKey {
+            agent: make.agent(),
+        }),
+        11 => {
+            let source = if make.random.percent(50) {
+                BaselineSource::Given(metrics(make))
+            } else {
+                BaselineSource::Task(make.task())
+            };
+            Deed::other(SetBaseline {
+                source,
+                by: "a person".to_owned(),
+            })
+        }
+        12 => token(make),
+        _ => Deed::other(Why {
+            task: make.task(),
+            agent: make.random.percent(80).then(|| make.agent()),
+        }),
+    }
+}
+
+fn change(make: &mut Maker<'_>) -> Deed {
+    let mut change = ChangeTask {
+        task: Some(make.task()),
+        ..ChangeTask::default()
+    };
+    match make.random.below(5) {
+        0 => change.title = Some("another title".to_owned()),
+        1 => change.priority = Some(make.priority()),
+        2 => change.required_skills = Some(make.skills(30)),
+        3 => change.estimated_minutes = Some(make.random.percent(50).then_some(15)),
+        _ => change.audience = Some(vec![make.agent()]),
+    }
+    Deed::other(change)
+}
+
+fn review(make: &mut Maker<'_>) -> Deed {
+    let waiting = make
+        .seen
+        .tasks
+        .iter()
+        .filter(|task| task.status() == TaskStatus::NeedsPerson);
+    let waiting: Vec<_> = waiting.map(|task| task.id.clone()).collect();
+    let task = make
+        .random
+        .pick(&waiting)
+        .cloned()
+        .unwrap_or_else(|| make.task());
+    let rulings = [Ruling::Approve, Ruling::Redo, Ruling::Drop];
+    Deed::other(Review {
+        task,
+        ruling: make
+            .random
+            .pick(&rulings)
+            .copied()
+            .unwrap_or(Ruling::Approve),
+        reason: "looked at it".to_owned(),
+    })
+}
+
+fn command(make: &mut Maker<'_>) -> Deed {
+    let (agent, task, _) = make.held();
+    let reason = "says a person".to_owned();
+    let kind = match make.random.below(5) {
+        0 => CommandKind::Shutdown { reason },
+        1 | 2 => CommandKind::ReleaseTask { task, reason },
+        _ => CommandKind::Ping,
+    };
+    Deed::other(IssueCommand {
+        agent,
+        id: format!("o{}", make.next).into(),
+        kind,
+    })
+}
+
+fn token(make: &mut Maker<'_>) -> Deed {
+    let seen = make.seen;
+    match make.random.pick(&seen.tokens) {
+        Some(token) if make.random.percent(50) => Deed::other(RevokeToken {
+            id: token.id.clone(),
+        }),
+        Some(_) | None => {
+            let mut hash = [7; 32];
+            hash[..8].copy_from_slice(&make.next.to_be_bytes());
+            Deed::other(CreateToken {
+                id: format!("k{}", make.next).into(),
+                name: "ci".to_owned(),
+                scope: make
+                    .random
+                    .pick(Scope::ALL)
+                    .copied()
+                    .unwrap_or(Scope::Viewer),
+                hash,
+            })
+        }
+    }
+}
+
+pub(super) fn caretaker(make: &mut Maker<'_>) -> Deed {
+    match make.random.below(7) {
+        0 => Deed::other(MarkSilent),
+        1 => Deed::other(ReleaseRetries),
+        2 => Deed::other(ExpireLeases),
+        3 => Deed::other(ExpireMessages),
+        4 if make.random.percent(20) => Deed::other(Prune {
+            keep: Retention {
+                // Events stay: the log is looked at from its beginning.
+                events: Duration::from_secs(1 << 32),
+                messages: Duration::from_millis(make.random.below(600_000)),
+                agents: Duration::from_millis(make.random.below(600_000)),
+                ..Retention::default()
+            },
+        }),
+        _ => Deed::other(Serve {
+            starting: make.random.percent(10),
+            slept: make.random.percent(5),
+        }),
+    }
+}

@@ -1,0 +1,282 @@
+//! Answers asks by looking at every row.
+
+use switchboard_core::lane::Position;
+use switchboard_core::slice::{FinishedPage, InboxAsk};
+use switchboard_core::{
+    Agent, Ask, Delivery, DeliveryState, Lease, LeasePath, Presence, Slice, Task, TaskState,
+    TaskStatus, Timestamp, limits,
+};
+
+use super::Rows;
+
+impl Rows {
+    pub(super) fn answer(&self, ask: &Ask, slice: &mut Slice) {
+        match ask {
+            Ask::Agent(id) => slice.put_agent(id, self.agents.get(id).cloned()),
+            Ask::PresentAgents => {
+                let ids = self.agents_into(slice, |agent| !agent.is_gone());
+                slice.ranges.present_agents = Some(ids);
+            }
+            Ask::QuietAgents { since, limit } => {
+                let mut quiet: Vec<&Agent> = self.agents.values().collect();
+                quiet.retain(|agent| agent.is_live() && agent.seen_at <= *since);
+                quiet.sort_by_key(|agent| (agent.seen_at, agent.id.clone()));
+                quiet.truncate(*limit);
+                let ids = put_agents(slice, &quiet);
+                slice.ranges.quiet_agents.insert((*since, *limit), ids);
+            }
+            Ask::GoneAgents { before, limit } => {
+                let mut gone: Vec<(Timestamp, &Agent)> = Vec::new();
+                for agent in self.agents.values() {
+                    match agent.presence {
+                        Presence::Gone { at } if at < *before => gone.push((at, agent)),
+                        Presence::Gone { .. } | Presence::Silent { .. } | Presence::Live(_) => {}
+                    }
+                }
+                gone.sort_by_key(|(at, agent)| (*at, agent.id.clone()));
+                let gone: Vec<&Agent> = gone
+                    .into_iter()
+                    .map(|(_, agent)| agent)
+                    .take(*limit)
+                    .collect();
+                let ids = put_agents(slice, &gone);
+                slice.ranges.gone_agents.insert((*before, *limit), ids);
+            }
+            Ask::Task(id) => slice.put_task(id, self.tasks.get(id).cloned()),
+            Ask::Dependants(id) => {
+                let waiting = self.by_number(|task| task.dependencies.contains(id));
+                let ids = waiting.iter().map(|task| task.id.clone()).collect();
+                slice.ranges.dependants.insert(id.clone(), ids);
+            }
+            Ask::LaneById(_)
+            | Ask::LaneByKey(_)
+            | Ask::Lanes { .. }
+            | Ask::HeldLanes(_)
+            | Ask::LanesUnder(_)
+            | Ask::Queue { .. } => self.answer_lanes(ask, slice),
+            Ask::LeasesNear(path) => {
+                let found = self.leases_into(slice, |lease| are_near(&lease.path, path));
+                slice.ranges.leases_near.insert(path.clone(), found);
+            }
+            Ask::LeasesOfAgent(agent) => {
+                let found = self.leases_into(slice, |lease| lease.agent == *agent);
+                slice.ranges.leases_of_agent.insert(agent.clone(), found);
+            }
+            Ask::LeasesOfTask(task) => {
+                let found = self.leases_into(slice, |lease| lease.task.as_ref() == Some(task));
+                slice.ranges.leases_of_task.insert(task.clone(), found);
+            }
+            Ask::Message(id) => slice.put_message(id, self.messages.get(id).cloned()),
+            Ask::Delivery(message, agent) => {
+                let row = self.deliveries.get(&(message.clone(), agent.clone()));
+                slice.put_delivery(message, agent, row.cloned());
+            }
+            Ask::Inbox(ask) => self.answer_inbox(ask, slice),
+            Ask::Baseline => {
+                let known = &mut slice.ranges.baseline;
+                known.get_or_insert_with(|| self.baseline.clone());
+            }
+            Ask::SnapshotOf(task) => {
+                let of_task = |row: &&_| Self::is_of(row, task);
+                let last = self.snapshots.iter().rev().find(of_task).cloned();
+                slice.ranges.snapshots.entry(task.clone()).or_insert(last);
+            }
+            Ask::Remembered(key) => {
+                let row = self.remembered.get(key).cloned();
+                slice.ranges.remembered.entry(key.clone()).or_insert(row);
+            }
+            Ask::Nonce(nonce) => {
+                let seen = self.has_nonce(nonce);
+                slice.ranges.nonces.entry(nonce.clone()).or_insert(seen);
+            }
+            Ask::Token(id) => {
+                let row = self.tokens.get(id).cloned();
+                slice.ranges.tokens.entry(id.clone()).or_insert(row);
+            }
+            Ask::DueRetries { .. }
+            | Ask::DueLeases { .. }
+            | Ask::DueDeliveries { .. }
+            | Ask::FinishedTasks { .. } => self.answer_due(ask, slice),
+        }
+    }
+
+    fn answer_lanes(&self, ask: &Ask, slice: &mut Slice) {
+        match ask {
+            Ask::LaneById(id) => match self.lanes.get(id) {
+                Some(lane) => slice.lanes.put(lane.clone()),
+                None => slice.lanes.put_absent_id(*id),
+            },
+            Ask::LaneByKey(key) => match self.lanes.values().find(|lane| lane.key == *key) {
+                Some(lane) => slice.lanes.put(lane.clone()),
+                None => slice.lanes.put_absent(key),
+            },
+            Ask::Lanes { rep, from } => {
+                let mut lanes: Vec<_> = self.lanes.values().collect();
+                lanes.retain(|lane| lane.rep == *rep && lane.ready > 0);
+                lanes.retain(|lane| from.is_none_or(|from: Position| lane.position() >= from));
+                lanes.sort_by_key(|lane| lane.position());
+                lanes.truncate(limits::LANES_PER_LOAD);
+                slice
+                    .lanes
+                    .put_ready(rep, lanes.into_iter().cloned().collect());
+            }
+            Ask::HeldLanes(rep) => {
+                let lanes = self.lanes.values();
+                let held = lanes.filter(|lane| lane.rep == *rep && lane.held > 0);
+                slice.lanes.put_held(rep, held.cloned().collect());
+            }
+            Ask::LanesUnder(rep) => {
+                let count = self.reps.get(rep).copied().unwrap_or(0);
+                slice.lanes.put_lanes_under(rep, count);
+            }
+            Ask::Queue { lane, from } => {
+                let mut waiting = self.by_number(|task| {
+                    task.lane == Some(*lane)
+                        && task.status() == TaskStatus::Ready
+                        && task.number >= *from
+                });
+                waiting.truncate(limits::QUEUE_PER_LOAD);
+                let page = waiting.iter().map(|task| (task.number, task.id.clone()));
+                slice.lanes.put_queue(*lane, *from, page.collect());
+            }
+            other => unreachable!("{other:?} is not about lanes"),
+        }
+    }
+
+    fn answer_inbox(&self, ask: &InboxAsk, slice: &mut Slice) {
+        let mut waiting: Vec<_> = Vec::new();
+        for delivery in self.deliveries.values() {
+            if delivery.agent != ask.agent || delivery.state != DeliveryState::Queued {
+                continue;
+            }
+            let Some(message) = self.messages.get(&delivery.message) else {
+                continue;
+            };
+            if ask.kinds.is_empty() || ask.kinds.contains(&message.kind) {
+                waiting.push((message, delivery));
+            }
+        }
+        waiting.sort_by_key(|(message, _)| message.number);
+        waiting.truncate(ask.limit);
+        let mut ids = Vec::new();
+        for (message, delivery) in waiting {
+            slice.put_message(&message.id, Some(message.clone()));
+            slice.put_delivery(&message.id, &ask.agent, Some(delivery.clone()));
+            ids.push(message.id.clone());
+        }
+        slice.ranges.inbox.insert(ask.clone(), ids);
+    }
+
+    fn answer_due(&self, ask: &Ask, slice: &mut Slice) {
+        match ask {
+            Ask::DueRetries { until, limit } => {
+                let mut due: Vec<(Timestamp, &Task)> = Vec::new();
+                for task in self.tasks.values() {
+                    if let TaskState::RetryWait { until: at } = task.state
+                        && at <= *until
+                    {
+                        due.push((at, task));
+                    }
+                }
+                due.sort_by_key(|(at, task)| (*at, task.number));
+                due.truncate(*limit);
+                let mut ids = Vec::new();
+                for (_, task) in due {
+                    slice.put_task(&task.id, Some(task.clone()));
+                    ids.push(task.id.clone());
+                }
+                slice.ranges.due_retries.insert((*until, *limit), ids);
+            }
+            Ask::DueLeases { until, limit } => {
+                let mut due: Vec<&Lease> = self.leases.values().collect();
+                due.retain(|lease| lease.expires_at <= *until);
+                due.sort_by_key(|lease| (lease.expires_at, lease.path.clone()));
+                due.truncate(*limit);
+                let paths = put_leases(slice, &due);
+                slice.ranges.due_leases.insert((*until, *limit), paths);
+            }
+            Ask::DueDeliveries { until, limit } => {
+                let mut due: Vec<&Delivery> = self.deliveries.values().collect();
+                due.retain(|delivery| delivery.state == DeliveryState::Queued);
+                due.retain(|delivery| delivery.expires_at.is_some_and(|at| at <= *until));
+                due.sort_by_key(|row| (row.expires_at, row.number, row.agent.clone()));
+                due.truncate(*limit);
+                let mut keys = Vec::new();
+                for row in due {
+                    slice.put_delivery(&row.message, &row.agent, Some(row.clone()));
+                    keys.push((row.message.clone(), row.agent.clone()));
+                }
+                slice.ranges.due_deliveries.insert((*until, *limit), keys);
+            }
+            Ask::FinishedTasks {
+                from,
+                before,
+                limit,
+            } => {
+                let mut ended = self.by_number(|task| {
+                    task.number >= *from && task.status().is_final() && task.updated_at < *before
+                });
+                let next = ended.get(*limit).map(|task| task.number);
+                ended.truncate(*limit);
+                for task in &ended {
+                    slice.put_task(&task.id, Some((*task).clone()));
+                }
+                let tasks = ended.iter().map(|task| task.id.clone()).collect();
+                let page = FinishedPage { tasks, next };
+                slice.ranges.finished.insert((*from, *before, *limit), page);
+            }
+            other => unreachable!("{other:?} is not about what is due"),
+        }
+    }
+
+    fn agents_into(
+        &self,
+        slice: &mut Slice,
+        keep: impl Fn(&Agent) -> bool,
+    ) -> Vec<switchboard_core::AgentId> {
+        let found: Vec<&Agent> = self.agents.values().filter(|agent| keep(agent)).collect();
+        put_agents(slice, &found)
+    }
+
+    fn leases_into(&self, slice: &mut Slice, keep: impl Fn(&Lease) -> bool) -> Vec<LeasePath> {
+        let found: Vec<&Lease> = self.leases.values().filter(|lease| keep(lease)).collect();
+        put_leases(slice, &found)
+    }
+
+    /// The tasks that `keep` keeps, oldest first.
+    pub(super) fn by_number(&self, keep: impl Fn(&Task) -> bool) -> Vec<&Task> {
+        let mut tasks: Vec<&Task> = self.tasks.values().filter(|task| keep(task)).collect();
+        tasks.sort_by_key(|task| task.number);
+        tasks
+    }
+
+    fn is_of(snapshot: &switchboard_core::Snapshot, task: &switchboard_core::TaskId) -> bool {
+        snapshot.task.as_ref() == Some(task)
+    }
+
+    /// The same signature counts as seen, whatever its validity was said to be.
+    fn has_nonce(&self, nonce: &switchboard_core::changes::Nonce) -> bool {
+        let mut seen = self.nonces.iter();
+        seen.any(|known| known.agent == nonce.agent && known.value == nonce.value)
+    }
+}
+
+fn put_agents(slice: &mut Slice, agents: &[&Agent]) -> Vec<switchboard_core::AgentId> {
+    for agent in agents {
+        slice.put_agent(&agent.id, Some((*agent).clone()));
+    }
+    agents.iter().map(|agent| agent.id.clone()).collect()
+}
+
+fn put_leases(slice: &mut Slice, leases: &[&Lease]) -> Vec<LeasePath> {
+    for lease in leases {
+        slice.put_lease((*lease).clone());
+    }
+    leases.iter().map(|lease| lease.path.clone()).collect()
+}
+
+/// One's prefix lies at or above the other's.
+fn are_near(left: &LeasePath, right: &LeasePath) -> bool {
+    left.prefix_ancestors().any(|dir| dir == right.prefix())
+        || right.prefix_ancestors().any(|dir| dir == left.prefix())
+}
