@@ -232,6 +232,20 @@ impl Task {
         }
     }
 
+    /// Whether a person reads the same in both: what states and claims do not touch.
+    pub fn is_described_as(&self, other: &Task) -> bool {
+        self.title == other.title
+            && self.description == other.description
+            && self.priority == other.priority
+            && self.kind == other.kind
+            && self.required_skills == other.required_skills
+            && self.files == other.files
+            && self.estimated_minutes == other.estimated_minutes
+            && self.branch == other.branch
+            && self.audience == other.audience
+            && self.max_retries == other.max_retries
+    }
+
     /// Ready or waiting, by what it depends on.
     pub fn open_state(&self) -> TaskState {
         if self.blockers.is_empty() {

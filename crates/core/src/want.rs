@@ -165,8 +165,14 @@ impl<'a> Want<'a> {
         let id = task
             .lane
             .filter(|_| task.status() == TaskStatus::Ready || task.holder().is_some())?;
-        self.or_ask(self.slice.lanes.known(id), || Ask::LaneById(id))
-            .flatten()
+        let lane = self
+            .or_ask(self.slice.lanes.known(id), || Ask::LaneById(id))
+            .flatten()?;
+        // A lane that is left may close, and then its word has one lane less.
+        self.or_ask(self.slice.lanes.lanes_under(&lane.rep), || {
+            Ask::LanesUnder(lane.rep.clone())
+        });
+        Some(lane)
     }
 
     /// A lane by its key; if there is none yet, also what is needed to make it.

@@ -14,6 +14,8 @@ pub enum Error {
         "the ledger has schema version {found}, this build knows up to {known}; use a newer build of switchboard"
     )]
     NewerSchema { found: u32, known: u32 },
+    #[error("'after' must be the 'next' of the page before, not {0:?}")]
+    BadCursor(String),
     #[error("{0}")]
     Open(String),
 }

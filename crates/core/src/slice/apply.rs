@@ -1,13 +1,13 @@
 //! Takes a verb's changes into the working set, and notes what must be saved.
 
-use super::{Cell, HeldPulse, Slice};
+use super::{Cell, HeldPulse, Notices, Slice};
 use crate::agent::{Agent, Presence};
 use crate::changes::{Changes, Prune, Pulse};
 use crate::event::Logged;
 use crate::lease::Lease;
 use crate::message::{Delivery, DeliveryState};
 use crate::path::LeasePath;
-use crate::task::Task;
+use crate::task::{Task, TaskState, TaskStatus};
 use crate::time::Timestamp;
 
 impl Slice {
@@ -29,6 +29,7 @@ impl Slice {
                 },
             );
             self.pulses.remove(&id);
+            self.dirty.agents.retain(|dirty| *dirty != id);
             self.ranges.agents_changed();
             self.dirty.forgotten_agents.push(id);
         }
@@ -38,13 +39,15 @@ impl Slice {
         for id in changes.forgotten_tasks {
             self.forget_task(id);
         }
-        for lease in changes.leases {
-            self.apply_lease(lease);
-        }
+        // First those that end: a path may be leased anew by the same decision.
         for path in changes.ended_leases {
             self.end_lease(path);
         }
-        for message in changes.messages {
+        for lease in changes.leases {
+            self.apply_lease(lease);
+        }
+        for mut message in changes.messages {
+            message.rev += 1;
             self.head.message_number = self.head.message_number.max(message.number);
             self.head.last_message_at = self.head.last_message_at.max(message.created_at);
             put(
@@ -123,6 +126,7 @@ impl Slice {
             before.is_none_or(|before| kind_of(&before.presence) != kind_of(&agent.presence));
         if moved {
             self.ranges.agents_changed();
+            self.notices.agents_left |= !agent.is_live();
         }
         self.pulses.remove(&agent.id);
         put(
@@ -147,6 +151,7 @@ impl Slice {
         if *dirty {
             return;
         }
+        self.notices.pulsed.push(pulse.agent.clone());
         let held = self.pulses.entry(pulse.agent.clone()).or_insert(HeldPulse {
             at: pulse.at,
             heartbeats: 0,
@@ -161,7 +166,23 @@ impl Slice {
         let before = self.tasks.get(&task.id).and_then(|cell| cell.row.as_ref());
         self.head
             .moved(before.map(Task::status), Some(task.status()));
+        let was_ready = before.is_some_and(|before| before.status() == TaskStatus::Ready);
         task.lane = self.lanes.moved(before, &task, &mut self.head.lane);
+        match &task.state {
+            TaskState::Ready if !was_ready => self.notices.readied.extend(task.lane),
+            TaskState::RetryWait { until } => self.notices.due_at(*until),
+            TaskState::Ready
+            | TaskState::Waiting
+            | TaskState::Claimed { .. }
+            | TaskState::InProgress { .. }
+            | TaskState::NeedsPerson { .. }
+            | TaskState::Completed { .. }
+            | TaskState::Failed { .. }
+            | TaskState::Canceled { .. } => {}
+        }
+        if before.is_some_and(|before| !task.is_described_as(before)) {
+            self.dirty.redescribed_tasks.push(task.id.clone());
+        }
         if before.is_none() {
             self.head.task_number = self.head.task_number.max(task.number);
             for dependency in &task.dependencies {
@@ -247,12 +268,22 @@ impl Slice {
         let change = i64::from(queued(&delivery)) - i64::from(before);
         self.head.queued_deliveries = self.head.queued_deliveries.saturating_add_signed(change);
         self.ranges.inbox_changed(&delivery.agent);
+        if queued(&delivery) {
+            self.notices.inboxes.push(delivery.agent.clone());
+            delivery.expires_at.map(|at| self.notices.due_at(at));
+        }
         put(
             &mut self.deliveries,
             &mut self.dirty.deliveries,
             key,
             delivery,
         );
+    }
+}
+
+impl Notices {
+    fn due_at(&mut self, at: Timestamp) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }
 

@@ -291,10 +291,12 @@ impl LaneBook {
         self.keys.insert(lane.key, None);
         self.queues.remove(&id);
         self.lanes.insert(id, None);
-        if let Some(count) = self.lanes_under.get_mut(&lane.rep) {
-            *count = count.saturating_sub(1);
-            self.dirty_reps.insert(lane.rep);
-        }
+        let count = self
+            .lanes_under
+            .get_mut(&lane.rep)
+            .expect("a verb asks how crowded the word of a lane is before it leaves the lane");
+        *count = count.saturating_sub(1);
+        self.dirty_reps.insert(lane.rep);
     }
 
     pub(super) fn trim(&mut self) {

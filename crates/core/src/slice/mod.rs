@@ -10,6 +10,7 @@ use std::collections::hash_map::Entry;
 use crate::agent::Agent;
 use crate::event::Logged;
 use crate::head::Head;
+use crate::lane::LaneId;
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::lease::Lease;
 use crate::message::{Delivery, Message};
@@ -41,6 +42,22 @@ pub struct Slice {
     pulses: HashMap<AgentId, HeldPulse>,
     dirty: save::Dirty,
     log: Vec<Logged>,
+    notices: Notices,
+}
+
+/// What somebody may be waiting for; told after the commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notices {
+    /// Lanes that a task entered, once per task.
+    pub readied: Vec<LaneId>,
+    /// Agents that a message waits for.
+    pub inboxes: Vec<AgentId>,
+    /// Agents whose sign of life is held back.
+    pub pulsed: Vec<AgentId>,
+    /// An agent left or fell silent: others may now take what it would have.
+    pub agents_left: bool,
+    /// The earliest instant at which a changed row becomes due.
+    pub due: Option<Timestamp>,
 }
 
 /// A row that was looked for: there, or known to be absent; and whether it must be saved.
@@ -151,11 +168,17 @@ impl Slice {
         }
     }
 
-    /// Signs of life that readers of the store cannot see yet.
-    pub fn held_pulses(&self) -> impl Iterator<Item = (&AgentId, Timestamp, u64)> {
-        self.pulses
-            .iter()
-            .map(|(agent, pulse)| (agent, pulse.at, pulse.heartbeats))
+    pub fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    /// A sign of life that readers of the store cannot see yet.
+    pub fn held_pulse(&self, agent: &AgentId) -> Option<(Timestamp, u64)> {
+        self.pulses.get(agent).map(|pulse| (pulse.at, pulse.heartbeats))
+    }
+
+    pub fn holds_pulses(&self) -> bool {
+        !self.pulses.is_empty()
     }
 
     /// Ends a batch: drops what is valid within one only, and what became too much.
@@ -165,6 +188,7 @@ impl Slice {
         self.messages.clear();
         self.deliveries.clear();
         self.log.clear();
+        self.notices = Notices::default();
         self.lanes.trim();
         if self.tasks.len() > TASKS_KEPT {
             self.tasks.clear();

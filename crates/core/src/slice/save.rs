@@ -25,6 +25,7 @@ pub(super) struct Dirty {
     pub agents: Vec<AgentId>,
     pub forgotten_agents: Vec<AgentId>,
     pub tasks: Vec<TaskId>,
+    pub redescribed_tasks: Vec<TaskId>,
     pub forgotten_tasks: Vec<(TaskId, u64)>,
     pub leases: Vec<LeasePath>,
     pub ended_leases: Vec<LeasePath>,
@@ -51,6 +52,8 @@ pub struct Save<'a> {
     /// Agents whose last sign of life is due to be written.
     pub pulses: Vec<(&'a AgentId, Timestamp, u64)>,
     pub tasks: Vec<(&'a Task, bool)>,
+    /// Those of `tasks` whose description changed, not only their state.
+    pub redescribed_tasks: &'a [TaskId],
     pub forgotten_tasks: &'a [(TaskId, u64)],
     pub lanes: Vec<&'a Lane>,
     pub closed_lanes: &'a [LaneId],
@@ -86,6 +89,7 @@ impl Slice {
             agents,
             forgotten_agents,
             tasks,
+            redescribed_tasks: _,
             forgotten_tasks,
             leases,
             ended_leases,
@@ -193,6 +197,7 @@ impl Slice {
             forgotten_agents: &dirty.forgotten_agents,
             pulses: Vec::new(),
             tasks: rows(&self.tasks, &dirty.tasks),
+            redescribed_tasks: &dirty.redescribed_tasks,
             forgotten_tasks: &dirty.forgotten_tasks,
             lanes: self
                 .lanes

@@ -62,7 +62,11 @@ impl Verb for Claim {
                 }
             }
             None => {
-                let picked = pick(want, agent, &self.filter);
+                let picked = if agent.is_stopping() {
+                    None
+                } else {
+                    pick(want, agent, &self.filter)
+                };
                 match picked {
                     Some(id) => {
                         want.task(&id);
@@ -141,8 +145,9 @@ impl Claim {
             }
         }
         let key = LaneKey::of(task);
-        let barred =
-            !key.admits(agent) || (key.failed_by(&agent.id) && others_qualify(want, &key, agent));
+        let barred = agent.is_stopping()
+            || !key.admits(agent)
+            || (key.failed_by(&agent.id) && others_qualify(want, &key, agent));
         if barred {
             let message = format!(
                 "agent {} does not qualify for task {id}; ask why with GET /tasks/{id}/why",

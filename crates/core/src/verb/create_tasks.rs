@@ -1,6 +1,6 @@
 //! New tasks, one or many, also such that depend on each other. All or none.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Verb;
 use crate::changes::Changes;
@@ -47,7 +47,9 @@ impl Verb for CreateTasks {
         for new in &self.tasks {
             want.task(&new.id);
             for dependency in &new.dependencies {
-                want.task(dependency);
+                if let Some(task) = want.task(dependency) {
+                    want.lane_of(task);
+                }
             }
             want.lane_for(&LaneKey::of(&new.task(0, now)));
         }
@@ -58,7 +60,7 @@ impl Verb for CreateTasks {
         self.check_circles()?;
         let mut changes = Changes::default();
         let mut made: HashMap<&TaskId, Task> = HashMap::with_capacity(self.tasks.len());
-        let mut older: HashMap<&TaskId, Task> = HashMap::new();
+        let mut older: BTreeMap<&TaskId, Task> = BTreeMap::new();
         for (at, new) in self.tasks.iter().enumerate() {
             made.insert(
                 &new.id,

@@ -1,5 +1,7 @@
 //! What happens around a task when a claim on it ends, or when it is finished.
 
+use std::collections::HashSet;
+
 use crate::agent::Agent;
 use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
@@ -172,13 +174,15 @@ pub(super) fn want_dependants_told(want: &mut Want<'_>, task: &Task) {
         vec![task.id.clone()]
     };
     let mut seen = 0;
+    let mut fail_along: HashSet<TaskId> = HashSet::new();
     while let Some(id) = open.pop() {
         for dependant in want.dependants(&id) {
             seen += 1;
             if seen > limits::DEPENDANTS_MAX {
                 return;
             }
-            if want.task(dependant).is_some_and(fails_along) {
+            if want.task(dependant).is_some_and(fails_along) && fail_along.insert(dependant.clone())
+            {
                 open.push(dependant.clone());
             }
         }
@@ -198,7 +202,10 @@ pub(super) fn tell_dependants(
     } else {
         vec![failed.clone()]
     };
-    let mut failed_too: Vec<TaskId> = Vec::new();
+    // Another task of the same decision may have failed before and taken some of them along.
+    let failed = changes.tasks.iter();
+    let failed = failed.filter(|task| task.status() == TaskStatus::Failed);
+    let mut failed_too: HashSet<TaskId> = failed.map(|task| task.id.clone()).collect();
     let mut seen = 0;
     while let Some(id) = open.pop() {
         for dependant in Want::new(slice).dependants(&id) {
@@ -224,7 +231,7 @@ pub(super) fn tell_dependants(
                     message,
                 };
                 changes.task(task.clone().fail(failure, now));
-                failed_too.push(dependant.clone());
+                failed_too.insert(dependant.clone());
                 open.push(dependant.clone());
             }
         }

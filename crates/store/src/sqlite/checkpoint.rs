@@ -1,0 +1,105 @@
+//! Moves the write-ahead log into the file, early and often, never within a batch.
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::errors::open_error;
+use crate::Error;
+
+pub(super) struct Checkpointer {
+    shared: Arc<(Mutex<State>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    commits: u32,
+    stop: bool,
+}
+
+/// So many commits, or this long after one, and the log is moved.
+const COMMITS: u32 = 256;
+const PAUSE: Duration = Duration::from_secs(1);
+/// Pages in the log from which on writers wait until it starts anew: 64 MiB.
+const PAGES_MAX: i64 = 16_384;
+
+impl Checkpointer {
+    pub fn start(path: &Path) -> Result<Checkpointer, Error> {
+        let db = Connection::open(path).map_err(open_error)?;
+        db.busy_timeout(Duration::from_secs(1))
+            .map_err(open_error)?;
+        db.execute_batch("PRAGMA synchronous = FULL; PRAGMA cache_size = -256;")
+            .map_err(open_error)?;
+        let shared = Arc::new((Mutex::new(State::default()), Condvar::new()));
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("checkpoint".to_owned())
+            .spawn(move || run(&db, &theirs))
+            .map_err(|error| Error::Open(format!("no thread for checkpoints: {error}")))?;
+        Ok(Checkpointer {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    pub fn committed(&self) {
+        let (state, bell) = &*self.shared;
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.commits += 1;
+        if state.commits == 1 || state.commits == COMMITS {
+            bell.notify_one();
+        }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        let (state, bell) = &*self.shared;
+        state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+        bell.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(db: &Connection, shared: &(Mutex<State>, Condvar)) {
+    let (state, bell) = shared;
+    loop {
+        let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
+        while held.commits == 0 && !held.stop {
+            held = bell.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
+        let waited =
+            bell.wait_timeout_while(held, PAUSE, |held| held.commits < COMMITS && !held.stop);
+        let (mut held, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        held.commits = 0;
+        let stop = held.stop;
+        drop(held);
+        checkpoint(db);
+        if stop {
+            return;
+        }
+    }
+}
+
+fn checkpoint(db: &Connection) {
+    let run = |mode: &str| -> rusqlite::Result<i64> {
+        db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+            row.get(1)
+        })
+    };
+    let pages = run("PASSIVE").unwrap_or_else(|error| {
+        tracing::warn!(%error, "a checkpoint did not finish; the next one tries again");
+        0
+    });
+    if pages > PAGES_MAX
+        && let Err(error) = run("RESTART")
+    {
+        tracing::warn!(%error, "the write-ahead log could not start anew; is a reader holding an old page?");
+    }
+}

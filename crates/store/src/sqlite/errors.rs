@@ -1,0 +1,42 @@
+//! Which of SQLite's errors mean "later", which mean "never", and which mean "stop".
+
+use rusqlite::ErrorCode;
+
+use crate::Error;
+
+/// An error while reading or writing within a transaction: the transaction is rolled back, nothing is lost.
+pub(super) fn world(error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            Error::Corrupt(describe(&error))
+        }
+        Some(ErrorCode::SystemIoFailure) => Error::Fatal(describe(&error)),
+        Some(_) | None => Error::Unavailable(describe(&error)),
+    }
+}
+
+pub(super) fn open_error(error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            Error::Corrupt(describe(&error))
+        }
+        Some(_) | None => Error::Open(describe(&error)),
+    }
+}
+
+fn describe(error: &rusqlite::Error) -> String {
+    let next = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "; free some disk space, nothing acknowledged was lost",
+        Some(ErrorCode::ReadOnly) => "; the file or its directory is not writable",
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "; another program holds the file's write lock"
+        }
+        Some(ErrorCode::CannotOpen) => "; check that the directory exists and is writable",
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            "; restore a backup ('switchboard backup' makes them)"
+        }
+        Some(ErrorCode::SystemIoFailure) => "; the disk reported a failure",
+        Some(_) | None => "",
+    };
+    format!("{error}{next}")
+}

@@ -1,0 +1,444 @@
+//! Answers asks into the working set, one prepared statement each.
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
+use switchboard_core::idempotency::Remembered;
+use switchboard_core::lane::Position;
+use switchboard_core::slice::{FinishedPage, InboxAsk};
+use switchboard_core::{
+    Agent, AgentId, Ask, Lease, LeasePath, MessageId, Slice, TaskId, Timestamp, limits,
+};
+
+use super::rows;
+use super::text::Iso;
+
+type Result<T = ()> = rusqlite::Result<T>;
+
+pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
+    match ask {
+        Ask::Agent(id) => agent(db, id, slice),
+        Ask::PresentAgents => {
+            let found = agents(db, slice, "presence <> 'gone' ORDER BY id", [])?;
+            slice.ranges.present_agents = Some(found);
+            Ok(())
+        }
+        Ask::QuietAgents { since, limit } => {
+            let found = agents(
+                db,
+                slice,
+                "presence = 'live' AND seen_at <= ? ORDER BY seen_at LIMIT ?",
+                params![since.0, rows_max(*limit)],
+            )?;
+            slice.ranges.quiet_agents.insert((*since, *limit), found);
+            Ok(())
+        }
+        Ask::GoneAgents { before, limit } => {
+            let found = agents(
+                db,
+                slice,
+                "presence = 'gone' AND presence_at < ? ORDER BY presence_at LIMIT ?",
+                params![before.0, rows_max(*limit)],
+            )?;
+            slice.ranges.gone_agents.insert((*before, *limit), found);
+            Ok(())
+        }
+        Ask::Task(id) => {
+            let row = select(db, rows::TASK, "tasks WHERE id = ?")?
+                .query_row([id.as_str()], rows::task)
+                .optional()?;
+            slice.put_task(id, row);
+            Ok(())
+        }
+        Ask::Dependants(id) => {
+            let found = list(
+                db,
+                "SELECT task FROM sb_dep WHERE needs = ?",
+                [id.as_str()],
+                text::<TaskId>,
+            )?;
+            slice.ranges.dependants.insert(id.clone(), found);
+            Ok(())
+        }
+        Ask::LaneById(_)
+        | Ask::LaneByKey(_)
+        | Ask::Lanes { .. }
+        | Ask::HeldLanes(_)
+        | Ask::LanesUnder(_)
+        | Ask::Queue { .. } => lanes(db, ask, slice),
+        Ask::LeasesNear(path) => {
+            let found = leases_near(db, path, slice)?;
+            slice.ranges.leases_near.insert(path.clone(), found);
+            Ok(())
+        }
+        Ask::LeasesOfAgent(agent) => {
+            let found = leases(db, slice, "agent_id = ?", [agent.as_str()])?;
+            slice.ranges.leases_of_agent.insert(agent.clone(), found);
+            Ok(())
+        }
+        Ask::LeasesOfTask(task) => {
+            let found = leases(db, slice, "task_id = ?", [task.as_str()])?;
+            slice.ranges.leases_of_task.insert(task.clone(), found);
+            Ok(())
+        }
+        Ask::Message(id) => {
+            let row = select(db, rows::MESSAGE, "messages WHERE id = ?")?
+                .query_row([id.as_str()], rows::message)
+                .optional()?;
+            slice.put_message(id, row);
+            Ok(())
+        }
+        Ask::Delivery(message, agent) => delivery(db, message, agent, slice),
+        Ask::Inbox(ask) => inbox(db, ask, slice),
+        Ask::Baseline => {
+            let row = select(db, rows::BASELINE, "quality_baseline")?
+                .query_row([], rows::baseline)
+                .optional()?;
+            slice.ranges.baseline = Some(row);
+            Ok(())
+        }
+        Ask::SnapshotOf(task) => {
+            let row = select(
+                db,
+                rows::SNAPSHOT,
+                "quality_snapshots WHERE task_id = ? ORDER BY rowid DESC LIMIT 1",
+            )?
+            .query_row([task.as_str()], rows::snapshot)
+            .optional()?;
+            slice.ranges.snapshots.insert(task.clone(), row);
+            Ok(())
+        }
+        Ask::Remembered(_) | Ask::Nonce(_) | Ask::Token(_) => calls(db, ask, slice),
+        Ask::DueRetries { .. }
+        | Ask::DueLeases { .. }
+        | Ask::DueDeliveries { .. }
+        | Ask::FinishedTasks { .. } => due(db, ask, slice),
+    }
+}
+
+fn agent(db: &Connection, id: &AgentId, slice: &mut Slice) -> Result {
+    let row = select(db, rows::AGENT, "agents WHERE id = ?")?
+        .query_row([id.as_str()], rows::agent)
+        .optional()?;
+    slice.put_agent(id, row);
+    Ok(())
+}
+
+fn agents(
+    db: &Connection,
+    slice: &mut Slice,
+    which: &str,
+    params: impl Params,
+) -> Result<Vec<AgentId>> {
+    let mut statement = select(db, rows::AGENT, &format!("agents WHERE {which}"))?;
+    let found: Vec<Agent> = statement
+        .query_map(params, rows::agent)?
+        .collect::<Result<_>>()?;
+    Ok(found
+        .into_iter()
+        .map(|agent| {
+            let id = agent.id.clone();
+            slice.put_agent(&id, Some(agent));
+            id
+        })
+        .collect())
+}
+
+fn lanes(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
+    match ask {
+        Ask::LaneById(id) => {
+            let row = select(db, rows::LANE, "sb_lane WHERE lane = ?")?
+                .query_row([signed(id.0)], rows::lane)
+                .optional()?;
+            match row {
+                Some(lane) => slice.lanes.put(lane),
+                None => slice.lanes.put_absent_id(*id),
+            }
+        }
+        Ask::LaneByKey(key) => {
+            let row = select(db, rows::LANE, "sb_lane WHERE key = ?")?
+                .query_row([key.to_text()], rows::lane)
+                .optional()?;
+            match row {
+                Some(lane) => slice.lanes.put(lane),
+                None => slice.lanes.put_absent(key),
+            }
+        }
+        Ask::Lanes { rep, from } => {
+            let from = from.map_or(
+                (0, 0, 0),
+                |Position {
+                     priority,
+                     head,
+                     lane,
+                 }| { (priority as i64, signed(head), signed(lane.0)) },
+            );
+            let page = select(
+                db,
+                rows::LANE,
+                "sb_lane INDEXED BY sb_lane_ready WHERE rep = ? AND ready > 0 AND (prio, head, lane) >= (?, ?, ?)
+                 ORDER BY prio, head, lane LIMIT ?",
+            )?
+            .query_map(params![&*rep.0, from.0, from.1, from.2, rows_max(limits::LANES_PER_LOAD)], rows::lane)?
+            .collect::<Result<_>>()?;
+            slice.lanes.put_ready(rep, page);
+        }
+        Ask::HeldLanes(rep) => {
+            let found = select(
+                db,
+                rows::LANE,
+                "sb_lane INDEXED BY sb_lane_held WHERE rep = ? AND held > 0",
+            )?
+            .query_map([&*rep.0], rows::lane)?
+            .collect::<Result<_>>()?;
+            slice.lanes.put_held(rep, found);
+        }
+        Ask::LanesUnder(rep) => {
+            let count: Option<i64> = db
+                .prepare_cached("SELECT lanes FROM sb_rep WHERE rep = ?")?
+                .query_row([&*rep.0], |row| row.get(0))
+                .optional()?;
+            slice
+                .lanes
+                .put_lanes_under(rep, u64::try_from(count.unwrap_or(0)).unwrap_or(0));
+        }
+        Ask::Queue { lane, from } => {
+            let page = list(
+                db,
+                "SELECT number, id FROM tasks INDEXED BY sb_tasks_queue
+                 WHERE status = 'ready' AND lane = ? AND number >= ? ORDER BY number LIMIT ?",
+                params![
+                    signed(lane.0),
+                    signed(*from),
+                    rows_max(limits::QUEUE_PER_LOAD)
+                ],
+                |row| {
+                    Ok((
+                        row.get::<_, i64>(0)?.unsigned_abs(),
+                        TaskId::from(row.get::<_, String>(1)?),
+                    ))
+                },
+            )?;
+            slice.lanes.put_queue(*lane, *from, page);
+        }
+        _ => unreachable!("only asks about lanes come here"),
+    }
+    Ok(())
+}
+
+fn leases(
+    db: &Connection,
+    slice: &mut Slice,
+    which: &str,
+    params: impl Params,
+) -> Result<Vec<LeasePath>> {
+    let found: Vec<Lease> = select(db, rows::LEASE, &format!("leases WHERE {which}"))?
+        .query_map(params, rows::lease)?
+        .collect::<Result<_>>()?;
+    Ok(found
+        .into_iter()
+        .map(|lease| {
+            let path = lease.path.clone();
+            slice.put_lease(lease);
+            path
+        })
+        .collect())
+}
+
+/// Leases at the path's literal prefix, above it, and below it.
+fn leases_near(db: &Connection, path: &LeasePath, slice: &mut Slice) -> Result<Vec<LeasePath>> {
+    let mut found = Vec::new();
+    for prefix in path.prefix_ancestors() {
+        found.extend(leases(db, slice, "prefix = ?", [prefix])?);
+    }
+    let prefix = path.prefix();
+    if prefix.is_empty() {
+        found.extend(leases(db, slice, "prefix > ''", [])?);
+    } else {
+        // '0' is the character after '/': everything below the prefix lies in between.
+        found.extend(leases(
+            db,
+            slice,
+            "prefix > ? AND prefix < ?",
+            [format!("{prefix}/"), format!("{prefix}0")],
+        )?);
+    }
+    Ok(found)
+}
+
+fn delivery(db: &Connection, message: &MessageId, agent: &AgentId, slice: &mut Slice) -> Result {
+    let row = select(
+        db,
+        rows::DELIVERY,
+        "sb_delivery WHERE number = (SELECT number FROM messages WHERE id = ?) AND agent = ?",
+    )?
+    .query_row([message.as_str(), agent.as_str()], rows::delivery)
+    .optional()?;
+    slice.put_delivery(message, agent, row);
+    Ok(())
+}
+
+fn inbox(db: &Connection, ask: &InboxAsk, slice: &mut Slice) -> Result {
+    let kinds = super::text::list(&ask.kinds);
+    let filter = if ask.kinds.is_empty() {
+        "?2 IS NOT NULL"
+    } else {
+        "(SELECT type FROM messages m WHERE m.number = sb_delivery.number) IN (SELECT value FROM json_each(?2))"
+    };
+    let waiting: Vec<_> = select(
+        db,
+        rows::DELIVERY,
+        &format!(
+            "sb_delivery INDEXED BY sb_delivery_inbox WHERE state = 'queued' AND agent = ?1 AND {filter} ORDER BY number LIMIT ?3"
+        ),
+    )?
+    .query_map(params![ask.agent.as_str(), kinds, rows_max(ask.limit)], rows::delivery)?
+    .collect::<Result<_>>()?;
+    let mut ids = Vec::with_capacity(waiting.len());
+    for delivery in waiting {
+        let row = select(db, rows::MESSAGE, "messages WHERE number = ?")?
+            .query_row([signed(delivery.number)], rows::message)
+            .optional()?;
+        let id = delivery.message.clone();
+        slice.put_message(&id, row);
+        slice.put_delivery(&id, &ask.agent, Some(delivery));
+        ids.push(id);
+    }
+    slice.ranges.inbox.insert(ask.clone(), ids);
+    Ok(())
+}
+
+fn calls(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
+    match ask {
+        Ask::Remembered(key) => {
+            let row = db
+                .prepare_cached(
+                    "SELECT body_hash, answer, at FROM sb_answer WHERE principal = ? AND operation = ? AND key = ?",
+                )?
+                .query_row(params![&*key.principal, key.operation, &*key.key], |row| {
+                    Ok(Remembered {
+                        body_hash: row.get(0)?,
+                        answer: row.get::<_, Vec<u8>>(1)?.into(),
+                        at: Timestamp(row.get(2)?),
+                    })
+                })
+                .optional()?;
+            slice.ranges.remembered.insert(key.clone(), row);
+        }
+        Ask::Nonce(nonce) => {
+            let seen = db
+                .prepare_cached("SELECT 1 FROM sb_nonce WHERE agent = ? AND value = ?")?
+                .exists(params![nonce.agent.as_str(), &*nonce.value])?;
+            slice.ranges.nonces.insert(nonce.clone(), seen);
+        }
+        Ask::Token(id) => {
+            let row = select(db, rows::TOKEN, "sb_token WHERE id = ?")?
+                .query_row([id.as_str()], rows::token)
+                .optional()?;
+            slice.ranges.tokens.insert(id.clone(), row);
+        }
+        _ => unreachable!("only asks about calls come here"),
+    }
+    Ok(())
+}
+
+fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
+    match ask {
+        Ask::DueRetries { until, limit } => {
+            let found = list(
+                db,
+                "SELECT id FROM tasks INDEXED BY sb_tasks_retry WHERE status = 'pending_retry' AND state_at <= ?
+                 ORDER BY state_at LIMIT ?",
+                params![until.0, rows_max(*limit)],
+                text::<TaskId>,
+            )?;
+            slice.ranges.due_retries.insert((*until, *limit), found);
+        }
+        Ask::DueLeases { until, limit } => {
+            let found = leases(
+                db,
+                slice,
+                "expires_at <= ? ORDER BY expires_at LIMIT ?",
+                params![Iso::new(*until), rows_max(*limit)],
+            )?;
+            slice.ranges.due_leases.insert((*until, *limit), found);
+        }
+        Ask::DueDeliveries { until, limit } => {
+            let found = list(
+                db,
+                "SELECT message, agent FROM sb_delivery INDEXED BY sb_delivery_due
+                 WHERE state = 'queued' AND expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?",
+                params![until.0, rows_max(*limit)],
+                |row| Ok((MessageId::from(row.get::<_, String>(0)?), AgentId::from(row.get::<_, String>(1)?))),
+            )?;
+            slice.ranges.due_deliveries.insert((*until, *limit), found);
+        }
+        Ask::FinishedTasks {
+            from,
+            before,
+            limit,
+        } => {
+            let page = finished(db, *from, *before, *limit)?;
+            slice.ranges.finished.insert((*from, *before, *limit), page);
+        }
+        _ => unreachable!("only asks about what is due come here"),
+    }
+    Ok(())
+}
+
+/// Looks at a bounded stretch of task numbers, so that a step costs the same however many tasks there are.
+fn finished(db: &Connection, from: u64, before: Timestamp, limit: usize) -> Result<FinishedPage> {
+    let stretch: Vec<(i64, String, bool)> = list(
+        db,
+        "SELECT number, id, status IN ('completed', 'failed', 'canceled') AND updated_at < ?2 FROM tasks
+         WHERE number >= ?1 ORDER BY number LIMIT ?3",
+        params![signed(from), Iso::new(before), rows_max(limit * 4)],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
+    let mut page = FinishedPage::default();
+    for (number, id, old) in &stretch {
+        if *old {
+            page.tasks.push(TaskId::from(id.as_str()));
+        }
+        page.next = Some(number.unsigned_abs() + 1);
+        if page.tasks.len() == limit {
+            return Ok(page);
+        }
+    }
+    if stretch.len() < limit * 4 {
+        page.next = None;
+    }
+    Ok(page)
+}
+
+pub(super) fn select<'db>(
+    db: &'db Connection,
+    columns: &str,
+    rest: &str,
+) -> Result<CachedStatement<'db>> {
+    let mut sql = String::with_capacity(16 + columns.len() + rest.len());
+    sql.push_str("SELECT ");
+    sql.push_str(columns);
+    sql.push_str(" FROM ");
+    sql.push_str(rest);
+    db.prepare_cached(&sql)
+}
+
+pub(super) fn list<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    db.prepare_cached(sql)?.query_map(params, read)?.collect()
+}
+
+fn text<T: From<String>>(row: &Row<'_>) -> Result<T> {
+    row.get::<_, String>(0).map(T::from)
+}
+
+pub(super) fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+pub(super) fn rows_max(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,81 @@
+//! Brings a file to the schema of this build: ordered steps, each in one transaction, checked by checksum.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::errors::{open_error, world};
+use crate::Error;
+
+struct Step {
+    name: &'static str,
+    sql: &'static str,
+}
+
+const STEPS: &[Step] = &[Step {
+    name: "0001_ledger",
+    sql: include_str!("schema/0001_ledger.sql"),
+}];
+
+/// The newest schema this build knows.
+pub const VERSION: u32 = STEPS.len() as u32;
+
+pub(super) fn run(connection: &mut Connection) -> Result<(), Error> {
+    let tx = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(open_error)?;
+    tx.execute_batch(
+        "CREATE TABLE IF NOT EXISTS sb_migration (
+           version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL,
+           applied_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))",
+    )
+    .map_err(open_error)?;
+    let found: u32 = tx
+        .query_row(
+            "SELECT coalesce(max(version), 0) FROM sb_migration",
+            [],
+            |row| row.get(0),
+        )
+        .map_err(world)?;
+    if found > VERSION {
+        return Err(Error::NewerSchema {
+            found,
+            known: VERSION,
+        });
+    }
+    for (version, step) in (1_u32..).zip(STEPS) {
+        let checksum = checksum(step.sql);
+        let applied: Option<String> = tx
+            .query_row(
+                "SELECT checksum FROM sb_migration WHERE version = ?",
+                [version],
+                |row| row.get(0),
+            )
+            .optional()
+            .map_err(world)?;
+        match applied {
+            Some(applied) if applied == checksum => {}
+            Some(_) => {
+                return Err(Error::Open(format!(
+                    "schema step {} was changed after this file was made; use the build that made it",
+                    step.name
+                )));
+            }
+            None => {
+                tx.execute_batch(step.sql).map_err(open_error)?;
+                tx.execute(
+                    "INSERT INTO sb_migration(version, name, checksum) VALUES (?, ?, ?)",
+                    params![version, step.name, checksum],
+                )
+                .map_err(open_error)?;
+            }
+        }
+    }
+    tx.commit().map_err(open_error)
+}
+
+/// FNV-1a: enough to notice an edited step.
+fn checksum(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

@@ -1,0 +1,181 @@
+//! The ledger in one SQLite file: one writer connection, readers beside it, checkpoints on a thread of their own.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use switchboard_core::slice::Save;
+use switchboard_core::{Ask, Head, Slice, Timestamp, limits};
+
+use crate::{Begun, Clock, Engine, Error, Reader};
+
+mod checkpoint;
+mod errors;
+mod load;
+mod migrate;
+mod read;
+mod rows;
+mod save;
+mod text;
+
+use errors::{open_error, world};
+
+pub use migrate::VERSION as SCHEMA_VERSION;
+
+pub struct SqliteEngine {
+    db: Connection,
+    path: PathBuf,
+    clock: Box<dyn Clock>,
+    /// SQLite's own count of foreign commits, as of the last batch; `None` before the first and after an error.
+    data_version: Option<i64>,
+    last_at: Timestamp,
+    pruned: save::Pruned,
+    checkpointer: checkpoint::Checkpointer,
+}
+
+/// How long a batch waits for a foreign writer before its callers are told to come back.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const STATEMENTS_CACHED: usize = 128;
+
+impl SqliteEngine {
+    /// Opens a ledger, making the file or bringing its schema up to date.
+    pub fn open(path: &Path, clock: Box<dyn Clock>) -> Result<SqliteEngine, Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut db = Connection::open_with_flags(path, flags).map_err(open_error)?;
+        db.busy_timeout(LOCK_WAIT).map_err(open_error)?;
+        let mode: String = db
+            .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+            .map_err(open_error)?;
+        if !mode.eq_ignore_ascii_case("wal") {
+            return Err(Error::Open(format!(
+                "{} refused write-ahead logging (it answered {mode:?}); keep the file on a local disk, not on a network mount",
+                path.display()
+            )));
+        }
+        db.execute_batch(
+            "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;
+             PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF;",
+        )
+        .map_err(open_error)?;
+        migrate::run(&mut db)?;
+        db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+        let checkpointer = checkpoint::Checkpointer::start(path)?;
+        Ok(SqliteEngine {
+            db,
+            path: path.to_owned(),
+            clock,
+            data_version: None,
+            last_at: Timestamp::ZERO,
+            pruned: save::Pruned::default(),
+            checkpointer,
+        })
+    }
+
+    fn head(&self) -> Result<Head, Error> {
+        load::select(&self.db, rows::HEAD, "sb_head")
+            .and_then(|mut statement| statement.query_row([], rows::head))
+            .map_err(world)
+    }
+
+    fn take_head(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
+        let version: i64 = self
+            .db
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .map_err(world)?;
+        if self.data_version != Some(version) {
+            slice.forget();
+            slice.head = self.head()?;
+            self.last_at = slice.head.last_at;
+            self.data_version = Some(version);
+        }
+        let head = &mut slice.head;
+        head.idempotency_rows = head.idempotency_rows.saturating_sub(self.pruned.answers);
+        head.idempotency_bytes = head
+            .idempotency_bytes
+            .saturating_sub(self.pruned.answer_bytes);
+        self.pruned = save::Pruned::default();
+        let now = self.clock.now().max(slice.head.last_at).max(self.last_at);
+        self.last_at = now;
+        Ok(Begun {
+            now,
+            clock_stepped_back_ms: self.clock.stepped_back_ms(),
+        })
+    }
+}
+
+impl Engine for SqliteEngine {
+    fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
+        self.db
+            .prepare_cached("BEGIN IMMEDIATE")
+            .and_then(|mut begin| begin.execute([]))
+            .map_err(world)?;
+        self.take_head(slice).inspect_err(|_| self.rollback())
+    }
+
+    fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
+        for ask in asks {
+            load::load(&self.db, ask, slice).map_err(world)?;
+        }
+        Ok(())
+    }
+
+    fn save(&mut self, save: &Save<'_>) -> Result<(), Error> {
+        let pruned = save::save(&self.db, save).map_err(world)?;
+        self.pruned.answers += pruned.answers;
+        self.pruned.answer_bytes += pruned.answer_bytes;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        self.db
+            .prepare_cached("COMMIT")
+            .and_then(|mut commit| commit.execute([]))
+            .map_err(world)?;
+        self.checkpointer.committed();
+        Ok(())
+    }
+
+    fn rollback(&mut self) {
+        // SQLite may have rolled back by itself already; then there is nothing left to undo.
+        if !self.db.is_autocommit() {
+            let _ = self.db.execute_batch("ROLLBACK");
+        }
+        self.pruned = save::Pruned::default();
+    }
+
+    fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {
+        let silent_after = i64::try_from(limits::SILENT_AFTER.as_millis()).unwrap_or(i64::MAX);
+        let numbers = [
+            "SELECT min(state_at) FROM tasks INDEXED BY sb_tasks_retry WHERE status = 'pending_retry'",
+            "SELECT min(expires_at) FROM sb_delivery INDEXED BY sb_delivery_due WHERE state = 'queued' AND expires_at IS NOT NULL",
+        ];
+        let mut due: Vec<Timestamp> = Vec::new();
+        for sql in numbers {
+            let found: Option<i64> = self.one(sql)?;
+            due.extend(found.map(Timestamp));
+        }
+        let quiet: Option<i64> = self.one(
+            "SELECT min(seen_at) FROM agents INDEXED BY sb_agents_quiet WHERE presence = 'live'",
+        )?;
+        due.extend(quiet.map(|at| Timestamp(at + silent_after)));
+        let lease: Option<String> = self.one("SELECT min(expires_at) FROM leases")?;
+        due.extend(lease.as_deref().and_then(text::instant));
+        Ok(due.into_iter().min())
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, Error> {
+        Ok(Box::new(read::SqliteReader::open(&self.path)?))
+    }
+}
+
+impl SqliteEngine {
+    fn one<T: rusqlite::types::FromSql>(&self, sql: &str) -> Result<T, Error> {
+        self.db
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .map_err(world)
+    }
+}

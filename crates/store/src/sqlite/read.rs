@@ -1,0 +1,461 @@
+//! Lists and single rows for people and programs, each query in a transaction of its own.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, ToSql, params, params_from_iter};
+use switchboard_core::attempt::Attempt;
+use switchboard_core::token::Token;
+use switchboard_core::{
+    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId, Skills,
+    Snapshot, Task, TaskId, Timestamp, limits,
+};
+
+use super::errors::{open_error, world};
+use super::load::{list, rows_max, select, signed};
+use super::rows;
+use super::text::Iso;
+use crate::query::Since;
+use crate::{
+    AgentCounts, AgentFilter, Error, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader,
+    SnapshotFilter, TaskFilter, TaskRef,
+};
+
+pub(super) struct SqliteReader {
+    db: Connection,
+}
+
+impl SqliteReader {
+    pub fn open(path: &Path) -> Result<SqliteReader, Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags).map_err(open_error)?;
+        db.busy_timeout(Duration::from_secs(2))
+            .map_err(open_error)?;
+        db.execute_batch(
+            "PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY; PRAGMA query_only = ON;",
+        )
+        .map_err(open_error)?;
+        db.set_prepared_statement_cache_capacity(64);
+        Ok(SqliteReader { db })
+    }
+}
+
+/// Conditions with their values, joined by AND.
+#[derive(Default)]
+struct Where {
+    parts: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Where {
+    fn and(&mut self, condition: &str, value: impl Into<Value>) {
+        self.parts.push(condition.to_owned());
+        self.values.push(value.into());
+    }
+
+    fn one_of<S: Into<String>>(&mut self, column: &str, words: impl IntoIterator<Item = S>) {
+        let words: Vec<Value> = words
+            .into_iter()
+            .map(|word| Value::from(word.into()))
+            .collect();
+        if !words.is_empty() {
+            let marks = vec!["?"; words.len()].join(", ");
+            self.parts.push(format!("{column} IN ({marks})"));
+            self.values.extend(words);
+        }
+    }
+
+    fn sql(&self) -> String {
+        if self.parts.is_empty() {
+            "1".to_owned()
+        } else {
+            self.parts.join(" AND ")
+        }
+    }
+}
+
+impl Reader for SqliteReader {
+    fn head(&self) -> Result<Head, Error> {
+        select(&self.db, rows::HEAD, "sb_head")
+            .and_then(|mut s| s.query_row([], rows::head))
+            .map_err(world)
+    }
+
+    fn task(&self, which: &TaskRef) -> Result<Option<Task>, Error> {
+        let (condition, value) = match which {
+            TaskRef::Id(id) => ("tasks WHERE id = ?", Value::from(id.as_str().to_owned())),
+            TaskRef::Number(number) => ("tasks WHERE number = ?", Value::from(signed(*number))),
+        };
+        select(&self.db, rows::TASK, condition)
+            .and_then(|mut s| s.query_row([value], rows::task).optional())
+            .map_err(world)
+    }
+
+    fn tasks(&self, filter: &TaskFilter, page: &Page) -> Result<Pages<Task>, Error> {
+        let mut conditions = Where::default();
+        conditions.one_of("status", filter.statuses.iter().map(|word| word.as_str()));
+        conditions.one_of(
+            "priority",
+            filter.priorities.iter().map(|word| word.as_str()),
+        );
+        conditions.one_of("type", filter.kinds.iter().map(|word| word.as_str()));
+        if let Some(holder) = &filter.holder {
+            conditions.and("assigned_agent = ?", holder.as_str().to_owned());
+        }
+        if let Some(branch) = &filter.branch {
+            conditions.and("branch = ?", branch.clone());
+        }
+        if let Some(skill) = &filter.skill {
+            let skill = Skills::new([skill])
+                .iter()
+                .next()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            conditions.and(
+                "EXISTS (SELECT 1 FROM json_each(required_skills) WHERE value = ?)",
+                skill,
+            );
+        }
+        let (compare, order) = if filter.newest_first {
+            ("<", "DESC")
+        } else {
+            (">", "ASC")
+        };
+        let start = if filter.newest_first { i64::MAX } else { 0 };
+        let after = cursor(page)?.unwrap_or(start);
+        // At most so many rows are looked at; a short page with a cursor is the answer to a rare filter.
+        let sql = format!(
+            "(SELECT * FROM tasks WHERE number {compare} ? ORDER BY number {order} LIMIT {scan}) WHERE {filter} LIMIT ?",
+            scan = limits::PAGE_SCAN_MAX,
+            filter = conditions.sql(),
+        );
+        let mut values = vec![Value::from(after)];
+        values.append(&mut conditions.values);
+        values.push(Value::from(rows_max(page.limit)));
+        let found: Vec<Task> = self.rows(rows::TASK, &sql, &values, rows::task)?;
+        let next = if found.len() == page.limit {
+            found.last().map(|task| signed(task.number))
+        } else {
+            let edge = format!(
+                "SELECT number FROM tasks WHERE number {compare} ? ORDER BY number {order} LIMIT 1 OFFSET {}",
+                limits::PAGE_SCAN_MAX - 1
+            );
+            self.db
+                .query_row(&edge, [after], |row| row.get(0))
+                .optional()
+                .map_err(world)?
+        };
+        Ok(Pages {
+            rows: found,
+            next: next.map(|number: i64| number.to_string()),
+        })
+    }
+
+    fn attempts(&self, task: u64) -> Result<Vec<Attempt>, Error> {
+        self.rows(
+            rows::ATTEMPT,
+            "sb_attempt WHERE number = ? ORDER BY epoch LIMIT 1000",
+            &[signed(task).into()],
+            rows::attempt,
+        )
+    }
+
+    fn dependants(&self, task: &TaskId) -> Result<Vec<TaskId>, Error> {
+        list(
+            &self.db,
+            "SELECT task FROM sb_dep WHERE needs = ? LIMIT ?",
+            params![task.as_str(), rows_max(limits::PAGE_MAX)],
+            |row| row.get::<_, String>(0).map(TaskId::from),
+        )
+        .map_err(world)
+    }
+
+    fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error> {
+        select(&self.db, rows::AGENT, "agents WHERE id = ?")
+            .and_then(|mut s| s.query_row([id.as_str()], rows::agent).optional())
+            .map_err(world)
+    }
+
+    fn agents(&self, filter: &AgentFilter, page: &Page) -> Result<Pages<Agent>, Error> {
+        let mut conditions = Where::default();
+        conditions.and("id > ?", page.after.clone().unwrap_or_default());
+        conditions.one_of("status", filter.statuses.iter().cloned());
+        if !filter.with_gone {
+            conditions.parts.push("presence <> 'gone'".to_owned());
+        }
+        conditions.values.push(rows_max(page.limit).into());
+        let sql = format!("agents WHERE {} ORDER BY id LIMIT ?", conditions.sql());
+        let found: Vec<Agent> = self.rows(rows::AGENT, &sql, &conditions.values, rows::agent)?;
+        Ok(pages(found, page, |agent| agent.id.to_string()))
+    }
+
+    fn agent_counts(&self) -> Result<AgentCounts, Error> {
+        let found = list(
+            &self.db,
+            "SELECT status, count(*) FROM agents WHERE presence <> 'gone' GROUP BY status",
+            [],
+            |row| {
+                Ok((
+                    row.get::<_, String>(0)?,
+                    row.get::<_, i64>(1)?.unsigned_abs(),
+                ))
+            },
+        )
+        .map_err(world)?;
+        let mut counts = AgentCounts::default();
+        for (status, count) in found {
+            match status.as_str() {
+                "idle" => counts.idle += count,
+                "busy" => counts.busy += count,
+                "error" => counts.error += count,
+                "shutting_down" => counts.shutting_down += count,
+                _ => counts.offline += count,
+            }
+        }
+        Ok(counts)
+    }
+
+    fn leases(&self, filter: &LeaseFilter, page: &Page) -> Result<Pages<Lease>, Error> {
+        let mut conditions = Where::default();
+        conditions.and("file_path > ?", page.after.clone().unwrap_or_default());
+        if let Some(agent) = &filter.agent {
+            conditions.and("agent_id = ?", agent.as_str().to_owned());
+        }
+        if let Some(task) = &filter.task {
+            conditions.and("task_id = ?", task.as_str().to_owned());
+        }
+        let scan = if filter.near.is_some() {
+            limits::PAGE_SCAN_MAX
+        } else {
+            page.limit
+        };
+        conditions.values.push(rows_max(scan).into());
+        let sql = format!(
+            "leases WHERE {} ORDER BY file_path LIMIT ?",
+            conditions.sql()
+        );
+        let looked_at: Vec<Lease> =
+            self.rows(rows::LEASE, &sql, &conditions.values, rows::lease)?;
+        let full = looked_at.len() == scan;
+        let last = looked_at.last().map(|lease| lease.path.to_string());
+        let fits = |lease: &Lease| {
+            filter
+                .near
+                .as_ref()
+                .is_none_or(|near| near.overlaps(&lease.path))
+        };
+        let mut found: Vec<Lease> = looked_at.into_iter().filter(fits).collect();
+        if found.len() > page.limit {
+            found.truncate(page.limit);
+            let next = found.last().map(|lease| lease.path.to_string());
+            return Ok(Pages { rows: found, next });
+        }
+        Ok(Pages {
+            rows: found,
+            next: last.filter(|_| full),
+        })
+    }
+
+    fn message(&self, id: &MessageId) -> Result<Option<(Message, Vec<Delivery>)>, Error> {
+        let found = select(&self.db, rows::MESSAGE, "messages WHERE id = ?")
+            .and_then(|mut s| s.query_row([id.as_str()], rows::message).optional())
+            .map_err(world)?;
+        let Some(message) = found else {
+            return Ok(None);
+        };
+        let deliveries = self.rows(
+            rows::DELIVERY,
+            "sb_delivery WHERE number = ? ORDER BY agent LIMIT 10000",
+            &[signed(message.number).into()],
+            rows::delivery,
+        )?;
+        Ok(Some((message, deliveries)))
+    }
+
+    fn messages(&self, filter: &MessageFilter, page: &Page) -> Result<Pages<Message>, Error> {
+        let mut conditions = Where::default();
+        if let Some(from) = &filter.from {
+            conditions.and("from_agent = ?", from.as_str().to_owned());
+        }
+        if let Some(to) = &filter.to {
+            conditions.and("to_agent = ?", to.as_str().to_owned());
+        }
+        conditions.one_of("type", filter.kinds.iter().cloned());
+        let after = cursor(page)?.unwrap_or(i64::MAX);
+        let sql = format!(
+            "(SELECT * FROM messages WHERE number < ? ORDER BY number DESC LIMIT {}) WHERE {} LIMIT ?",
+            limits::PAGE_SCAN_MAX,
+            conditions.sql()
+        );
+        let mut values = vec![Value::from(after)];
+        values.append(&mut conditions.values);
+        values.push(rows_max(page.limit).into());
+        let found: Vec<Message> = self.rows(rows::MESSAGE, &sql, &values, rows::message)?;
+        Ok(pages(found, page, |message| message.number.to_string()))
+    }
+
+    fn messages_since(&self, since: &MessageSince, now: Timestamp) -> Result<Vec<Message>, Error> {
+        let (condition, value) = match &since.since {
+            Since::Instant(at) => (
+                "m.created_at > ?",
+                Value::from(Iso::new(*at).as_str().to_owned()),
+            ),
+            Since::Message(id) => (
+                "m.number > (SELECT number FROM messages WHERE id = ?)",
+                Value::from(id.as_str().to_owned()),
+            ),
+        };
+        let mut conditions = Where::default();
+        conditions.and("d.agent = ?", since.agent.as_str().to_owned());
+        conditions.and(condition, value);
+        conditions.and(
+            "(m.expires_at IS NULL OR m.expires_at > ?)",
+            Iso::new(now).as_str().to_owned(),
+        );
+        conditions.one_of("m.type", since.kinds.iter().cloned());
+        conditions.values.push(rows_max(since.limit).into());
+        let columns: Vec<String> = rows::MESSAGE
+            .split(',')
+            .map(|column| format!("m.{}", column.trim()))
+            .collect();
+        let sql = format!(
+            "sb_delivery d JOIN messages m ON m.number = d.number WHERE {} ORDER BY m.number LIMIT ?",
+            conditions.sql()
+        );
+        self.rows(&columns.join(", "), &sql, &conditions.values, rows::message)
+    }
+
+    fn baseline(&self) -> Result<Option<Baseline>, Error> {
+        select(&self.db, rows::BASELINE, "quality_baseline")
+            .and_then(|mut s| s.query_row([], rows::baseline).optional())
+            .map_err(world)
+    }
+
+    fn snapshots(&self, filter: &SnapshotFilter, page: &Page) -> Result<Pages<Snapshot>, Error> {
+        let mut conditions = Where::default();
+        conditions.and("rowid < ?", cursor(page)?.unwrap_or(i64::MAX));
+        if let Some(task) = &filter.task {
+            conditions.and("task_id = ?", task.as_str().to_owned());
+        }
+        conditions.values.push(rows_max(page.limit).into());
+        let sql = format!(
+            "quality_snapshots WHERE {} ORDER BY rowid DESC LIMIT ?",
+            conditions.sql()
+        );
+        let found: Vec<(Snapshot, i64)> =
+            self.rows(rows::SNAPSHOT, &sql, &conditions.values, |row| {
+                Ok((rows::snapshot(row)?, row.get(11)?))
+            })?;
+        let next = found
+            .last()
+            .filter(|_| found.len() == page.limit)
+            .map(|(_, rowid)| rowid.to_string());
+        Ok(Pages {
+            rows: found.into_iter().map(|(snapshot, _)| snapshot).collect(),
+            next,
+        })
+    }
+
+    fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error> {
+        // Each word as a quoted prefix: nothing a person types is query syntax.
+        let query: Vec<String> = words
+            .split_whitespace()
+            .map(|word| format!("\"{}\"*", word.replace('"', "\"\"")))
+            .collect();
+        if query.is_empty() {
+            return Ok(Vec::new());
+        }
+        list(
+            &self.db,
+            "SELECT l.id, l.text, l.task, l.agent, l.created_at FROM sb_learning_words w JOIN sb_learning l ON l.n = w.rowid
+             WHERE sb_learning_words MATCH ? ORDER BY rank, l.n DESC LIMIT ?",
+            params![query.join(" "), rows_max(limit)],
+            rows::learning,
+        )
+        .map_err(world)
+    }
+
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {
+        let mut found = Vec::new();
+        let mut statement = self
+            .db
+            .prepare_cached(
+                "SELECT body FROM sb_log WHERE first >= coalesce((SELECT max(first) FROM sb_log WHERE first <= ?1), 0)
+                 ORDER BY first",
+            )
+            .map_err(world)?;
+        let mut stored = statement
+            .query([signed(after.saturating_add(1))])
+            .map_err(world)?;
+        while let Some(row) = stored.next().map_err(world)? {
+            let body = row
+                .get_ref(0)
+                .and_then(|value| Ok(value.as_str()?))
+                .map_err(world)?;
+            for line in body.lines() {
+                let logged: Logged = serde_json::from_str(line)
+                    .map_err(|error| Error::Corrupt(format!("an event cannot be read: {error}")))?;
+                if logged.seq > after {
+                    found.push(logged);
+                }
+                if found.len() == limit {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn oldest_event(&self) -> Result<Option<u64>, Error> {
+        let oldest: Option<i64> = self
+            .db
+            .query_row("SELECT min(first) FROM sb_log", [], |row| row.get(0))
+            .map_err(world)?;
+        Ok(oldest.map(i64::unsigned_abs))
+    }
+
+    fn tokens(&self) -> Result<Vec<Token>, Error> {
+        self.rows(
+            rows::TOKEN,
+            "sb_token ORDER BY created_at, id LIMIT 10000",
+            &[],
+            rows::token,
+        )
+    }
+
+    fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, Error> {
+        select(&self.db, rows::TOKEN, "sb_token WHERE hash = ?")
+            .and_then(|mut s| s.query_row([hash], rows::token).optional())
+            .map_err(world)
+    }
+}
+
+impl SqliteReader {
+    fn rows<T>(
+        &self,
+        columns: &str,
+        rest: &str,
+        values: &[Value],
+        read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Error> {
+        let values = values.iter().map(|value| value as &dyn ToSql);
+        select(&self.db, columns, rest)
+            .and_then(|mut statement| {
+                statement
+                    .query_map(params_from_iter(values), read)?
+                    .collect()
+            })
+            .map_err(world)
+    }
+}
+
+fn cursor(page: &Page) -> Result<Option<i64>, Error> {
+    let parse = |text: &String| text.parse().map_err(|_| Error::BadCursor(text.clone()));
+    page.after.as_ref().map(parse).transpose()
+}
+
+fn pages<T>(rows: Vec<T>, page: &Page, cursor: impl Fn(&T) -> String) -> Pages<T> {
+    let next = rows.last().filter(|_| rows.len() == page.limit).map(cursor);
+    Pages { rows, next }
+}

@@ -1,0 +1,640 @@
+//! Writes a batch's rows. Deletions come first, so that a key may be freed and taken in one batch.
+
+use std::fmt::Write;
+
+use rusqlite::{Connection, params};
+use switchboard_core::changes::Prune;
+use switchboard_core::slice::Save;
+use switchboard_core::{
+    Agent, Delivery, Head, Lane, Lease, Logged, Message, Presence, Task, TaskState, Timestamp,
+};
+
+use super::load::{rows_max, signed};
+use super::rows::{StoredMetrics, store_progress};
+use super::text::{Iso, list};
+
+type Result = rusqlite::Result<()>;
+
+/// What a prune took away that the head still counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pruned {
+    pub answers: u64,
+    pub answer_bytes: u64,
+}
+
+pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned> {
+    let mut pruned = Pruned::default();
+    delete(db, save)?;
+    for (task, new) in &save.tasks {
+        if *new {
+            insert_task(db, task)?;
+        } else {
+            if save.redescribed_tasks.contains(&task.id) {
+                describe_task(db, task)?;
+            }
+            update_task(db, task)?;
+        }
+    }
+    for (agent, _) in &save.agents {
+        put_agent(db, agent)?;
+    }
+    for (agent, at, heartbeats) in &save.pulses {
+        db.prepare_cached(
+            "UPDATE agents SET seen_at = max(seen_at, ?), last_heartbeat = ?, heartbeat_count = heartbeat_count + ? WHERE id = ?",
+        )?
+        .execute(params![at.0, Iso::new(*at), signed(*heartbeats), agent.as_str()])?;
+    }
+    for lane in &save.lanes {
+        put_lane(db, lane)?;
+    }
+    for (rep, lanes) in &save.reps {
+        db.prepare_cached("INSERT OR REPLACE INTO sb_rep(rep, lanes) VALUES (?, ?)")?
+            .execute(params![&*rep.0, signed(*lanes)])?;
+    }
+    for (lease, _) in &save.leases {
+        put_lease(db, lease)?;
+    }
+    for (message, new) in &save.messages {
+        put_message(db, message, *new)?;
+    }
+    for (delivery, new) in &save.deliveries {
+        put_delivery(db, delivery, *new)?;
+    }
+    append(db, save)?;
+    for prune in save.prunes {
+        self::prune(db, prune, &mut pruned)?;
+    }
+    if let Some(head) = save.head {
+        append_log(db, save.log)?;
+        put_head(db, head)?;
+    }
+    Ok(pruned)
+}
+
+fn delete(db: &Connection, save: &Save<'_>) -> Result {
+    for agent in save.forgotten_agents {
+        db.prepare_cached("DELETE FROM agents WHERE id = ?")?
+            .execute([agent.as_str()])?;
+    }
+    for (task, number) in save.forgotten_tasks {
+        db.prepare_cached("DELETE FROM tasks WHERE number = ?")?
+            .execute([signed(*number)])?;
+        db.prepare_cached("DELETE FROM sb_attempt WHERE number = ?")?
+            .execute([signed(*number)])?;
+        db.prepare_cached("DELETE FROM sb_dep WHERE needs = ?")?
+            .execute([task.as_str()])?;
+    }
+    for lane in save.closed_lanes {
+        db.prepare_cached("DELETE FROM sb_lane WHERE lane = ?")?
+            .execute([signed(lane.0)])?;
+    }
+    for path in save.ended_leases {
+        db.prepare_cached("DELETE FROM leases WHERE file_path = ?")?
+            .execute([path.as_str()])?;
+    }
+    Ok(())
+}
+
+/// What the public columns show of a state.
+struct Shown<'a> {
+    assigned: Option<&'a str>,
+    at: Timestamp,
+    claimed_at: Option<Iso>,
+    completed_at: Option<Iso>,
+    next_retry_at: Option<Iso>,
+}
+
+fn shown(state: &TaskState, updated_at: Timestamp) -> Shown<'_> {
+    let plain = |at| Shown {
+        assigned: None,
+        at,
+        claimed_at: None,
+        completed_at: None,
+        next_retry_at: None,
+    };
+    match state {
+        TaskState::Waiting | TaskState::Ready => plain(updated_at),
+        TaskState::Claimed { by, at } | TaskState::InProgress { by, at } => Shown {
+            assigned: Some(by.as_str()),
+            claimed_at: Some(Iso::new(*at)),
+            ..plain(*at)
+        },
+        TaskState::RetryWait { until } => Shown {
+            next_retry_at: Some(Iso::new(*until)),
+            ..plain(*until)
+        },
+        TaskState::NeedsPerson { by, at } => Shown {
+            assigned: Some(by.as_str()),
+            ..plain(*at)
+        },
+        TaskState::Completed { by, at } => Shown {
+            assigned: Some(by.as_str()),
+            completed_at: Some(Iso::new(*at)),
+            ..plain(*at)
+        },
+        TaskState::Failed { at } | TaskState::Canceled { at } => plain(*at),
+    }
+}
+
+fn insert_task(db: &Connection, task: &Task) -> Result {
+    let shown = shown(&task.state, task.updated_at);
+    db.prepare_cached(
+        "INSERT INTO tasks(number, id, title, description, status, priority, type, dependencies, blockers, required_skills,
+           files, estimated_minutes, branch, audience, on_dependency_failure, corr_id, retry_count, max_retries, failure_type,
+           last_error, dependants, lane, created_at, updated_at, rev, state_at)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![
+        signed(task.number),
+        task.id.as_str(),
+        task.title,
+        task.description,
+        task.status().as_str(),
+        task.priority.as_str(),
+        task.kind.as_str(),
+        list(task.dependencies.iter().map(|id| id.as_str())),
+        list(task.blockers.iter().map(|id| id.as_str())),
+        list(task.required_skills.iter()),
+        list(&task.files),
+        task.estimated_minutes,
+        task.branch,
+        list(task.audience.iter().map(|id| id.as_str())),
+        task.on_dependency_failure.as_str(),
+        task.corr_id.as_str(),
+        task.retries,
+        task.max_retries,
+        task.last_failure.as_ref().map(|failure| failure.kind.as_str()),
+        task.last_failure.as_ref().map(|failure| failure.message.as_str()),
+        task.dependants,
+        task.lane.map(|lane| signed(lane.0)),
+        Iso::new(task.created_at),
+        Iso::new(task.updated_at),
+        signed(task.rev),
+        shown.at.0,
+    ])?;
+    for dependency in &task.dependencies {
+        db.prepare_cached("INSERT OR IGNORE INTO sb_dep(needs, task) VALUES (?, ?)")?
+            .execute([dependency.as_str(), task.id.as_str()])?;
+    }
+    Ok(())
+}
+
+/// The columns that states and claims touch; what people wrote stays untouched, and so do its indexes.
+fn update_task(db: &Connection, task: &Task) -> Result {
+    let shown = shown(&task.state, task.updated_at);
+    db.prepare_cached(
+        "UPDATE tasks SET status = ?, assigned_agent = ?, claimed_at = ?, blockers = ?, started_at = ?, completed_at = ?,
+           actual_minutes = ?, retry_count = ?, last_error = ?, failure_type = ?, next_retry_at = ?, previous_agents = ?,
+           result = ?, quality_snapshot_id = ?, updated_at = ?, rev = ?, epoch = ?, lane = ?, state_at = ?, worked_ms = ?,
+           progress = ?, dependants = ? WHERE number = ?",
+    )?
+    .execute(params![
+        task.status().as_str(),
+        shown.assigned,
+        shown.claimed_at,
+        list(task.blockers.iter().map(|id| id.as_str())),
+        task.started_at.map(Iso::new),
+        shown.completed_at,
+        task.worked_ms.map(|ms| signed(ms.div_ceil(60_000))),
+        task.retries,
+        task.last_failure.as_ref().map(|failure| failure.message.as_str()),
+        task.last_failure.as_ref().map(|failure| failure.kind.as_str()),
+        shown.next_retry_at,
+        list(task.previous_agents.iter().map(|id| id.as_str())),
+        task.result.as_deref(),
+        task.snapshot.as_ref().map(|id| id.as_str()),
+        Iso::new(task.updated_at),
+        signed(task.rev),
+        signed(task.epoch),
+        task.lane.map(|lane| signed(lane.0)),
+        shown.at.0,
+        task.worked_ms.map(signed),
+        store_progress(task.progress.as_ref()),
+        task.dependants,
+        signed(task.number),
+    ])?;
+    Ok(())
+}
+
+fn describe_task(db: &Connection, task: &Task) -> Result {
+    db.prepare_cached(
+        "UPDATE tasks SET title = ?, description = ?, priority = ?, type = ?, required_skills = ?, files = ?,
+           estimated_minutes = ?, branch = ?, audience = ?, max_retries = ? WHERE number = ?",
+    )?
+    .execute(params![
+        task.title,
+        task.description,
+        task.priority.as_str(),
+        task.kind.as_str(),
+        list(task.required_skills.iter()),
+        list(&task.files),
+        task.estimated_minutes,
+        task.branch,
+        list(task.audience.iter().map(|id| id.as_str())),
+        task.max_retries,
+        signed(task.number),
+    ])?;
+    Ok(())
+}
+
+fn put_agent(db: &Connection, agent: &Agent) -> Result {
+    let (presence, presence_at) = match &agent.presence {
+        Presence::Live(_) => ("live", agent.registered_at),
+        Presence::Silent { since } => ("silent", *since),
+        Presence::Gone { at } => ("gone", *at),
+    };
+    let metrics = agent.metrics.map(|kept| StoredMetrics {
+        memory_used_mb: kept.memory_used_mb,
+        tasks_completed_session: kept.tasks_completed_session,
+        at: kept.at,
+    });
+    let current = agent.current.as_ref();
+    let commands = if agent.commands.is_empty() {
+        "[]".to_owned()
+    } else {
+        serde_json::to_string(&agent.commands).unwrap_or_else(|_| "[]".to_owned())
+    };
+    db.prepare_cached(
+        "INSERT INTO agents(id, name, type, status, skills, max_task_minutes, can_run_tests, can_run_build, can_access_browser,
+           last_heartbeat, heartbeat_count, current_task_id, current_task_started_at, current_task_progress, current_task_phase,
+           tasks_completed, tasks_failed, total_runtime_minutes, machine_id, machine_hostname, pid, registered_at,
+           last_active_at, rev, presence, presence_at, seen_at, runtime_ms, holds, commands, metrics, key_generation, inbox)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
+           ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)
+         ON CONFLICT(id) DO UPDATE SET name = ?2, type = ?3, status = ?4, skills = ?5, max_task_minutes = ?6,
+           can_run_tests = ?7, can_run_build = ?8, can_access_browser = ?9, last_heartbeat = ?10, heartbeat_count = ?11,
+           current_task_id = ?12, current_task_started_at = ?13, current_task_progress = ?14, current_task_phase = ?15,
+           tasks_completed = ?16, tasks_failed = ?17, total_runtime_minutes = ?18, machine_id = ?19, machine_hostname = ?20,
+           pid = ?21, registered_at = ?22, last_active_at = ?23, rev = ?24, presence = ?25, presence_at = ?26, seen_at = ?27,
+           runtime_ms = ?28, holds = ?29, commands = ?30, metrics = ?31, key_generation = ?32, inbox = ?33",
+    )?
+    .execute(params![
+        agent.id.as_str(),
+        agent.name,
+        agent.kind.as_str(),
+        agent.status(),
+        list(agent.skills.iter()),
+        agent.capabilities.max_task_minutes,
+        agent.capabilities.can_run_tests,
+        agent.capabilities.can_run_build,
+        agent.capabilities.can_access_browser,
+        Iso::new(agent.seen_at),
+        signed(agent.heartbeats),
+        current.map(|current| current.task.as_str()),
+        current.map(|current| Iso::new(current.since)),
+        current.and_then(|current| current.percent),
+        current.and_then(|current| current.phase).map(|phase| phase.as_str()),
+        signed(agent.completed),
+        signed(agent.failed),
+        minutes(agent.runtime_ms),
+        agent.machine.as_ref().map(|machine| &machine.id),
+        agent.machine.as_ref().map(|machine| &machine.hostname),
+        agent.machine.as_ref().map(|machine| machine.pid),
+        Iso::new(agent.registered_at),
+        Iso::new(agent.last_active_at),
+        signed(agent.rev),
+        presence,
+        presence_at.0,
+        agent.seen_at.0,
+        signed(agent.runtime_ms),
+        list(agent.holds.iter().map(|id| id.as_str())),
+        commands,
+        metrics.and_then(|kept| serde_json::to_string(&kept).ok()),
+        agent.key_generation,
+        agent.inbox,
+    ])?;
+    Ok(())
+}
+
+fn put_lane(db: &Connection, lane: &Lane) -> Result {
+    db.prepare_cached(
+        "INSERT INTO sb_lane(lane, key, rep, prio, head, ready, held) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT(lane) DO UPDATE SET head = ?5, ready = ?6, held = ?7",
+    )?
+    .execute(params![
+        signed(lane.id.0),
+        lane.key.to_text(),
+        &*lane.rep.0,
+        lane.key.priority as i64,
+        signed(lane.head),
+        signed(lane.ready),
+        signed(lane.held),
+    ])?;
+    Ok(())
+}
+
+fn put_lease(db: &Connection, lease: &Lease) -> Result {
+    db.prepare_cached(
+        "INSERT INTO leases(file_path, agent_id, task_id, acquired_at, expires_at, renewed_count, rev, prefix, fencing)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+         ON CONFLICT(file_path) DO UPDATE SET agent_id = ?2, task_id = ?3, acquired_at = ?4, expires_at = ?5,
+           renewed_count = ?6, rev = ?7, prefix = ?8, fencing = ?9",
+    )?
+    .execute(params![
+        lease.path.as_str(),
+        lease.agent.as_str(),
+        lease.task.as_ref().map(|id| id.as_str()),
+        Iso::new(lease.acquired_at),
+        Iso::new(lease.expires_at),
+        lease.renewals,
+        signed(lease.rev),
+        lease.path.prefix(),
+        signed(lease.fencing),
+    ])?;
+    Ok(())
+}
+
+fn put_message(db: &Connection, message: &Message, new: bool) -> Result {
+    if !new {
+        db.prepare_cached(
+            "UPDATE messages SET acknowledged_at = ?, acknowledged_by = ?, delivered_at = ?, rev = rev + 1 WHERE number = ?",
+        )?
+        .execute(params![
+            message.acknowledged.as_ref().map(|(_, at)| Iso::new(*at)),
+            message.acknowledged.as_ref().map(|(by, _)| by.as_str()),
+            message.delivered_at.map(Iso::new),
+            signed(message.number),
+        ])?;
+        return Ok(());
+    }
+    db.prepare_cached(
+        "INSERT INTO messages(number, id, type, from_agent, to_agent, payload, ack_required, acknowledged_at, acknowledged_by,
+           delivered_at, expires_at, created_at, rev, corr_id, handoff_task, handoff_epoch)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![
+        signed(message.number),
+        message.id.as_str(),
+        message.kind,
+        message.from.as_str(),
+        message.to.as_ref().map(|id| id.as_str()),
+        &*message.payload,
+        message.ack_required,
+        message.acknowledged.as_ref().map(|(_, at)| Iso::new(*at)),
+        message.acknowledged.as_ref().map(|(by, _)| by.as_str()),
+        message.delivered_at.map(Iso::new),
+        message.expires_at.map(Iso::new),
+        Iso::new(message.created_at),
+        signed(message.rev),
+        message.corr_id.as_str(),
+        message.handoff.as_ref().map(|(task, _)| task.as_str()),
+        message.handoff.as_ref().map(|(_, epoch)| signed(*epoch)),
+    ])?;
+    Ok(())
+}
+
+fn put_delivery(db: &Connection, delivery: &Delivery, new: bool) -> Result {
+    let delivered_at = delivery.delivered_at.map(|at| at.0);
+    let acknowledged_at = delivery.acknowledged_at.map(|at| at.0);
+    if new {
+        db.prepare_cached(
+            "INSERT INTO sb_delivery(agent, number, message, state, delivered_at, acknowledged_at, expires_at)
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            delivery.agent.as_str(),
+            signed(delivery.number),
+            delivery.message.as_str(),
+            delivery.state.as_str(),
+            delivered_at,
+            acknowledged_at,
+            delivery.expires_at.map(|at| at.0),
+        ])?;
+    } else {
+        db.prepare_cached(
+            "UPDATE sb_delivery SET state = ?, delivered_at = ?, acknowledged_at = ? WHERE number = ? AND agent = ?",
+        )?
+        .execute(params![
+            delivery.state.as_str(),
+            delivered_at,
+            acknowledged_at,
+            signed(delivery.number),
+            delivery.agent.as_str(),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Rows that are only ever added.
+fn append(db: &Connection, save: &Save<'_>) -> Result {
+    for attempt in save.attempts {
+        db.prepare_cached(
+            "INSERT INTO sb_attempt(number, epoch, task, agent, claimed_at, ended_at, outcome, failure, message, details,
+               suggested, progress) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            signed(attempt.number),
+            signed(attempt.epoch),
+            attempt.task.as_str(),
+            attempt.agent.as_str(),
+            attempt.claimed_at.0,
+            attempt.ended_at.0,
+            attempt.outcome.as_str(),
+            attempt.failure.map(|kind| kind.as_str()),
+            attempt.message,
+            attempt.details,
+            attempt.suggested_action,
+            store_progress(attempt.progress.as_ref()),
+        ])?;
+    }
+    for snapshot in save.snapshots {
+        let found = &snapshot.metrics;
+        db.prepare_cached(
+            "INSERT INTO quality_snapshots(id, task_id, agent_id, build_success, type_errors, lint_errors, lint_warnings,
+               tests_passing, tests_failing, test_coverage, recorded_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            snapshot.id.as_str(),
+            snapshot.task.as_ref().map(|id| id.as_str()),
+            snapshot.agent.as_ref().map(|id| id.as_str()),
+            found.build_success,
+            found.type_errors,
+            found.lint_errors,
+            found.lint_warnings,
+            found.tests_passing,
+            found.tests_failing,
+            found.test_coverage,
+            Iso::new(snapshot.recorded_at),
+        ])?;
+    }
+    if let Some(baseline) = save.baseline {
+        let found = &baseline.metrics;
+        db.prepare_cached(
+            "INSERT OR REPLACE INTO quality_baseline(id, build_success, type_errors, lint_errors, lint_warnings, tests_passing,
+               tests_failing, test_coverage, set_by, created_at, updated_at, rev) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            found.build_success,
+            found.type_errors,
+            found.lint_errors,
+            found.lint_warnings,
+            found.tests_passing,
+            found.tests_failing,
+            found.test_coverage,
+            baseline.set_by,
+            Iso::new(baseline.created_at),
+            Iso::new(baseline.updated_at),
+            signed(baseline.rev),
+        ])?;
+    }
+    for learning in save.learnings {
+        db.prepare_cached(
+            "INSERT INTO sb_learning(id, text, task, agent, created_at) VALUES (?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            learning.id.as_str(),
+            learning.text,
+            learning.task.as_ref().map(|id| id.as_str()),
+            learning.agent.as_ref().map(|id| id.as_str()),
+            learning.created_at.0,
+        ])?;
+        db.prepare_cached(
+            "INSERT INTO sb_learning_words(rowid, text) VALUES (last_insert_rowid(), ?)",
+        )?
+        .execute([&learning.text])?;
+    }
+    for (key, remembered) in save.remembered {
+        db.prepare_cached(
+            "INSERT OR REPLACE INTO sb_answer(principal, operation, key, body_hash, answer, at) VALUES (?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            &*key.principal,
+            key.operation,
+            &*key.key,
+            remembered.body_hash,
+            &*remembered.answer,
+            remembered.at.0,
+        ])?;
+    }
+    for nonce in save.nonces {
+        db.prepare_cached(
+            "INSERT OR IGNORE INTO sb_nonce(agent, value, valid_until) VALUES (?, ?, ?)",
+        )?
+        .execute(params![
+            nonce.agent.as_str(),
+            &*nonce.value,
+            nonce.valid_until.0
+        ])?;
+    }
+    for token in save.tokens {
+        db.prepare_cached(
+            "INSERT OR REPLACE INTO sb_token(id, name, scope, hash, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            token.id.as_str(),
+            token.name,
+            token.scope.as_str(),
+            token.hash,
+            token.created_at.0,
+            token.revoked_at.map(|at| at.0),
+        ])?;
+    }
+    Ok(())
+}
+
+fn append_log(db: &Connection, log: &[Logged]) -> Result {
+    let (Some(first), Some(last)) = (log.first(), log.last()) else {
+        return Ok(());
+    };
+    let mut body = String::with_capacity(log.len() * 128);
+    for logged in log {
+        let line = serde_json::to_string(logged)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        body.push_str(&line);
+        body.push('\n');
+    }
+    db.prepare_cached("INSERT INTO sb_log(first, last, at, body) VALUES (?, ?, ?, ?)")?
+        .execute(params![
+            signed(first.seq),
+            signed(last.seq),
+            last.at.0,
+            body
+        ])?;
+    Ok(())
+}
+
+fn put_head(db: &Connection, head: &Head) -> Result {
+    let mut counts = String::from("[");
+    for (at, count) in head.tasks.iter().enumerate() {
+        let _ = write!(counts, "{}{count}", if at == 0 { "" } else { "," });
+    }
+    counts.push(']');
+    db.prepare_cached(
+        "UPDATE sb_head SET seq = ?, last_at = ?, task_number = ?, message_number = ?, lane = ?, fencing = ?, tasks = ?,
+           queued_deliveries = ?, leases = ?, answer_rows = ?, answer_bytes = ?, served_at = ?, floor = ?,
+           last_message_at = ? WHERE id = 1",
+    )?
+    .execute(params![
+        signed(head.seq),
+        head.last_at.0,
+        signed(head.task_number),
+        signed(head.message_number),
+        signed(head.lane),
+        signed(head.fencing),
+        counts,
+        signed(head.queued_deliveries),
+        signed(head.leases),
+        signed(head.idempotency_rows),
+        signed(head.idempotency_bytes),
+        head.served_at.0,
+        head.floor.0,
+        head.last_message_at.0,
+    ])?;
+    Ok(())
+}
+
+fn prune(db: &Connection, prune: &Prune, pruned: &mut Pruned) -> Result {
+    match prune {
+        Prune::Events { before, limit } => {
+            db.prepare_cached("DELETE FROM sb_log WHERE first IN (SELECT first FROM sb_log ORDER BY first LIMIT ?) AND at < ?")?
+                .execute(params![rows_max(*limit), before.0])?;
+        }
+        Prune::Messages { before, limit } => {
+            let old: Vec<i64> = db
+                .prepare_cached(
+                    "SELECT m.number FROM messages m WHERE m.created_at < ?1 AND NOT EXISTS (
+                       SELECT 1 FROM sb_delivery d WHERE d.number = m.number AND d.state = 'queued')
+                     ORDER BY m.created_at LIMIT ?2",
+                )?
+                .query_map(params![Iso::new(*before), rows_max(*limit)], |row| {
+                    row.get(0)
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            for number in old {
+                db.prepare_cached("DELETE FROM messages WHERE number = ?")?
+                    .execute([number])?;
+                db.prepare_cached("DELETE FROM sb_delivery WHERE number = ?")?
+                    .execute([number])?;
+            }
+        }
+        Prune::Remembered { before, limit } => {
+            let old: Vec<(i64, i64)> = db
+                .prepare_cached(
+                    "SELECT n, length(answer) FROM sb_answer WHERE at < ? ORDER BY n LIMIT ?",
+                )?
+                .query_map(params![before.0, rows_max(*limit)], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            for (n, bytes) in old {
+                db.prepare_cached("DELETE FROM sb_answer WHERE n = ?")?
+                    .execute([n])?;
+                pruned.answers += 1;
+                pruned.answer_bytes += bytes.unsigned_abs();
+            }
+        }
+        Prune::Nonces { before, limit } => {
+            db.prepare_cached(
+                "DELETE FROM sb_nonce WHERE (agent, value) IN (
+                   SELECT agent, value FROM sb_nonce WHERE valid_until < ? ORDER BY valid_until LIMIT ?)",
+            )?
+            .execute(params![before.0, rows_max(*limit)])?;
+        }
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn minutes(ms: u64) -> f64 {
+    ms as f64 / 60_000.0
+}
