@@ -33,6 +33,17 @@ pub struct Filter {
     pub max_minutes: Option<u32>,
 }
 
+impl Filter {
+    /// Whether the tasks of this lane are of the sort that is asked for.
+    pub fn wants(&self, key: &LaneKey) -> bool {
+        let minutes = |limit: u32| key.minutes.is_none_or(|minutes| minutes <= limit);
+        self.skills.as_ref().is_none_or(|skills| key.skills.meets(skills))
+            && self.priorities.as_ref().is_none_or(|list| list.contains(&key.priority))
+            && self.kinds.as_ref().is_none_or(|list| list.contains(&key.kind))
+            && self.max_minutes.is_none_or(minutes)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claimed {
     Task(Box<Task>),
@@ -224,22 +235,8 @@ fn first_waiting<'a>(
 
 /// Whether the lane's tasks may go to this agent, and whether it wants them.
 fn suits(want: &mut Want<'_>, key: &LaneKey, agent: &Agent, filter: &Filter) -> bool {
-    let wanted = filter
-        .skills
-        .as_ref()
-        .is_none_or(|skills| key.skills.meets(skills))
-        && filter
-            .priorities
-            .as_ref()
-            .is_none_or(|list| list.contains(&key.priority))
-        && filter
-            .kinds
-            .as_ref()
-            .is_none_or(|list| list.contains(&key.kind))
-        && filter
-            .max_minutes
-            .is_none_or(|limit| key.minutes.is_none_or(|minutes| minutes <= limit));
-    wanted && key.admits(agent) && !(key.failed_by(&agent.id) && others_qualify(want, key, agent))
+    filter.wants(key)
+        && key.admits(agent) && !(key.failed_by(&agent.id) && others_qualify(want, key, agent))
 }
 
 /// Whether an agent that has not failed it yet could take it instead.

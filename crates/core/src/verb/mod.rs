@@ -87,6 +87,11 @@ pub trait Verb {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp);
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Self::Reply, Changes), Refusal>;
+
+    /// Whether this reply ends the call; a caller that waits for more asks again under the same key.
+    fn is_final(&self, _reply: &Self::Reply) -> bool {
+        true
+    }
 }
 
 /// How far a caretaker's step came.

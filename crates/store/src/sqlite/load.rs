@@ -384,17 +384,21 @@ fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     Ok(())
 }
 
-/// Looks at a bounded stretch of task numbers, so that a step costs the same however many tasks there are.
+/// Looks at a bounded stretch of task numbers, and no further than the first task that is too young itself.
 fn finished(db: &Connection, from: u64, before: Timestamp, limit: usize) -> Result<FinishedPage> {
-    let stretch: Vec<(i64, String, bool)> = list(
+    let stretch: Vec<(i64, String, bool, bool)> = list(
         db,
-        "SELECT number, id, status IN ('completed', 'failed', 'canceled') AND updated_at < ?2 FROM tasks
+        "SELECT number, id, status IN ('completed', 'failed', 'canceled') AND updated_at < ?2, created_at >= ?2 FROM tasks
          WHERE number >= ?1 ORDER BY number LIMIT ?3",
         params![signed(from), Iso::new(before), rows_max(limit * 4)],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
     let mut page = FinishedPage::default();
-    for (number, id, old) in &stretch {
+    for (number, id, old, young) in &stretch {
+        if *young {
+            page.next = None;
+            return Ok(page);
+        }
         if *old {
             page.tasks.push(TaskId::from(id.as_str()));
         }

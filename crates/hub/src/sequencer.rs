@@ -1,0 +1,252 @@
+//! The one writer of a process: drains waiting verbs, decides each in turn, commits once, then answers all.
+//!
+//! While a commit waits for the disk, the next verbs gather: one sync serves everyone who waited for it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
+use std::time::Instant;
+
+use switchboard_core::event::{Event, Logged};
+use switchboard_core::slice::Notices;
+use switchboard_core::verb::Serve;
+use switchboard_core::{Changes, LaneKey, Slice, Timestamp, Verb, Want, limits};
+use switchboard_store::{Begun, Engine, Error as StoreError};
+use tokio::sync::oneshot;
+
+/// Verbs decided in one transaction at the most.
+pub const BATCH_MAX: usize = 512;
+/// Rounds of asking before a verb is taken for broken.
+const ROUNDS_MAX: usize = 100_000;
+
+/// What reaches the writer.
+pub(crate) enum Input {
+    Job(Box<dyn Job>),
+    NextDue(oneshot::Sender<Option<Timestamp>>),
+    Stop,
+}
+
+/// A verb on its way, together with whoever waits for its answer.
+pub(crate) trait Job: Send {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp);
+    /// Decides; `None` if nothing is to be written. May be called again if the batch had to start over.
+    fn decide(&mut self, slice: &Slice, now: Timestamp) -> Option<Changes>;
+    /// After the commit: what was decided holds.
+    fn answer(self: Box<Self>);
+    /// The batch was not written.
+    fn fail(self: Box<Self>, failure: &Failure);
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    Unavailable(String),
+    Panicked,
+}
+
+/// What the rest of the hub hears about a batch that was committed.
+pub(crate) struct Committed<'a> {
+    pub now: Timestamp,
+    pub log: &'a [Logged],
+    pub notices: &'a Notices,
+    pub slice: &'a Slice,
+    pub verbs: usize,
+    pub wrote: bool,
+    pub took: std::time::Duration,
+}
+
+impl Committed<'_> {
+    /// The keys of the lanes that tasks entered, once per task.
+    pub fn readied(&self) -> impl Iterator<Item = &LaneKey> {
+        self.notices.readied.iter().filter_map(|id| self.slice.lanes.get(*id)).map(|lane| &lane.key)
+    }
+}
+
+pub(crate) struct Sequencer<L: Listener> {
+    pub engine: Box<dyn Engine>,
+    pub slice: Slice,
+    pub input: Receiver<Input>,
+    pub listener: L,
+}
+
+/// Hears of every batch, on the writer's thread: must be quick.
+pub(crate) trait Listener: Send {
+    fn taken(&self, verbs: usize);
+    fn committed(&self, batch: &Committed<'_>);
+    /// The ledger can no longer be trusted to be durable. Does not return.
+    fn fatal(&self, error: &StoreError) -> !;
+}
+
+impl<L: Listener> Sequencer<L> {
+    /// Serves until it is told to stop; everything that was accepted before is answered.
+    pub fn run(mut self) {
+        let mut jobs: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
+        loop {
+            let mut stop = false;
+            match self.input.recv() {
+                Ok(first) => stop |= self.take(first, &mut jobs),
+                Err(RecvError) => stop = true,
+            }
+            while !stop && jobs.len() < BATCH_MAX {
+                match self.input.try_recv() {
+                    Ok(next) => stop |= self.take(next, &mut jobs),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => stop = true,
+                }
+            }
+            self.listener.taken(jobs.len());
+            self.serve(&mut jobs);
+            if stop {
+                self.flush();
+                return;
+            }
+        }
+    }
+
+    /// Whether this was the order to stop.
+    fn take(&mut self, input: Input, jobs: &mut Vec<Box<dyn Job>>) -> bool {
+        match input {
+            Input::Job(job) => jobs.push(job),
+            Input::NextDue(reply) => {
+                let due = self.engine.next_due().unwrap_or_else(|error| {
+                    tracing::warn!(%error, "cannot tell what is due next");
+                    None
+                });
+                let _ = reply.send(due);
+            }
+            Input::Stop => return true,
+        }
+        false
+    }
+
+    /// Runs the jobs in one batch. A job that panics is answered alone, and the others start over without it.
+    fn serve(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
+        while !jobs.is_empty() {
+            let mut at = 0;
+            let ran = catch_unwind(AssertUnwindSafe(|| self.batch(jobs, &mut at)));
+            match ran {
+                Ok(Ok(())) => {
+                    jobs.drain(..).for_each(Job::answer);
+                    return;
+                }
+                Ok(Err(error @ (StoreError::Fatal(_) | StoreError::Corrupt(_)))) => self.listener.fatal(&error),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "a batch was not written");
+                    self.undo();
+                    let failure = Failure::Unavailable(error.to_string());
+                    jobs.drain(..).for_each(|job| job.fail(&failure));
+                    return;
+                }
+                Err(_) => {
+                    tracing::error!("a verb panicked; nothing of it was written");
+                    self.undo();
+                    jobs.remove(at.min(jobs.len() - 1)).fail(&Failure::Panicked);
+                }
+            }
+        }
+    }
+
+    fn undo(&mut self) {
+        self.engine.rollback();
+        self.slice.forget();
+    }
+
+    fn batch(&mut self, jobs: &mut [Box<dyn Job>], at: &mut usize) -> Result<(), StoreError> {
+        let begun = self.engine.begin(&mut self.slice)?;
+        let now = begun.now;
+        self.note_outage(&begun);
+        self.load_together(jobs, now)?;
+        for (index, job) in jobs.iter_mut().enumerate() {
+            *at = index;
+            self.load_alone(job.as_ref(), now)?;
+            if let Some(changes) = job.decide(&self.slice, now) {
+                self.slice.apply(changes, now);
+            }
+        }
+        let began = Instant::now();
+        let wrote = self.slice.is_dirty(now);
+        if wrote {
+            let engine = &mut self.engine;
+            self.slice.save_all(now, false, |save| engine.save(save))?;
+            self.engine.commit()?;
+        } else {
+            self.engine.rollback();
+        }
+        self.listener.committed(&Committed {
+            now,
+            log: self.slice.log(),
+            notices: self.slice.notices(),
+            slice: &self.slice,
+            verbs: jobs.len(),
+            wrote,
+            took: began.elapsed(),
+        });
+        self.slice.end_batch();
+        Ok(())
+    }
+
+    /// If nobody served the ledger for a while, silence counts from now on, before any verb looks at it.
+    fn note_outage(&mut self, begun: &Begun) {
+        let gap = begun.now.since(self.slice.head.served_at) > limits::SERVED_GAP_MAX;
+        if gap && let Ok((_, changes)) = (Serve { starting: false, slept: false }).decide(&self.slice, begun.now) {
+            self.slice.apply(changes, begun.now);
+        }
+        if let Some(by_ms) = begun.clock_stepped_back_ms {
+            tracing::warn!(by_ms, "the wall clock was set back by {by_ms} ms; the ledger's time goes on");
+            let events = vec![Event::ClockSteppedBack { by_ms }];
+            self.slice.apply(Changes { events, ..Changes::default() }, begun.now);
+        }
+    }
+
+    /// Loads what all verbs of the batch ask for, round by round, while nothing is changed yet.
+    fn load_together(&mut self, jobs: &[Box<dyn Job>], now: Timestamp) -> Result<(), StoreError> {
+        for _ in 0..ROUNDS_MAX {
+            let mut want = Want::new(&self.slice);
+            for job in jobs {
+                job.asks(&mut want, now);
+            }
+            let asks = want.into_asks();
+            if asks.is_empty() {
+                return Ok(());
+            }
+            self.load(&asks)?;
+        }
+        Ok(())
+    }
+
+    /// A verb before it in the batch may have changed what this one must see.
+    fn load_alone(&mut self, job: &dyn Job, now: Timestamp) -> Result<(), StoreError> {
+        for _ in 0..ROUNDS_MAX {
+            let mut want = Want::new(&self.slice);
+            job.asks(&mut want, now);
+            let asks = want.into_asks();
+            if asks.is_empty() {
+                return Ok(());
+            }
+            self.load(&asks)?;
+        }
+        Err(StoreError::Unavailable("a verb never stopped asking".to_owned()))
+    }
+
+    fn load(&mut self, asks: &[switchboard_core::Ask]) -> Result<(), StoreError> {
+        let engine = &mut self.engine;
+        if self.slice.has_unsaved_rows() {
+            self.slice.save_rows(|save| engine.save(save))?;
+        }
+        engine.load(asks, &mut self.slice)
+    }
+
+    /// Writes the signs of life that were held back.
+    fn flush(&mut self) {
+        if !self.slice.holds_pulses() {
+            return;
+        }
+        let written = self.engine.begin(&mut self.slice).and_then(|begun| {
+            let engine = &mut self.engine;
+            self.slice.save_all(begun.now, true, |save| engine.save(save))?;
+            self.engine.commit()
+        });
+        if let Err(error) = written {
+            tracing::warn!(%error, "the last signs of life were not written; agents get a new grace period at start");
+            self.engine.rollback();
+        }
+    }
+}

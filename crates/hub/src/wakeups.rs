@@ -1,0 +1,192 @@
+//! Who waits for what. Being woken is a hint; looking again is what counts.
+//!
+//! One new task wakes one waiting agent. A waiter that was woken but goes away, or finds nothing, passes it on.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use switchboard_core::lane::Rep;
+use switchboard_core::verb::Filter;
+use switchboard_core::{Agent, AgentId, Changes, LaneKey, Refusal, Slice, Timestamp, Verb, Want};
+use tokio::sync::Notify;
+
+use crate::hub::Shared;
+
+#[derive(Default)]
+pub(crate) struct Wakeups {
+    claims: Mutex<Claims>,
+    inboxes: Mutex<HashMap<AgentId, Vec<Arc<Notify>>>>,
+}
+
+#[derive(Default)]
+struct Claims {
+    next: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    by_rep: HashMap<Rep, BTreeSet<u64>>,
+}
+
+struct Waiting {
+    agent: Agent,
+    filter: Filter,
+    bell: Arc<Notify>,
+    woken_for: Option<LaneKey>,
+}
+
+/// One agent in the queue for a task. Dropping it leaves the queue.
+pub(crate) struct ClaimWaiter {
+    shared: Arc<Shared>,
+    id: u64,
+    bell: Arc<Notify>,
+}
+
+pub(crate) struct InboxWaiter<'a> {
+    wakeups: &'a Wakeups,
+    agent: AgentId,
+    bell: Arc<Notify>,
+}
+
+impl Wakeups {
+    pub fn wait_for_task(shared: &Arc<Shared>, agent: Agent, filter: Filter) -> ClaimWaiter {
+        let bell = Arc::new(Notify::new());
+        let mut claims = shared.wakeups().claims.lock();
+        claims.next += 1;
+        let id = claims.next;
+        for rep in Rep::all_for(&agent) {
+            claims.by_rep.entry(rep).or_default().insert(id);
+        }
+        claims.waiting.insert(id, Waiting { agent, filter, bell: Arc::clone(&bell), woken_for: None });
+        ClaimWaiter { shared: Arc::clone(shared), id, bell }
+    }
+
+    pub fn task_is_ready(&self, lane: &LaneKey) {
+        self.claims.lock().wake_one(lane, 0);
+    }
+
+    pub fn wake_all_claims(&self) {
+        for waiting in self.claims.lock().waiting.values() {
+            waiting.bell.notify_one();
+        }
+    }
+
+    pub fn wait_for_message(&self, agent: &AgentId) -> InboxWaiter<'_> {
+        let bell = Arc::new(Notify::new());
+        self.inboxes.lock().entry(agent.clone()).or_default().push(Arc::clone(&bell));
+        InboxWaiter { wakeups: self, agent: agent.clone(), bell }
+    }
+
+    pub fn message_waits(&self, agent: &AgentId) {
+        if let Some(bells) = self.inboxes.lock().get(agent) {
+            bells.iter().for_each(|bell| bell.notify_one());
+        }
+    }
+}
+
+impl Claims {
+    /// Wakes the first sleeping waiter after `after` that the lane suits; first those who have not failed it.
+    fn wake_one(&mut self, lane: &LaneKey, after: u64) {
+        let fits = |waiting: &Waiting| waiting.woken_for.is_none() && suits(lane, waiting);
+        let reps = reps_of(lane);
+        let candidates = || reps.iter().filter_map(|rep| self.by_rep.get(rep)).flatten().copied();
+        let mut found = None;
+        for id in candidates().filter(|id| *id > after) {
+            let Some(waiting) = self.waiting.get(&id) else { continue };
+            if !fits(waiting) {
+                continue;
+            }
+            if !lane.failed_by(&waiting.agent.id) {
+                found = Some(id);
+                break;
+            }
+            found = found.or(Some(id));
+        }
+        if let Some(waiting) = found.and_then(|id| self.waiting.get_mut(&id)) {
+            waiting.woken_for = Some(lane.clone());
+            waiting.bell.notify_one();
+        }
+    }
+
+    fn leave(&mut self, id: u64) -> Option<LaneKey> {
+        let waiting = self.waiting.remove(&id)?;
+        for rep in Rep::all_for(&waiting.agent) {
+            if let Some(ids) = self.by_rep.get_mut(&rep) {
+                ids.remove(&id);
+                if ids.is_empty() {
+                    self.by_rep.remove(&rep);
+                }
+            }
+        }
+        waiting.woken_for
+    }
+}
+
+/// Every word under which a waiter for this lane may be found; whichever one the lane is filed under.
+fn reps_of(lane: &LaneKey) -> Vec<Rep> {
+    if lane.audience.is_empty() && !lane.skills.is_empty() {
+        // Whoever qualifies has all the skills, so any one of them finds every candidate.
+        return lane.skills.iter().take(1).map(|skill| Rep(skill.clone())).collect();
+    }
+    vec![lane.rep(|_| 0)]
+}
+
+fn suits(lane: &LaneKey, waiting: &Waiting) -> bool {
+    let filter = &waiting.filter;
+    lane.admits(&waiting.agent) && filter.wants(lane)
+}
+
+impl ClaimWaiter {
+    pub async fn woken(&self) {
+        self.bell.notified().await;
+    }
+
+    /// It has its task: nothing to pass on.
+    pub fn satisfied(&self) {
+        if let Some(waiting) = self.shared.wakeups().claims.lock().waiting.get_mut(&self.id) {
+            waiting.woken_for = None;
+        }
+    }
+}
+
+impl Drop for ClaimWaiter {
+    fn drop(&mut self) {
+        let mut claims = self.shared.wakeups().claims.lock();
+        if let Some(lane) = claims.leave(self.id) {
+            claims.wake_one(&lane, self.id);
+        }
+    }
+}
+
+impl InboxWaiter<'_> {
+    pub async fn woken(&self) {
+        self.bell.notified().await;
+    }
+}
+
+impl Drop for InboxWaiter<'_> {
+    fn drop(&mut self) {
+        let mut inboxes = self.wakeups.inboxes.lock();
+        if let Some(bells) = inboxes.get_mut(&self.agent) {
+            bells.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
+            if bells.is_empty() {
+                inboxes.remove(&self.agent);
+            }
+        }
+    }
+}
+
+/// The agent as the writer sees it now; changes nothing.
+pub(crate) struct Describe {
+    pub agent: AgentId,
+}
+
+impl Verb for Describe {
+    type Reply = Option<Agent>;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.agent(&self.agent);
+    }
+
+    fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(Option<Agent>, Changes), Refusal> {
+        Ok((slice.agent(&self.agent).cloned(), Changes::default()))
+    }
+}
