@@ -11,7 +11,7 @@ use switchboard_core::verb::{
     Claim, CreateTasks, Deregister, Fail, Filter, Heartbeat, NewTask, Register, ReleaseTask,
     ReportProgress, ReportedTask,
 };
-use switchboard_core::{AgentId, Skills, Task, TaskId};
+use switchboard_core::{AgentId, Skills, Task, TaskId, TaskStatus};
 
 use super::errands;
 use super::ledger::AnyVerb;
@@ -29,6 +29,14 @@ pub enum Deed {
 }
 
 pub(super) const AGENTS: &[&str] = &["ann", "bob", "cas", "dee", "eve", "fay"];
+/// States from which a task may still complete or fail.
+const UNFINISHED: &[TaskStatus] = &[
+    TaskStatus::Waiting,
+    TaskStatus::Ready,
+    TaskStatus::Claimed,
+    TaskStatus::InProgress,
+    TaskStatus::NeedsPerson,
+];
 const SKILLS: &[&str] = &["docs", "rust", "sql", "web"];
 const WAITS_MS: &[u64] = &[
     1, 40, 900, 6_000, 20_000, 61_000, 121_000, 305_000, 3_700_000,
@@ -44,20 +52,23 @@ impl Deed {
             seen,
             next: seen.head.seq + seen.head.task_number + seen.head.message_number,
         };
+        if make.present().is_empty() {
+            return make.register();
+        }
         match what {
-            0..=9 => Deed::Wait(make.wait()),
-            10..=15 => make.register(),
-            16..=21 => make.heartbeat(),
-            22..=33 => make.create(),
-            34..=51 => Deed::Claim(make.claim()),
-            52..=56 => make.progress(),
-            57..=64 => errands::complete(&mut make),
-            65..=69 => make.fail(),
-            70..=71 => make.release(),
-            72..=73 => make.deregister(),
-            74..=78 => errands::message(&mut make),
-            79..=84 => errands::lease(&mut make),
-            85..=91 => errands::person(&mut make),
+            0..=6 => Deed::Wait(make.wait()),
+            7..=12 => make.register(),
+            13..=17 => make.heartbeat(),
+            18..=24 => make.create(),
+            25..=42 => Deed::Claim(make.claim()),
+            43..=46 => make.progress(),
+            47..=52 => errands::complete(&mut make),
+            53..=56 => make.fail(),
+            57 => make.release(),
+            58 => make.deregister(),
+            59..=71 => errands::message(&mut make),
+            72..=81 => errands::lease(&mut make),
+            82..=91 => errands::person(&mut make),
             92 => Deed::Sweep(Duration::from_millis(make.random.below(400_000))),
             _ => errands::caretaker(&mut make),
         }
@@ -82,7 +93,21 @@ impl Maker<'_> {
         Duration::from_millis(wait.unwrap_or(1))
     }
 
+    fn present(&self) -> Vec<&AgentId> {
+        let present = self.seen.agents.iter().filter(|agent| !agent.is_gone());
+        present.map(|agent| &agent.id).collect()
+    }
+
+    /// Somebody who is there, mostly.
     pub fn agent(&mut self) -> AgentId {
+        let mut random = Random::new(self.random.next());
+        let there = random.pick(&self.present()).copied().cloned();
+        there
+            .filter(|_| random.percent(94))
+            .unwrap_or_else(|| self.anyone())
+    }
+
+    fn anyone(&mut self) -> AgentId {
         let name = self.random.pick(AGENTS).copied();
         AgentId::from(name.unwrap_or("ann"))
     }
@@ -91,6 +116,18 @@ impl Maker<'_> {
     pub fn task(&mut self) -> TaskId {
         let task = self.random.pick(&self.seen.tasks);
         task.map_or_else(|| TaskId::from("t-none"), |task| task.id.clone())
+    }
+
+    /// A task in one of these states, mostly.
+    pub fn task_that_is(&mut self, statuses: &[TaskStatus]) -> TaskId {
+        let such = self.seen.tasks.iter();
+        let such: Vec<&Task> = such
+            .filter(|task| statuses.contains(&task.status()))
+            .collect();
+        match self.random.pick(&such).copied() {
+            Some(task) if self.random.percent(85) => task.id.clone(),
+            Some(_) | None => self.task(),
+        }
     }
 
     /// A task in somebody's hands with its holder, mostly; anyone and anything at times.
@@ -136,7 +173,7 @@ impl Maker<'_> {
             hostname: "box.local".to_owned(),
             pid: 1 + u32::from(self.random.percent(20)),
         });
-        let agent = self.agent();
+        let agent = self.anyone();
         Deed::other(Register {
             name: format!("agent {agent}"),
             agent,
@@ -224,7 +261,7 @@ impl Maker<'_> {
             .some_of(&["src/a.rs".to_owned(), "src/b.rs".to_owned()], 30);
         task.dependencies = self.random.some_of(earlier, 30);
         if self.random.percent(25) {
-            task.dependencies.push(self.task());
+            task.dependencies.push(self.task_that_is(UNFINISHED));
         }
         if self.random.percent(12) {
             let names = self.random.some_of(AGENTS, 40);
@@ -322,7 +359,7 @@ pub fn best_for<'a>(claim: &Claim, seen: &'a Everything) -> Option<&'a Task> {
                 && !task.previous_agents.contains(&other.id)
                 && key.admits(other)
         });
-        task.status() == switchboard_core::TaskStatus::Ready
+        task.status() == TaskStatus::Ready
             && key.admits(agent)
             && !(task.previous_agents.contains(&agent.id) && others)
             && filter

@@ -74,7 +74,7 @@ fn metrics(make: &mut Maker<'_>) -> Metrics {
 pub(super) fn message(make: &mut Maker<'_>) -> Deed {
     match make.random.below(10) {
         0..=4 => send(make),
-        5..=7 => {
+        5..=6 => {
             let agent = make.agent();
             let only_custom = make.random.percent(20);
             Deed::other(Receive {
@@ -200,7 +200,13 @@ pub(super) fn person(make: &mut Maker<'_>) -> Deed {
             task: make.task(),
             reason: "not wanted".to_owned(),
         }),
-        2..=4 => Deed::other(RetryTask { task: make.task() }),
+        2..=4 => Deed::other(RetryTask {
+            task: make.task_that_is(&[
+                TaskStatus::Failed,
+                TaskStatus::Canceled,
+                TaskStatus::RetryWait,
+            ]),
+        }),
         5 | 6 => change(make),
         7 | 8 => review(make),
         9 => command(make),
@@ -242,17 +248,7 @@ fn change(make: &mut Maker<'_>) -> Deed {
 }
 
 fn review(make: &mut Maker<'_>) -> Deed {
-    let waiting = make
-        .seen
-        .tasks
-        .iter()
-        .filter(|task| task.status() == TaskStatus::NeedsPerson);
-    let waiting: Vec<_> = waiting.map(|task| task.id.clone()).collect();
-    let task = make
-        .random
-        .pick(&waiting)
-        .cloned()
-        .unwrap_or_else(|| make.task());
+    let task = make.task_that_is(&[TaskStatus::NeedsPerson]);
     let rulings = [Ruling::Approve, Ruling::Redo, Ruling::Drop];
     Deed::other(Review {
         task,

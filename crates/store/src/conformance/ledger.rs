@@ -182,7 +182,7 @@ impl Ledger {
 
     fn end(&mut self, now: Timestamp) {
         let all_pulses = !self.late_pulses;
-        let pulses = all_pulses && self.slice.held_pulses().next().is_some();
+        let pulses = all_pulses && self.slice.holds_pulses();
         if self.slice.is_dirty(now) || pulses {
             let engine = &mut self.engine;
             let write = |save: &Save<'_>| engine.save(save);

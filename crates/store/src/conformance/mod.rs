@@ -47,9 +47,16 @@ pub fn differential(
             .map(|_| Deed::choose(random.next(), &seen))
             .collect();
         let when = format!("after step {step} of seed {seed}, {deeds:?}");
-        let ours = perform(left, clock, &deeds);
-        let theirs = perform(right, &ManualClock::default(), &deeds);
-        assert_eq!(ours, theirs, "replies {when}");
+        for turn in deeds.split_inclusive(|deed| matches!(deed, Deed::Wait(_))) {
+            let (verbs, wait) = match turn.split_last() {
+                Some((Deed::Wait(span), verbs)) => (verbs, *span),
+                Some(_) | None => (turn, Duration::ZERO),
+            };
+            let ours = perform(left, clock, verbs);
+            let theirs = perform(right, clock, verbs);
+            assert_eq!(ours, theirs, "replies {when}");
+            clock.advance(wait);
+        }
         seen = Everything::read(&*left.reader());
         seen.assert_same(&Everything::read(&*right.reader()), &when);
         let (ours, theirs) = (left.engine().next_due(), right.engine().next_due());

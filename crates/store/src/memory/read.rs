@@ -231,11 +231,7 @@ fn number_in(page: &Page) -> Result<Option<u64>, Error> {
     let Some(text) = &page.after else {
         return Ok(None);
     };
-    let number = text.parse().map_err(|_| {
-        Error::Open(format!(
-            "'{text}' is no cursor of this list; begin without one"
-        ))
-    })?;
+    let number = text.parse().map_err(|_| Error::BadCursor(text.clone()))?;
     Ok(Some(number))
 }
 
