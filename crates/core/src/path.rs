@@ -218,6 +218,13 @@ mod tests {
             ("app/[id]/page.tsx", "app/**", true),
             ("a/*/c", "a/b", true),
             ("a/**/z", "a/z", true),
+            ("src/a.ts", "src/a.ts/x.rs", true),
+            ("src/a.ts/*.rs", "src/a.ts", true),
+            ("**/*.rs", "v1.2", true),
+            ("**/*.rs", ".github", true),
+            ("src/*/main.rs", "**/*.md", false),
+            ("src/*/main.rs", "src/a/main.rs", true),
+            ("src/**", "src/a.ts", true),
         ];
         for (left, right, expected) in table {
             let left = LeasePath::parse(left, "/p").expect(left);

@@ -25,10 +25,23 @@ pub(super) fn check(path: &str) -> Result<(), String> {
 }
 
 /// Whether some path is covered by both. Names cover what lies below them, wildcards only what they match.
+///
+/// A name with an extension is taken for a file unless the other side itself treats it as a directory: so
+/// `src/**/*.rs` leaves `src/a.ts` alone, but `src/a.ts/*.rs` does not.
 pub(super) fn overlap(left: &str, right: &str) -> bool {
     let (left, right) = (alternatives(left), alternatives(right));
     left.iter()
-        .any(|one| right.iter().any(|other| walk(one, other)))
+        .any(|one| right.iter().any(|other| have_in_common(one, other)))
+}
+
+fn have_in_common(left: &[Segment], right: &[Segment]) -> bool {
+    walk(left, right) || is_entered(left, right) || is_entered(right, left)
+}
+
+/// Whether `other` leads into what `path` names as if it were a directory.
+fn is_entered(path: &[Segment], other: &[Segment]) -> bool {
+    matches!(path.last(), Some(Segment::Name(_)))
+        && (1..other.len()).any(|end| other[end - 1] != Segment::Deep && walk(path, &other[..end]))
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -56,14 +69,14 @@ fn alternatives(path: &str) -> Vec<Vec<Segment>> {
             .split('/')
             .filter(|name| *name != ".")
             .map(|name| Segment::Name(name.to_owned()));
-        return vec![names.chain([Segment::Deep]).collect()];
+        return vec![with_what_is_below(names.collect())];
     }
     let whole = expand(path).unwrap_or_else(|_| vec![path.to_owned()]);
     whole.iter().map(|text| segments(text)).collect()
 }
 
 fn segments(text: &str) -> Vec<Segment> {
-    let mut list: Vec<Segment> = text
+    let list = text
         .split('/')
         .map(|part| match part {
             "**" => Segment::Deep,
@@ -74,10 +87,25 @@ fn segments(text: &str) -> Vec<Segment> {
             part => Segment::Name(part.to_owned()),
         })
         .collect();
-    if matches!(list.last(), Some(Segment::Name(_))) {
-        list.push(Segment::Deep);
+    with_what_is_below(list)
+}
+
+/// A path that ends in a name covers what lies below it, unless the name is that of a file.
+fn with_what_is_below(mut list: Vec<Segment>) -> Vec<Segment> {
+    match list.last() {
+        Some(Segment::Name(name)) if !is_file_name(name) => list.push(Segment::Deep),
+        None => list.push(Segment::Deep),
+        Some(Segment::Name(_) | Segment::Pattern(_) | Segment::Deep) => {}
     }
     list
+}
+
+fn is_file_name(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(stem, extension)| {
+        !stem.is_empty()
+            && extension.starts_with(|c: char| c.is_ascii_alphabetic())
+            && extension.chars().all(|c| c.is_ascii_alphanumeric())
+    })
 }
 
 /// Both lists at once; `reach[j]` tells whether the rest of `left` and `right[j..]` can meet.

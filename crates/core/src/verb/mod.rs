@@ -44,6 +44,8 @@ mod rotate_key;
 mod send;
 mod serve;
 mod set_baseline;
+#[cfg(test)]
+mod testing;
 mod why;
 
 pub use acknowledge::{Acknowledge, Acknowledged};

@@ -1,0 +1,381 @@
+//! A swarm in plain maps, for the tables in the verbs' files: every run loads from nothing and saves everything.
+//!
+//! So a verb that looks at a row it did not ask for fails here, not in a hub.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::agent::{AgentKind, Capabilities, CommandKind, Machine};
+use crate::attempt::Attempt;
+use crate::event::{Event, Logged};
+use crate::head::Head;
+use crate::id::{AgentId, MessageId, TaskId, TokenId};
+use crate::lane::{Lane, LaneId, Rep};
+use crate::lease::Lease;
+use crate::memory::Learning;
+use crate::message::{Delivery, Message};
+use crate::path::LeasePath;
+use crate::quality::{Baseline, Snapshot};
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::task::{FailureKind, Phase, Task, TaskStatus};
+use crate::time::Timestamp;
+use crate::token::Token;
+use crate::verb::{
+    AcquireLease, Cancel, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter,
+    IssueCommand, LeaseAnswer, MarkSilent, NewTask, Register, ReportProgress, Send, Verb,
+};
+use crate::want::Want;
+use crate::{Agent, GatePolicy, Skills, limits};
+
+mod rows;
+
+#[derive(Debug, Default)]
+pub(crate) struct Swarm {
+    pub now: Timestamp,
+    pub head: Head,
+    pub agents: BTreeMap<AgentId, Agent>,
+    pub tasks: BTreeMap<TaskId, Task>,
+    pub attempts: Vec<Attempt>,
+    pub lanes: BTreeMap<LaneId, Lane>,
+    reps: BTreeMap<Rep, u64>,
+    pub leases: BTreeMap<LeasePath, Lease>,
+    pub messages: BTreeMap<MessageId, Message>,
+    pub deliveries: BTreeMap<(MessageId, AgentId), Delivery>,
+    pub snapshots: Vec<Snapshot>,
+    pub baseline: Option<Baseline>,
+    pub learnings: Vec<Learning>,
+    pub tokens: BTreeMap<TokenId, Token>,
+    pub log: Vec<Logged>,
+    /// Events of the last run.
+    pub said: Vec<Event>,
+}
+
+/// Where an agent can be when a verb meets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Unknown,
+    Live,
+    Stopping,
+    Silent,
+    Gone,
+}
+
+impl Standing {
+    pub const ALL: [Standing; 5] = [
+        Standing::Unknown,
+        Standing::Live,
+        Standing::Stopping,
+        Standing::Silent,
+        Standing::Gone,
+    ];
+}
+
+const START: Timestamp = Timestamp(1_760_000_000_000);
+
+impl Swarm {
+    pub fn new() -> Swarm {
+        Swarm {
+            now: START,
+            ..Swarm::default()
+        }
+    }
+
+    /// A swarm with agents A and B and a task T in this state; where somebody holds or held it, that is A.
+    pub fn with_task(status: TaskStatus) -> Swarm {
+        let mut swarm = Swarm::new();
+        swarm.join("A", &[]);
+        swarm.join("B", &[]);
+        let mut task = NewTask::plain("T", "the task");
+        if status == TaskStatus::Waiting {
+            swarm.add("D");
+            task.dependencies.push("D".into());
+        }
+        swarm.create(task);
+        match status {
+            TaskStatus::Waiting | TaskStatus::Ready => {}
+            TaskStatus::Claimed => swarm.hold("A", "T"),
+            TaskStatus::InProgress => {
+                swarm.hold("A", "T");
+                swarm.ok(progress("A", "T"));
+            }
+            TaskStatus::RetryWait => {
+                swarm.hold("A", "T");
+                swarm.ok(fail("A", "T"));
+            }
+            TaskStatus::NeedsPerson => {
+                swarm.hold("A", "T");
+                let policy = GatePolicy {
+                    require_metrics: true,
+                    ..GatePolicy::default()
+                };
+                let mut complete = complete("A", "T");
+                complete.policy = policy.into();
+                swarm.ok(complete);
+            }
+            TaskStatus::Completed => {
+                swarm.hold("A", "T");
+                swarm.ok(complete("A", "T"));
+            }
+            TaskStatus::Failed => {
+                swarm.hold("A", "T");
+                let mut fail = fail("A", "T");
+                fail.recoverable = false;
+                swarm.ok(fail);
+            }
+            TaskStatus::Canceled => {
+                swarm.ok(Cancel {
+                    task: "T".into(),
+                    reason: "unwanted".to_owned(),
+                });
+            }
+        }
+        assert_eq!(swarm.task("T").status(), status);
+        swarm
+    }
+
+    /// A swarm in which the agent A stands like this.
+    pub fn with_agent(standing: Standing) -> Swarm {
+        let mut swarm = Swarm::new();
+        if standing == Standing::Unknown {
+            return swarm;
+        }
+        swarm.join("A", &[]);
+        match standing {
+            Standing::Unknown | Standing::Live => {}
+            Standing::Stopping => {
+                swarm.ok(order(
+                    "A",
+                    CommandKind::Shutdown {
+                        reason: "enough".to_owned(),
+                    },
+                ));
+            }
+            Standing::Silent => {
+                swarm.wait(limits::SILENT_AFTER + Duration::from_millis(1));
+                swarm.ok(MarkSilent);
+            }
+            Standing::Gone => swarm.ok(Deregister { agent: "A".into() }),
+        }
+        swarm
+    }
+
+    pub fn wait(&mut self, span: Duration) {
+        self.now = self.now + span;
+    }
+
+    /// Runs a verb on an empty working set, and saves what it changed.
+    pub fn run<V: Verb>(&mut self, verb: V) -> Result<V::Reply, Refusal> {
+        let now = self.now;
+        let mut slice = Slice::default();
+        slice.head = self.head.clone();
+        for round in 0.. {
+            let mut want = Want::new(&slice);
+            verb.asks(&mut want, now);
+            let asks = want.into_asks();
+            if asks.is_empty() {
+                break;
+            }
+            assert!(round < 1000, "a verb goes on asking for {asks:?}");
+            for ask in &asks {
+                self.answer(ask, &mut slice);
+            }
+        }
+        let (reply, changes) = verb.decide(&slice, now)?;
+        slice.apply(changes, now);
+        self.said = slice
+            .log()
+            .iter()
+            .map(|logged| logged.event.clone())
+            .collect();
+        let saved: Result<(), ()> = slice.save_all(now, true, |save| {
+            self.keep(save);
+            Ok(())
+        });
+        saved.expect("plain maps do not fail");
+        Ok(reply)
+    }
+
+    /// Runs a verb that must not be refused.
+    pub fn ok<V: Verb>(&mut self, verb: V) -> V::Reply {
+        match self.run(verb) {
+            Ok(reply) => reply,
+            Err(refusal) => panic!("refused: {refusal:?}"),
+        }
+    }
+
+    /// The kinds of the events of the last run, in order.
+    pub fn said(&self) -> Vec<&'static str> {
+        self.said.iter().map(Event::kind).collect()
+    }
+
+    pub fn join(&mut self, agent: &str, skills: &[&str]) {
+        self.ok(register(agent, skills));
+    }
+
+    pub fn create(&mut self, task: NewTask) {
+        self.ok(CreateTasks { tasks: vec![task] });
+    }
+
+    pub fn add(&mut self, id: &str) {
+        self.create(NewTask::plain(id, id));
+    }
+
+    /// This agent claims this task.
+    pub fn hold(&mut self, agent: &str, task: &str) {
+        let mut claim = claim(agent);
+        claim.task = Some(task.into());
+        let claimed = self.ok(claim);
+        assert!(matches!(claimed, Claimed::Task(_)), "{claimed:?}");
+    }
+
+    pub fn task(&self, id: &str) -> &Task {
+        self.tasks.get(&TaskId::from(id)).expect("the task exists")
+    }
+
+    pub fn agent(&self, id: &str) -> &Agent {
+        self.agents
+            .get(&AgentId::from(id))
+            .expect("the agent exists")
+    }
+
+    pub fn lease(&mut self, agent: &str, path: &str, task: Option<&str>) -> LeaseAnswer {
+        self.ok(AcquireLease {
+            agent: agent.into(),
+            task: task.map(TaskId::from),
+            path: LeasePath::stored(path),
+            lasts_for: Duration::from_secs(600),
+        })
+    }
+
+    /// Who holds which path.
+    pub fn leased(&self) -> Vec<(&str, &str)> {
+        let leases = self.leases.values();
+        leases
+            .map(|lease| (lease.path.as_str(), lease.agent.as_str()))
+            .collect()
+    }
+}
+
+pub(crate) fn task_with(id: &str, edit: impl FnOnce(&mut NewTask)) -> NewTask {
+    let mut task = NewTask::plain(id, id);
+    edit(&mut task);
+    task
+}
+
+pub(crate) fn register(agent: &str, skills: &[&str]) -> Register {
+    Register {
+        agent: agent.into(),
+        name: agent.to_owned(),
+        kind: AgentKind::Custom,
+        skills: Skills::new(skills),
+        capabilities: Capabilities {
+            max_task_minutes: 60,
+            can_run_tests: true,
+            can_run_build: true,
+            can_access_browser: false,
+        },
+        machine: Some(Machine {
+            id: "box".to_owned(),
+            hostname: "box.local".to_owned(),
+            pid: 1,
+        }),
+    }
+}
+
+pub(crate) fn claim(agent: &str) -> Claim {
+    Claim {
+        agent: agent.into(),
+        filter: Filter::default(),
+        task: None,
+    }
+}
+
+pub(crate) fn progress(agent: &str, task: &str) -> ReportProgress {
+    ReportProgress {
+        agent: agent.into(),
+        task: task.into(),
+        epoch: None,
+        phase: Phase::Implementing,
+        percent: 40,
+        note: "half way".to_owned(),
+        files: vec!["src/a.rs".to_owned()],
+    }
+}
+
+pub(crate) fn complete(agent: &str, task: &str) -> Complete {
+    Complete {
+        agent: agent.into(),
+        task: task.into(),
+        epoch: None,
+        result: r#"{"summary":"done"}"#.into(),
+        learnings: Vec::new(),
+        metrics: None,
+        policy: GatePolicy::default().into(),
+    }
+}
+
+/// A failure after which it may be tried again.
+pub(crate) fn fail(agent: &str, task: &str) -> Fail {
+    Fail {
+        agent: agent.into(),
+        task: task.into(),
+        epoch: None,
+        kind: FailureKind::TaskError,
+        message: "it broke".to_owned(),
+        details: None,
+        recoverable: true,
+        suggested_action: None,
+    }
+}
+
+pub(crate) fn send(id: &str, from: &str, to: Option<&str>) -> Send {
+    Send {
+        id: id.into(),
+        from: from.into(),
+        to: to.map(AgentId::from),
+        kind: "custom".to_owned(),
+        payload: r#"{"a":1}"#.into(),
+        ack_required: false,
+        expires_in: None,
+        corr_id: id.into(),
+        handoff: None,
+        lock: None,
+    }
+}
+
+pub(crate) fn order(agent: &str, kind: CommandKind) -> IssueCommand {
+    IssueCommand {
+        agent: agent.into(),
+        id: "o1".into(),
+        kind,
+    }
+}
+
+/// A refusal in one word, or "ok".
+pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
+    let Err(refusal) = outcome else { return "ok" };
+    match refusal {
+        Refusal::AgentNotRegistered { .. } => "agent_not_registered",
+        Refusal::AgentAlreadyRegistered { .. } => "agent_already_registered",
+        Refusal::TaskNotFound { .. } => "task_not_found",
+        Refusal::TaskAlreadyExists { .. } => "task_already_exists",
+        Refusal::TaskNotYours { why, .. } => why.word(),
+        Refusal::WrongState { .. } => "wrong_state",
+        Refusal::UnknownDependency { .. } => "unknown_dependency",
+        Refusal::DependencyCycle { .. } => "dependency_cycle",
+        Refusal::RecipientNotFound { .. } => "recipient_not_found",
+        Refusal::MessageNotFound { .. } => "message_not_found",
+        Refusal::MessageAlreadyExists { .. } => "message_already_exists",
+        Refusal::NotARecipient { .. } => "not_a_recipient",
+        Refusal::LeaseNotYours { .. } => "lease_not_yours",
+        Refusal::LeaseNotFound { .. } => "lease_not_found",
+        Refusal::StaleFencingToken { .. } => "stale_fencing_token",
+        Refusal::KeyReused => "key_reused",
+        Refusal::Replayed => "replayed",
+        Refusal::TokenNotFound => "token_not_found",
+        Refusal::SnapshotNotFound { .. } => "snapshot_not_found",
+        Refusal::TooMany { .. } => "too_many",
+        Refusal::Invalid { .. } => "invalid",
+    }
+}
