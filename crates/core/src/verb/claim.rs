@@ -37,9 +37,17 @@ impl Filter {
     /// Whether the tasks of this lane are of the sort that is asked for.
     pub fn wants(&self, key: &LaneKey) -> bool {
         let minutes = |limit: u32| key.minutes.is_none_or(|minutes| minutes <= limit);
-        self.skills.as_ref().is_none_or(|skills| key.skills.meets(skills))
-            && self.priorities.as_ref().is_none_or(|list| list.contains(&key.priority))
-            && self.kinds.as_ref().is_none_or(|list| list.contains(&key.kind))
+        self.skills
+            .as_ref()
+            .is_none_or(|skills| key.skills.meets(skills))
+            && self
+                .priorities
+                .as_ref()
+                .is_none_or(|list| list.contains(&key.priority))
+            && self
+                .kinds
+                .as_ref()
+                .is_none_or(|list| list.contains(&key.kind))
             && self.max_minutes.is_none_or(minutes)
     }
 }
@@ -236,7 +244,8 @@ fn first_waiting<'a>(
 /// Whether the lane's tasks may go to this agent, and whether it wants them.
 fn suits(want: &mut Want<'_>, key: &LaneKey, agent: &Agent, filter: &Filter) -> bool {
     filter.wants(key)
-        && key.admits(agent) && !(key.failed_by(&agent.id) && others_qualify(want, key, agent))
+        && key.admits(agent)
+        && !(key.failed_by(&agent.id) && others_qualify(want, key, agent))
 }
 
 /// Whether an agent that has not failed it yet could take it instead.
@@ -268,3 +277,6 @@ fn fitting_are_held(want: &mut Want<'_>, agent: &Agent, filter: &Filter) -> bool
     }
     fits
 }
+
+#[cfg(test)]
+mod tests;
