@@ -94,3 +94,178 @@ impl Verb for Fail {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::ReleaseRetries;
+    use super::super::testing::{Standing, Swarm, fail, task_with, word};
+    use super::*;
+    use crate::task::{OnDependencyFailure, TaskState};
+
+    #[test]
+    fn only_the_holder_fails_it_by_state() {
+        for status in TaskStatus::ALL {
+            let (holder, other) = match status {
+                TaskStatus::Claimed | TaskStatus::InProgress => ("ok", "not_holder"),
+                TaskStatus::RetryWait => ("task_reassigned", "not_holder"),
+                TaskStatus::Waiting | TaskStatus::Ready | TaskStatus::NeedsPerson => {
+                    ("not_holder", "not_holder")
+                }
+                TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Canceled => {
+                    ("already_finished", "already_finished")
+                }
+            };
+            let outcome = Swarm::with_task(*status).run(fail("A", "T"));
+            assert_eq!(word(&outcome), holder, "A, {status}");
+            let outcome = Swarm::with_task(*status).run(fail("B", "T"));
+            assert_eq!(word(&outcome), other, "B, {status}");
+        }
+        for standing in [Standing::Unknown, Standing::Gone] {
+            let outcome = Swarm::with_agent(standing).run(fail("A", "T"));
+            assert_eq!(word(&outcome), "agent_not_registered");
+        }
+    }
+
+    #[test]
+    fn each_failure_counts_and_waits_longer_until_the_budget_is_spent() {
+        // jetpack.fail.retry_count, jetpack.fail.backoff, jetpack.fail.pending_retry, jetpack.fail.budget_spent
+        let mut swarm = Swarm::new();
+        swarm.join("A", &[]);
+        swarm.create(task_with("T", |task| task.max_retries = 5));
+        for (retries, wait) in [(1, 60), (2, 120), (3, 240), (4, 300), (5, 300)] {
+            swarm.hold("A", "T");
+            let failed = swarm.ok(fail("A", "T"));
+            let wait = Duration::from_secs(wait);
+            assert_eq!(failed.retry_after, Some(wait), "retry {retries}");
+            let task = swarm.task("T");
+            let until = swarm.now + wait;
+            assert_eq!(
+                (&task.state, task.retries),
+                (&TaskState::RetryWait { until }, retries)
+            );
+            swarm.wait(wait);
+            swarm.ok(ReleaseRetries);
+            assert_eq!(swarm.task("T").status(), TaskStatus::Ready);
+        }
+        swarm.hold("A", "T");
+        let failed = swarm.ok(fail("A", "T"));
+        assert_eq!(
+            (failed.status, failed.retry_after),
+            (TaskStatus::Failed, None)
+        );
+        assert_eq!(swarm.task("T").retries, 6);
+    }
+
+    #[test]
+    fn the_budget_at_its_edge() {
+        // jetpack.fail.budget_spent: retried while retryCount ≤ max_retries
+        for (max_retries, status) in [(0, TaskStatus::Failed), (1, TaskStatus::RetryWait)] {
+            let mut swarm = Swarm::new();
+            swarm.join("A", &[]);
+            swarm.create(task_with("T", |task| task.max_retries = max_retries));
+            swarm.hold("A", "T");
+            assert_eq!(swarm.ok(fail("A", "T")).status, status, "{max_retries}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_recovered_fails_at_once() {
+        // jetpack.fail.not_recoverable
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        let failed = swarm.ok(Fail {
+            recoverable: false,
+            ..fail("A", "T")
+        });
+        assert_eq!(
+            (failed.status, failed.retry_after),
+            (TaskStatus::Failed, None)
+        );
+        assert!(
+            swarm.task("T").previous_agents.is_empty(),
+            "no retry follows"
+        );
+        assert_eq!(swarm.said(), ["task_failed"]);
+    }
+
+    #[test]
+    fn a_failure_is_recorded_on_task_attempt_and_agent() {
+        // jetpack.fail.recorded, jetpack.fail.previous_agents, jetpack.fail.releases_leases, jetpack.fail.broadcast
+        let mut swarm = Swarm::with_task(TaskStatus::InProgress);
+        swarm.lease("A", "src/a.rs", Some("T"));
+        swarm.lease("A", "docs", None);
+        swarm.ok(Fail {
+            kind: FailureKind::TaskTimeout,
+            details: Some("trace".to_owned()),
+            suggested_action: Some("split it".to_owned()),
+            ..fail("A", "T")
+        });
+        let task = swarm.task("T");
+        let last = Failure {
+            kind: FailureKind::TaskTimeout,
+            message: "it broke".to_owned(),
+        };
+        assert_eq!(task.last_failure, Some(last));
+        assert_eq!(task.previous_agents, vec![AgentId::from("A")]);
+        let attempt = &swarm.attempts[0];
+        assert_eq!(attempt.outcome, Outcome::Failed);
+        assert_eq!(attempt.failure, Some(FailureKind::TaskTimeout));
+        assert_eq!(attempt.details.as_deref(), Some("trace"));
+        assert_eq!(attempt.suggested_action.as_deref(), Some("split it"));
+        assert_eq!(attempt.progress.as_ref().map(|last| last.percent), Some(40));
+        assert_eq!(
+            (swarm.agent("A").failed, swarm.agent("A").status()),
+            (1, "idle")
+        );
+        assert_eq!(swarm.leased(), [("docs", "A")]);
+        assert_eq!(swarm.said(), ["lease_released", "task_retry_planned"]);
+    }
+
+    #[test]
+    fn dependants_of_a_failed_task_stay_blocked_or_fail_as_they_said() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        let fails_along = |after: &'static str| {
+            move |task: &mut super::super::NewTask| {
+                task.dependencies = vec![after.into()];
+                task.on_dependency_failure = OnDependencyFailure::Fail;
+            }
+        };
+        swarm.create(task_with("waits", |task| {
+            task.dependencies = vec!["T".into()]
+        }));
+        swarm.create(task_with("falls", fails_along("T")));
+        swarm.create(task_with("falls too", fails_along("falls")));
+        swarm.create(task_with("waits too", |task| {
+            task.dependencies = vec!["falls".into()]
+        }));
+        swarm.ok(Fail {
+            recoverable: false,
+            ..fail("A", "T")
+        });
+        let status = |id| swarm.task(id).status();
+        assert_eq!(status("waits"), TaskStatus::Waiting);
+        assert_eq!(status("falls"), TaskStatus::Failed);
+        assert_eq!(status("falls too"), TaskStatus::Failed);
+        assert_eq!(status("waits too"), TaskStatus::Waiting);
+        let failure = swarm.task("falls too").last_failure.clone();
+        assert_eq!(
+            failure.map(|one| one.kind),
+            Some(FailureKind::DependencyError)
+        );
+        let told = swarm
+            .said()
+            .into_iter()
+            .filter(|kind| *kind == "dependency_failed");
+        assert_eq!(told.count(), 4);
+    }
+
+    #[test]
+    fn a_failure_that_will_be_retried_tells_no_dependant() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        swarm.create(task_with("falls", |task| {
+            task.dependencies = vec!["T".into()];
+            task.on_dependency_failure = OnDependencyFailure::Fail;
+        }));
+        swarm.ok(fail("A", "T"));
+        assert_eq!(swarm.task("falls").status(), TaskStatus::Waiting);
+    }
+}

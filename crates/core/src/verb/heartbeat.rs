@@ -207,3 +207,204 @@ fn obey_pings(agent: &mut Agent, changes: &mut Changes) {
         !obeyed
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::{Standing, Swarm, complete, order, word};
+    use super::super::{Deregister, ReleaseTask};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    fn beat(agent: &str, doing: Doing) -> Heartbeat {
+        Heartbeat {
+            agent: agent.into(),
+            doing,
+            task: None,
+            metrics: None,
+        }
+    }
+
+    fn beat_about(task: &str, percent: Option<u8>, phase: Option<Phase>) -> Heartbeat {
+        Heartbeat {
+            task: Some(ReportedTask {
+                id: task.into(),
+                percent,
+                phase,
+            }),
+            ..beat("A", Doing::Busy)
+        }
+    }
+
+    #[test]
+    fn who_may_beat_by_standing() {
+        // jetpack.heartbeat.response, jetpack.heartbeat.updates_last_heartbeat
+        for standing in Standing::ALL {
+            let mut swarm = Swarm::with_agent(standing);
+            swarm.wait(Duration::from_secs(1));
+            let outcome = swarm.run(beat("A", Doing::Idle));
+            let (expected, status) = match standing {
+                Standing::Unknown | Standing::Gone => ("agent_not_registered", ""),
+                Standing::Live | Standing::Silent => ("ok", "idle"),
+                Standing::Stopping => ("ok", "shutting_down"),
+            };
+            assert_eq!(word(&outcome), expected, "{standing:?}");
+            if let Ok(taken) = outcome {
+                let agent = swarm.agent("A");
+                assert_eq!((taken.at, agent.seen_at), (swarm.now, swarm.now));
+                assert_eq!(
+                    (agent.heartbeats, agent.status()),
+                    (1, status),
+                    "{standing:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_that_says_nothing_new_writes_no_event() {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        for beats in 1..4 {
+            swarm.wait(Duration::from_secs(30));
+            swarm.ok(beat("A", Doing::Idle));
+            assert!(swarm.said().is_empty());
+            assert_eq!(swarm.agent("A").heartbeats, beats);
+        }
+        swarm.ok(beat("A", Doing::Error));
+        assert_eq!(swarm.said(), ["agent_status_changed"]);
+    }
+
+    #[test]
+    fn a_silent_agent_returns_by_beating() {
+        let mut swarm = Swarm::with_agent(Standing::Silent);
+        swarm.ok(beat("A", Doing::Idle));
+        assert_eq!(swarm.said(), ["agent_returned"]);
+    }
+
+    #[test]
+    fn a_heartbeat_moves_the_progress_of_its_task() {
+        // jetpack.heartbeat.current_task, jetpack.heartbeat.updates_task_progress
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        swarm.ok(beat_about("T", Some(30), Some(Phase::Testing)));
+        let task = swarm.task("T");
+        let seen = task
+            .progress
+            .as_ref()
+            .map(|seen| (seen.percent, seen.phase));
+        assert_eq!(seen, Some((30, Phase::Testing)));
+        assert_eq!(task.status(), TaskStatus::InProgress);
+        let current = swarm.agent("A").current.as_ref().expect("it works on T");
+        assert_eq!(
+            (current.percent, current.phase),
+            (Some(30), Some(Phase::Testing))
+        );
+    }
+
+    #[test]
+    fn small_or_frequent_steps_of_progress_write_no_event() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        let mut said = |swarm: &mut Swarm, after: Duration, percent, phase| {
+            swarm.wait(after);
+            swarm.ok(beat_about("T", Some(percent), Some(phase)));
+            swarm.said().contains(&"task_progressed")
+        };
+        let (soon, later) = (Duration::from_secs(4), limits::PROGRESS_EVENT_EVERY);
+        assert!(said(&mut swarm, soon, 10, Phase::Analyzing), "the first");
+        assert!(!said(&mut swarm, soon, 50, Phase::Analyzing), "too soon");
+        assert!(
+            !said(&mut swarm, later, 14, Phase::Analyzing),
+            "4 points since it was told"
+        );
+        assert!(said(&mut swarm, soon, 15, Phase::Analyzing), "5 points");
+        assert!(
+            said(&mut swarm, soon, 15, Phase::Testing),
+            "another phase, at once"
+        );
+    }
+
+    #[test]
+    fn a_task_that_is_not_held_is_answered_with_release() {
+        let mut swarm = Swarm::with_task(TaskStatus::Ready);
+        let before = swarm.task("T").clone();
+        for _ in 0..2 {
+            let commands = swarm.ok(beat_about("T", Some(30), None)).commands;
+            let released = CommandKind::ReleaseTask {
+                task: "T".into(),
+                reason: "reassigned".to_owned(),
+            };
+            let kinds: Vec<_> = commands.into_iter().map(|command| command.kind).collect();
+            assert_eq!(kinds, [released]);
+        }
+        assert_eq!(*swarm.task("T"), before);
+    }
+
+    #[test]
+    fn the_last_metrics_are_kept() {
+        // jetpack.heartbeat.metrics
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        for (memory, tasks) in [(100.0, 1), (120.0, 2)] {
+            swarm.wait(limits::PULSE_EVERY);
+            swarm.ok(Heartbeat {
+                metrics: Some((memory, tasks)),
+                ..beat("A", Doing::Idle)
+            });
+            let kept = swarm.agent("A").metrics.expect("metrics were given");
+            let kept = (kept.memory_used_mb, kept.tasks_completed_session);
+            assert_eq!(kept, (memory, tasks));
+        }
+    }
+
+    #[test]
+    fn a_ping_is_repeated_until_the_next_heartbeat() {
+        // jetpack.heartbeat.commands_optional, jetpack.heartbeat.command_enum
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        assert!(swarm.ok(beat("A", Doing::Idle)).commands.is_empty());
+        swarm.ok(order("A", CommandKind::Ping));
+        let heard = swarm.ok(beat("A", Doing::Idle)).commands;
+        assert_eq!((heard.len(), heard[0].id.as_str()), (1, "o1"));
+        assert!(swarm.ok(beat("A", Doing::Idle)).commands.is_empty());
+        assert_eq!(swarm.said(), ["command_obeyed"]);
+    }
+
+    #[test]
+    fn release_task_is_repeated_until_the_task_is_let_go() {
+        let release = || CommandKind::ReleaseTask {
+            task: "T".into(),
+            reason: "stuck".to_owned(),
+        };
+        for obey in ["release", "complete"] {
+            let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+            swarm.ok(order("A", release()));
+            for _ in 0..3 {
+                let heard = swarm.ok(beat("A", Doing::Busy)).commands;
+                assert_eq!(heard.len(), 1);
+                assert_eq!(heard[0].kind, release());
+            }
+            if obey == "release" {
+                swarm.ok(ReleaseTask {
+                    task: "T".into(),
+                    agent: Some("A".into()),
+                    epoch: None,
+                });
+            } else {
+                swarm.ok(complete("A", "T"));
+            }
+            assert!(
+                swarm.ok(beat("A", Doing::Idle)).commands.is_empty(),
+                "{obey}"
+            );
+        }
+    }
+
+    #[test]
+    fn shutdown_is_repeated_until_the_agent_leaves() {
+        let mut swarm = Swarm::with_agent(Standing::Stopping);
+        for _ in 0..3 {
+            let heard = swarm.ok(beat("A", Doing::Idle)).commands;
+            assert!(matches!(heard[0].kind, CommandKind::Shutdown { .. }));
+        }
+        swarm.ok(Deregister { agent: "A".into() });
+        assert!(swarm.agent("A").commands.is_empty());
+    }
+}

@@ -66,3 +66,97 @@ impl Verb for ReportProgress {
         Ok((Progressed::Continue, changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::{Standing, Swarm, progress, word};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    fn answer(swarm: &mut Swarm, report: ReportProgress) -> &'static str {
+        match swarm.ok(report) {
+            Progressed::Continue => "continue",
+            Progressed::Abort(why) => why.word(),
+        }
+    }
+
+    #[test]
+    fn only_the_holder_goes_on_by_state() {
+        // jetpack.progress.response, jetpack.progress.reassigned
+        for status in TaskStatus::ALL {
+            let (holder, other) = match status {
+                TaskStatus::Claimed | TaskStatus::InProgress => ("continue", "not_holder"),
+                TaskStatus::RetryWait => ("task_reassigned", "not_holder"),
+                TaskStatus::Waiting | TaskStatus::Ready | TaskStatus::NeedsPerson => {
+                    ("not_holder", "not_holder")
+                }
+                TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Canceled => {
+                    ("already_finished", "already_finished")
+                }
+            };
+            let mut swarm = Swarm::with_task(*status);
+            let before = swarm.task("T").clone();
+            assert_eq!(answer(&mut swarm, progress("B", "T")), other, "B, {status}");
+            assert_eq!(*swarm.task("T"), before, "an abort changes nothing");
+            assert_eq!(
+                answer(&mut swarm, progress("A", "T")),
+                holder,
+                "A, {status}"
+            );
+        }
+        let outcome = Swarm::with_agent(Standing::Gone).run(progress("A", "T"));
+        assert_eq!(word(&outcome), "agent_not_registered");
+        let outcome = Swarm::with_agent(Standing::Live).run(progress("A", "T"));
+        assert_eq!(word(&outcome), "task_not_found");
+    }
+
+    #[test]
+    fn only_the_current_epoch_goes_on() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        for (epoch, expected) in [(0, "stale_epoch"), (1, "continue"), (2, "stale_epoch")] {
+            let report = ReportProgress {
+                epoch: Some(epoch),
+                ..progress("A", "T")
+            };
+            assert_eq!(answer(&mut swarm, report), expected, "epoch {epoch}");
+        }
+    }
+
+    #[test]
+    fn progress_is_stored_and_starts_the_task_once() {
+        // jetpack.progress.stored
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        swarm.wait(Duration::from_secs(3));
+        swarm.ok(progress("A", "T"));
+        let started = swarm.now;
+        swarm.wait(Duration::from_secs(3));
+        swarm.ok(ReportProgress {
+            phase: Phase::Testing,
+            percent: 80,
+            ..progress("A", "T")
+        });
+        let task = swarm.task("T");
+        assert_eq!(task.started_at, Some(started));
+        assert_eq!(task.status(), TaskStatus::InProgress);
+        let kept = task.progress.as_ref().expect("progress was reported");
+        assert_eq!(
+            (kept.phase, kept.percent, &*kept.note),
+            (Phase::Testing, 80, "half way")
+        );
+        assert_eq!(kept.files, ["src/a.rs"]);
+    }
+
+    #[test]
+    fn every_accepted_report_is_one_event() {
+        // jetpack.progress.broadcast
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        for _ in 0..3 {
+            swarm.ok(progress("A", "T"));
+            assert_eq!(swarm.said(), ["task_progressed"]);
+        }
+        swarm.ok(progress("B", "T"));
+        assert!(swarm.said().is_empty());
+    }
+}

@@ -172,7 +172,7 @@ impl Ledger {
             let mut seen = std::collections::HashSet::new();
             missing.retain(|ask| seen.insert(ask.clone()));
             let engine = &mut self.engine;
-            if self.slice.has_unsaved_rows() {
+            if self.slice.has_unsaved_rows() && missing.iter().any(Ask::is_range) {
                 must("save", self.slice.save_rows(|save| engine.save(save)));
             }
             must("load", engine.load(&missing, &mut self.slice));
