@@ -146,6 +146,17 @@ impl Agent {
         }
     }
 
+    /// Whether it says the same about itself: what claims, heartbeats and messages do not touch.
+    pub fn is_described_as(&self, other: &Agent) -> bool {
+        self.name == other.name
+            && self.kind == other.kind
+            && self.skills == other.skills
+            && self.capabilities == other.capabilities
+            && self.machine == other.machine
+            && self.registered_at == other.registered_at
+            && self.key_generation == other.key_generation
+    }
+
     /// The latest instant at which this agent is still alive, if `floor` ended the last outage.
     pub fn alive_until(&self, floor: Timestamp) -> Timestamp {
         self.seen_at.max(floor) + limits::SILENT_AFTER

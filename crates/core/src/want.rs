@@ -82,6 +82,42 @@ pub enum Ask {
     },
 }
 
+impl Ask {
+    /// Whether the answer depends on rows that are changed but not saved yet. A single row that is not in the
+    /// slice cannot have been changed; a range may miss what became part of it.
+    pub fn is_range(&self) -> bool {
+        match self {
+            Ask::Agent(_)
+            | Ask::Task(_)
+            | Ask::LaneById(_)
+            | Ask::LaneByKey(_)
+            | Ask::LanesUnder(_)
+            | Ask::Message(_)
+            | Ask::Delivery(..)
+            | Ask::Remembered(_)
+            | Ask::Nonce(_)
+            | Ask::Token(_) => false,
+            Ask::PresentAgents
+            | Ask::QuietAgents { .. }
+            | Ask::GoneAgents { .. }
+            | Ask::Dependants(_)
+            | Ask::Lanes { .. }
+            | Ask::HeldLanes(_)
+            | Ask::Queue { .. }
+            | Ask::LeasesNear(_)
+            | Ask::LeasesOfAgent(_)
+            | Ask::LeasesOfTask(_)
+            | Ask::Inbox(_)
+            | Ask::Baseline
+            | Ask::SnapshotOf(_)
+            | Ask::DueRetries { .. }
+            | Ask::DueLeases { .. }
+            | Ask::DueDeliveries { .. }
+            | Ask::FinishedTasks { .. } => true,
+        }
+    }
+}
+
 /// A slice, and the asks it could not answer yet.
 pub struct Want<'a> {
     slice: &'a Slice,
@@ -209,7 +245,7 @@ impl<'a> Want<'a> {
     }
 
     pub fn leases_near(&mut self, path: &LeasePath) -> impl Iterator<Item = &'a Lease> + use<'a> {
-        let known = self.slice.ranges.leases_near.get(path);
+        let known = self.leases_or_none(self.slice.ranges.leases_near.get(path));
         let found = self.or_ask(known, || Ask::LeasesNear(path.clone()));
         let slice = self.slice;
         found
@@ -222,7 +258,7 @@ impl<'a> Want<'a> {
         &mut self,
         agent: &AgentId,
     ) -> impl Iterator<Item = &'a Lease> + use<'a> {
-        let known = self.slice.ranges.leases_of_agent.get(agent);
+        let known = self.leases_or_none(self.slice.ranges.leases_of_agent.get(agent));
         let found = self.or_ask(known, || Ask::LeasesOfAgent(agent.clone()));
         let slice = self.slice;
         found
@@ -232,13 +268,19 @@ impl<'a> Want<'a> {
     }
 
     pub fn leases_of_task(&mut self, task: &TaskId) -> impl Iterator<Item = &'a Lease> + use<'a> {
-        let known = self.slice.ranges.leases_of_task.get(task);
+        let known = self.leases_or_none(self.slice.ranges.leases_of_task.get(task));
         let found = self.or_ask(known, || Ask::LeasesOfTask(task.clone()));
         let slice = self.slice;
         found
             .into_iter()
             .flatten()
             .filter_map(|path| slice.lease(path))
+    }
+
+    /// While there is no lease at all, nobody needs to look for one.
+    fn leases_or_none(&self, known: Option<&'a Vec<LeasePath>>) -> Option<&'a Vec<LeasePath>> {
+        const NONE: &Vec<LeasePath> = &Vec::new();
+        known.or((self.slice.head.leases == 0).then_some(NONE))
     }
 
     pub fn message(&mut self, id: &MessageId) -> Option<&'a Message> {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use switchboard_core::event::{Event, Logged};
 use switchboard_core::slice::Notices;
 use switchboard_core::verb::Serve;
-use switchboard_core::{Changes, LaneKey, Slice, Timestamp, Verb, Want, limits};
+use switchboard_core::{Ask, Changes, LaneKey, Slice, Timestamp, Verb, Want, limits};
 use switchboard_store::{Begun, Engine, Error as StoreError};
 use tokio::sync::oneshot;
 
@@ -226,9 +226,9 @@ impl<L: Listener> Sequencer<L> {
         Err(StoreError::Unavailable("a verb never stopped asking".to_owned()))
     }
 
-    fn load(&mut self, asks: &[switchboard_core::Ask]) -> Result<(), StoreError> {
+    fn load(&mut self, asks: &[Ask]) -> Result<(), StoreError> {
         let engine = &mut self.engine;
-        if self.slice.has_unsaved_rows() {
+        if asks.iter().any(Ask::is_range) && self.slice.has_unsaved_rows() {
             self.slice.save_rows(|save| engine.save(save))?;
         }
         engine.load(asks, &mut self.slice)

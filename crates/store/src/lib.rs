@@ -16,8 +16,8 @@ use switchboard_core::{Ask, Slice, Timestamp};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::Error;
 pub use query::{
-    AgentCounts, AgentFilter, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader, Since, SnapshotFilter, TaskFilter,
-    TaskRef,
+    AgentCounts, AgentFilter, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader, Since,
+    SnapshotFilter, TaskFilter, TaskRef,
 };
 
 /// The one writer's side of a ledger. A batch is begin, any number of loads and saves, then commit or rollback.
@@ -27,7 +27,7 @@ pub trait Engine: Send {
     /// Puts the head into `slice`, and first forgets what it holds if anyone else may have written since.
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error>;
 
-    /// Answers every ask into `slice`. Unsaved rows of the slice must have been saved before.
+    /// Answers every ask into `slice`. Before a range is asked for ([`Ask::is_range`]), unsaved rows must have been saved.
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error>;
 
     fn save(&mut self, save: &Save<'_>) -> Result<(), Error>;

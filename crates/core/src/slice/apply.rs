@@ -128,6 +128,9 @@ impl Slice {
             self.ranges.agents_changed();
             self.notices.agents_left |= !agent.is_live();
         }
+        if before.is_some_and(|before| !agent.is_described_as(before)) {
+            self.dirty.redescribed_agents.push(agent.id.clone());
+        }
         self.pulses.remove(&agent.id);
         put(
             &mut self.agents,

@@ -23,6 +23,7 @@ use crate::token::Token;
 pub(super) struct Dirty {
     pub head: bool,
     pub agents: Vec<AgentId>,
+    pub redescribed_agents: Vec<AgentId>,
     pub forgotten_agents: Vec<AgentId>,
     pub tasks: Vec<TaskId>,
     pub redescribed_tasks: Vec<TaskId>,
@@ -48,6 +49,8 @@ pub struct Save<'a> {
     pub head: Option<&'a Head>,
     pub log: &'a [Logged],
     pub agents: Vec<(&'a Agent, bool)>,
+    /// Those of `agents` that say something new about themselves, not only about what they do.
+    pub redescribed_agents: &'a [AgentId],
     pub forgotten_agents: &'a [AgentId],
     /// Agents whose last sign of life is due to be written.
     pub pulses: Vec<(&'a AgentId, Timestamp, u64)>,
@@ -87,6 +90,7 @@ impl Slice {
         let Dirty {
             head: _,
             agents,
+            redescribed_agents: _,
             forgotten_agents,
             tasks,
             redescribed_tasks: _,
@@ -194,6 +198,7 @@ impl Slice {
             head: None,
             log: &[],
             agents: rows(&self.agents, &dirty.agents),
+            redescribed_agents: &dirty.redescribed_agents,
             forgotten_agents: &dirty.forgotten_agents,
             pulses: Vec::new(),
             tasks: rows(&self.tasks, &dirty.tasks),

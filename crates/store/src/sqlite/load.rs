@@ -5,7 +5,7 @@ use switchboard_core::idempotency::Remembered;
 use switchboard_core::lane::Position;
 use switchboard_core::slice::{FinishedPage, InboxAsk};
 use switchboard_core::{
-    Agent, AgentId, Ask, Lease, LeasePath, MessageId, Slice, TaskId, Timestamp, limits,
+    Agent, AgentId, Ask, LaneId, Lease, LeasePath, MessageId, Slice, TaskId, Timestamp, limits,
 };
 
 use super::rows;
@@ -200,29 +200,39 @@ fn lanes(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
                 .lanes
                 .put_lanes_under(rep, u64::try_from(count.unwrap_or(0)).unwrap_or(0));
         }
-        Ask::Queue { lane, from } => {
-            let page = list(
-                db,
-                "SELECT number, id FROM tasks INDEXED BY sb_tasks_queue
-                 WHERE status = 'ready' AND lane = ? AND number >= ? ORDER BY number LIMIT ?",
-                params![
-                    signed(lane.0),
-                    signed(*from),
-                    rows_max(limits::QUEUE_PER_LOAD)
-                ],
-                |row| {
-                    Ok((
-                        row.get::<_, i64>(0)?.unsigned_abs(),
-                        TaskId::from(row.get::<_, String>(1)?),
-                    ))
-                },
-            )?;
-            slice.lanes.put_queue(*lane, *from, page);
-        }
+        Ask::Queue { lane, from } => queue(db, *lane, *from, slice)?,
         _ => unreachable!("only asks about lanes come here"),
     }
     Ok(())
 }
+
+/// The next of a lane, and with them the rows of those that are not large: a claim will want them next.
+fn queue(db: &Connection, lane: LaneId, from: u64, slice: &mut Slice) -> Result {
+    let mut statement = select(
+        db,
+        &format!("{}, coalesce(octet_length(description), 0)", rows::TASK),
+        // A bound LIMIT would be planned anew at every call.
+        &format!(
+            "tasks INDEXED BY sb_tasks_queue
+             WHERE status = 'ready' AND lane = ? AND number >= ? ORDER BY number LIMIT {}",
+            limits::QUEUE_PER_LOAD
+        ),
+    )?;
+    let mut found = statement.query(params![signed(lane.0), signed(from)])?;
+    let mut page = Vec::with_capacity(limits::QUEUE_PER_LOAD);
+    while let Some(row) = found.next()? {
+        let id = TaskId::from(row.get::<_, String>(1)?);
+        if row.get::<_, i64>(rows::TASK_COLUMNS)? <= PREFETCH_BYTES_MAX {
+            slice.put_task(&id, Some(rows::task(row)?));
+        }
+        page.push((row.get::<_, i64>(0)?.unsigned_abs(), id));
+    }
+    slice.lanes.put_queue(lane, from, page);
+    Ok(())
+}
+
+/// Descriptions longer than this are read only for the task that is taken.
+const PREFETCH_BYTES_MAX: i64 = 4096;
 
 fn leases(
     db: &Connection,

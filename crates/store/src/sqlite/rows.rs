@@ -24,6 +24,9 @@ pub(super) const TASK: &str = "number, id, title, description, status, priority,
     previous_agents, failure_type, last_error, epoch, started_at, worked_ms, progress, result, quality_snapshot_id, dependants, \
     lane, created_at, updated_at, rev, state_at, claimed_at";
 
+/// How many columns [`TASK`] names.
+pub(super) const TASK_COLUMNS: usize = 35;
+
 pub(super) fn task(row: &Row<'_>) -> rusqlite::Result<Task> {
     let status: String = row.get(4)?;
     let by = || -> rusqlite::Result<AgentId> {

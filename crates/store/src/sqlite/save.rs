@@ -35,8 +35,12 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
             update_task(db, task)?;
         }
     }
-    for (agent, _) in &save.agents {
-        put_agent(db, agent)?;
+    for (agent, new) in &save.agents {
+        if *new || save.redescribed_agents.contains(&agent.id) {
+            put_agent(db, agent)?;
+        } else {
+            update_agent(db, agent)?;
+        }
     }
     for (agent, at, heartbeats) in &save.pulses {
         db.prepare_cached(
@@ -237,7 +241,16 @@ fn describe_task(db: &Connection, task: &Task) -> Result {
     Ok(())
 }
 
-fn put_agent(db: &Connection, agent: &Agent) -> Result {
+/// What the columns show of an agent's presence and work.
+struct Doing<'a> {
+    presence: &'static str,
+    presence_at: Timestamp,
+    current: Option<&'a switchboard_core::agent::Current>,
+    commands: String,
+    metrics: Option<String>,
+}
+
+fn doing(agent: &Agent) -> Doing<'_> {
     let (presence, presence_at) = match &agent.presence {
         Presence::Live(_) => ("live", agent.registered_at),
         Presence::Silent { since } => ("silent", *since),
@@ -248,60 +261,78 @@ fn put_agent(db: &Connection, agent: &Agent) -> Result {
         tasks_completed_session: kept.tasks_completed_session,
         at: kept.at,
     });
-    let current = agent.current.as_ref();
-    let commands = if agent.commands.is_empty() {
-        "[]".to_owned()
-    } else {
-        serde_json::to_string(&agent.commands).unwrap_or_else(|_| "[]".to_owned())
+    let commands = match agent.commands.as_slice() {
+        [] => "[]".to_owned(),
+        commands => serde_json::to_string(commands).unwrap_or_else(|_| "[]".to_owned()),
     };
+    Doing {
+        presence,
+        presence_at,
+        current: agent.current.as_ref(),
+        commands,
+        metrics: metrics.and_then(|kept| serde_json::to_string(&kept).ok()),
+    }
+}
+
+/// A new agent, or one that says something new about itself.
+fn put_agent(db: &Connection, agent: &Agent) -> Result {
+    let machine = agent.machine.as_ref();
     db.prepare_cached(
-        "INSERT INTO agents(id, name, type, status, skills, max_task_minutes, can_run_tests, can_run_build, can_access_browser,
-           last_heartbeat, heartbeat_count, current_task_id, current_task_started_at, current_task_progress, current_task_phase,
-           tasks_completed, tasks_failed, total_runtime_minutes, machine_id, machine_hostname, pid, registered_at,
-           last_active_at, rev, presence, presence_at, seen_at, runtime_ms, holds, commands, metrics, key_generation, inbox)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
-           ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)
-         ON CONFLICT(id) DO UPDATE SET name = ?2, type = ?3, status = ?4, skills = ?5, max_task_minutes = ?6,
-           can_run_tests = ?7, can_run_build = ?8, can_access_browser = ?9, last_heartbeat = ?10, heartbeat_count = ?11,
-           current_task_id = ?12, current_task_started_at = ?13, current_task_progress = ?14, current_task_phase = ?15,
-           tasks_completed = ?16, tasks_failed = ?17, total_runtime_minutes = ?18, machine_id = ?19, machine_hostname = ?20,
-           pid = ?21, registered_at = ?22, last_active_at = ?23, rev = ?24, presence = ?25, presence_at = ?26, seen_at = ?27,
-           runtime_ms = ?28, holds = ?29, commands = ?30, metrics = ?31, key_generation = ?32, inbox = ?33",
+        "INSERT INTO agents(id, name, type, skills, max_task_minutes, can_run_tests, can_run_build, can_access_browser,
+           machine_id, machine_hostname, pid, registered_at, key_generation)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+         ON CONFLICT(id) DO UPDATE SET name = ?2, type = ?3, skills = ?4, max_task_minutes = ?5, can_run_tests = ?6,
+           can_run_build = ?7, can_access_browser = ?8, machine_id = ?9, machine_hostname = ?10, pid = ?11,
+           registered_at = ?12, key_generation = ?13",
     )?
     .execute(params![
         agent.id.as_str(),
         agent.name,
         agent.kind.as_str(),
-        agent.status(),
         list(agent.skills.iter()),
         agent.capabilities.max_task_minutes,
         agent.capabilities.can_run_tests,
         agent.capabilities.can_run_build,
         agent.capabilities.can_access_browser,
+        machine.map(|machine| &machine.id),
+        machine.map(|machine| &machine.hostname),
+        machine.map(|machine| machine.pid),
+        Iso::new(agent.registered_at),
+        agent.key_generation,
+    ])?;
+    update_agent(db, agent)
+}
+
+fn update_agent(db: &Connection, agent: &Agent) -> Result {
+    let doing = doing(agent);
+    db.prepare_cached(
+        "UPDATE agents SET status = ?, last_heartbeat = ?, heartbeat_count = ?, current_task_id = ?,
+           current_task_started_at = ?, current_task_progress = ?, current_task_phase = ?, tasks_completed = ?,
+           tasks_failed = ?, total_runtime_minutes = ?, last_active_at = ?, rev = ?, presence = ?, presence_at = ?,
+           seen_at = ?, runtime_ms = ?, holds = ?, commands = ?, metrics = ?, inbox = ? WHERE id = ?",
+    )?
+    .execute(params![
+        agent.status(),
         Iso::new(agent.seen_at),
         signed(agent.heartbeats),
-        current.map(|current| current.task.as_str()),
-        current.map(|current| Iso::new(current.since)),
-        current.and_then(|current| current.percent),
-        current.and_then(|current| current.phase).map(|phase| phase.as_str()),
+        doing.current.map(|current| current.task.as_str()),
+        doing.current.map(|current| Iso::new(current.since)),
+        doing.current.and_then(|current| current.percent),
+        doing.current.and_then(|current| current.phase).map(|phase| phase.as_str()),
         signed(agent.completed),
         signed(agent.failed),
         minutes(agent.runtime_ms),
-        agent.machine.as_ref().map(|machine| &machine.id),
-        agent.machine.as_ref().map(|machine| &machine.hostname),
-        agent.machine.as_ref().map(|machine| machine.pid),
-        Iso::new(agent.registered_at),
         Iso::new(agent.last_active_at),
         signed(agent.rev),
-        presence,
-        presence_at.0,
+        doing.presence,
+        doing.presence_at.0,
         agent.seen_at.0,
         signed(agent.runtime_ms),
         list(agent.holds.iter().map(|id| id.as_str())),
-        commands,
-        metrics.and_then(|kept| serde_json::to_string(&kept).ok()),
-        agent.key_generation,
+        doing.commands,
+        doing.metrics,
         agent.inbox,
+        agent.id.as_str(),
     ])?;
     Ok(())
 }
