@@ -62,3 +62,67 @@ impl Verb for Cancel {
         Ok((after, changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Swarm, task_with, word};
+    use super::*;
+    use crate::task::{OnDependencyFailure, TaskStatus};
+
+    fn cancel(task: &str) -> Cancel {
+        Cancel {
+            task: task.into(),
+            reason: "unwanted".to_owned(),
+        }
+    }
+
+    #[test]
+    fn everything_unfinished_can_be_canceled() {
+        for status in TaskStatus::ALL {
+            let mut swarm = Swarm::with_task(*status);
+            let expected = if status.is_final() {
+                "wrong_state"
+            } else {
+                "ok"
+            };
+            let before = swarm.task("T").state.clone();
+            assert_eq!(word(&swarm.run(cancel("T"))), expected, "{status}");
+            if status.is_final() {
+                assert_eq!(swarm.task("T").state, before, "{status}");
+            } else {
+                assert_eq!(swarm.task("T").status(), TaskStatus::Canceled, "{status}");
+            }
+        }
+        assert_eq!(word(&Swarm::new().run(cancel("T"))), "task_not_found");
+    }
+
+    #[test]
+    fn the_holder_of_a_canceled_task_holds_nothing_of_it() {
+        let mut swarm = Swarm::with_task(TaskStatus::InProgress);
+        swarm.lease("A", "src", Some("T"));
+        swarm.ok(cancel("T"));
+        assert!(swarm.agent("A").holds.is_empty() && swarm.leased().is_empty());
+        assert_eq!(swarm.attempts[0].outcome, Outcome::Canceled);
+        assert_eq!(swarm.agent("A").failed, 0);
+    }
+
+    #[test]
+    fn dependants_are_told_as_after_a_failure() {
+        let mut swarm = Swarm::with_task(TaskStatus::Ready);
+        swarm.create(task_with("waits", |task| {
+            task.dependencies = vec!["T".into()]
+        }));
+        swarm.create(task_with("falls", |task| {
+            task.dependencies = vec!["T".into()];
+            task.on_dependency_failure = OnDependencyFailure::Fail;
+        }));
+        swarm.ok(cancel("T"));
+        assert_eq!(swarm.task("waits").status(), TaskStatus::Waiting);
+        assert_eq!(swarm.task("falls").status(), TaskStatus::Failed);
+        let told = swarm
+            .said()
+            .into_iter()
+            .filter(|kind| *kind == "dependency_failed");
+        assert_eq!(told.count(), 2);
+    }
+}

@@ -138,3 +138,85 @@ fn set<T: Clone + PartialEq>(
         fields.push(name.to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Swarm, claim, word};
+    use super::super::{Claimed, testing};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    fn change(edit: impl FnOnce(&mut ChangeTask)) -> ChangeTask {
+        let mut change = ChangeTask {
+            task: Some("T".into()),
+            ..ChangeTask::default()
+        };
+        edit(&mut change);
+        change
+    }
+
+    #[test]
+    fn what_may_be_changed_by_state() {
+        for status in TaskStatus::ALL {
+            let (words, who) = match status {
+                TaskStatus::Waiting
+                | TaskStatus::Ready
+                | TaskStatus::RetryWait
+                | TaskStatus::NeedsPerson => ("ok", "ok"),
+                TaskStatus::Claimed | TaskStatus::InProgress => ("ok", "wrong_state"),
+                TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Canceled => {
+                    ("wrong_state", "wrong_state")
+                }
+            };
+            let title = change(|task| task.title = Some("better".to_owned()));
+            let skills = change(|task| task.required_skills = Some(Skills::new(["rust"])));
+            assert_eq!(
+                word(&Swarm::with_task(*status).run(title)),
+                words,
+                "{status}"
+            );
+            assert_eq!(
+                word(&Swarm::with_task(*status).run(skills)),
+                who,
+                "{status}"
+            );
+        }
+        assert_eq!(word(&Swarm::new().run(change(|_| ()))), "task_not_found");
+        assert_eq!(word(&Swarm::new().run(ChangeTask::default())), "invalid");
+    }
+
+    #[test]
+    fn a_change_tells_which_fields_and_no_change_tells_nothing() {
+        let mut swarm = Swarm::with_task(TaskStatus::Ready);
+        let edit = || {
+            change(|task| {
+                task.title = Some("better".to_owned());
+                task.branch = Some(Some("main".to_owned()));
+                task.estimated_minutes = Some(None);
+            })
+        };
+        swarm.ok(edit());
+        let Some(Event::TaskChanged { fields, .. }) = swarm.said.first() else {
+            panic!("{:?}", swarm.said);
+        };
+        assert_eq!(fields, &["title", "branch"]);
+        let rev = swarm.task("T").rev;
+        swarm.ok(edit());
+        assert!(swarm.said().is_empty());
+        assert_eq!(swarm.task("T").rev, rev);
+    }
+
+    #[test]
+    fn a_ready_task_moves_to_the_lane_of_what_it_now_says() {
+        let mut swarm = Swarm::with_task(TaskStatus::Ready);
+        swarm.join("C", &["rust"]);
+        swarm.ok(change(|task| {
+            task.required_skills = Some(Skills::new(["rust"]))
+        }));
+        assert!(matches!(swarm.ok(claim("A")), Claimed::None(_)));
+        assert!(matches!(swarm.ok(claim("C")), Claimed::Task(_)));
+        assert_eq!(swarm.lanes.len(), 1, "the lane it left is closed");
+        swarm.ok(testing::complete("C", "T"));
+        assert!(swarm.lanes.is_empty());
+    }
+}

@@ -67,3 +67,45 @@ impl Verb for Deregister {
         Ok(((), changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Standing, Swarm, send, word};
+    use super::*;
+    use crate::attempt::Outcome;
+    use crate::task::TaskStatus;
+
+    #[test]
+    fn who_may_sign_off_by_standing() {
+        // jetpack.agent.graceful_shutdown
+        for standing in Standing::ALL {
+            let mut swarm = Swarm::with_agent(standing);
+            let expected = match standing {
+                Standing::Unknown | Standing::Gone => "agent_not_registered",
+                Standing::Live | Standing::Stopping | Standing::Silent => "ok",
+            };
+            let outcome = swarm.run(Deregister { agent: "A".into() });
+            assert_eq!(word(&outcome), expected, "{standing:?}");
+            assert!(swarm.agents.is_empty() || swarm.agent("A").is_gone());
+        }
+    }
+
+    #[test]
+    fn tasks_and_leases_go_back_without_a_retry_and_history_stays() {
+        for status in [TaskStatus::Claimed, TaskStatus::InProgress] {
+            let mut swarm = Swarm::with_task(status);
+            swarm.lease("A", "src", Some("T"));
+            swarm.lease("A", "docs", None);
+            swarm.ok(send("m", "B", Some("A")));
+            swarm.ok(Deregister { agent: "A".into() });
+            let task = swarm.task("T");
+            assert_eq!((task.status(), task.retries), (TaskStatus::Ready, 0));
+            assert!(task.previous_agents.is_empty() && swarm.leased().is_empty());
+            assert_eq!(swarm.attempts[0].outcome, Outcome::Released);
+            let agent = swarm.agent("A");
+            assert_eq!((agent.holds.len(), agent.current.as_ref()), (0, None));
+            assert_eq!(agent.inbox, 1, "messages of a gone agent stay");
+            assert_eq!(swarm.said().last(), Some(&"agent_deregistered"));
+        }
+    }
+}

@@ -138,3 +138,151 @@ impl Register {
         Agent::newcomer(self.agent.clone(), now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::{Standing, Swarm, order, register, word};
+    use super::super::{RotateKey, Serve};
+    use super::*;
+    use crate::agent::CommandKind;
+    use crate::limits;
+    use crate::task::{FailureKind, TaskStatus};
+
+    fn another_process(agent: &str) -> Register {
+        let mut register = register(agent, &[]);
+        if let Some(machine) = &mut register.machine {
+            machine.pid = 2;
+        }
+        register
+    }
+
+    fn without_machine(agent: &str) -> Register {
+        Register {
+            machine: None,
+            ..register(agent, &[])
+        }
+    }
+
+    #[test]
+    fn who_may_register_by_standing() {
+        // jetpack.register.active_rejected, jetpack.register.stale_reregister, jetpack.register.response
+        for standing in Standing::ALL {
+            let (same, other) = match standing {
+                Standing::Unknown | Standing::Silent | Standing::Gone => ("ok", "ok"),
+                Standing::Live | Standing::Stopping => ("ok", "agent_already_registered"),
+            };
+            let outcome = Swarm::with_agent(standing).run(register("A", &[]));
+            assert_eq!(word(&outcome), same, "the same process, {standing:?}");
+            for newcomer in [another_process("A"), without_machine("A")] {
+                let outcome = Swarm::with_agent(standing).run(newcomer);
+                assert_eq!(word(&outcome), other, "another, {standing:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_said_is_stored() {
+        // jetpack.register.timestamp_recorded, jetpack.register.machine_optional, jetpack.register.capability_limits
+        let mut swarm = Swarm::new();
+        let said = register("A", &["Rust", "SQL"]);
+        let answer = swarm.ok(said.clone());
+        let agent = swarm.agent("A");
+        assert_eq!(
+            (answer.registered_at, answer.resumed),
+            (agent.registered_at, false)
+        );
+        assert_eq!(agent.registered_at, swarm.now);
+        assert_eq!(agent.skills, Skills::new(["rust", "sql"]));
+        assert_eq!(
+            (&agent.capabilities, &agent.machine),
+            (&said.capabilities, &said.machine)
+        );
+        assert_eq!(agent.presence, Presence::Live(Doing::Idle));
+        assert_eq!(swarm.said(), ["agent_registered"]);
+    }
+
+    #[test]
+    fn an_id_is_free_once_it_has_been_silent_for_more_than_two_minutes() {
+        // jetpack.register.stale_reregister, jetpack.register.active_rejected
+        for (after, expected) in [
+            (
+                limits::SILENT_AFTER - Duration::from_millis(1),
+                "agent_already_registered",
+            ),
+            (limits::SILENT_AFTER, "agent_already_registered"),
+            (limits::SILENT_AFTER + Duration::from_millis(1), "ok"),
+        ] {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.wait(after);
+            let outcome = swarm.run(another_process("A"));
+            assert_eq!(word(&outcome), expected, "{after:?}");
+        }
+    }
+
+    #[test]
+    fn silence_during_an_outage_frees_no_id() {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.wait(Duration::from_secs(600));
+        swarm.ok(Serve {
+            starting: true,
+            slept: false,
+        });
+        assert_eq!(
+            word(&swarm.run(another_process("A"))),
+            "agent_already_registered"
+        );
+    }
+
+    #[test]
+    fn the_same_process_keeps_tasks_leases_and_epochs() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        swarm.lease("A", "src", Some("T"));
+        swarm.ok(order("A", CommandKind::Ping));
+        let answer = swarm.ok(register("A", &["new"]));
+        assert!(answer.resumed);
+        assert_eq!(swarm.task("T").holder(), Some(&"A".into()));
+        assert_eq!(swarm.task("T").epoch, 1);
+        assert_eq!(swarm.leased(), [("src", "A")]);
+        let agent = swarm.agent("A");
+        assert_eq!((agent.status(), agent.commands.len()), ("busy", 1));
+        assert_eq!(agent.skills, Skills::new(["new"]));
+    }
+
+    #[test]
+    fn a_new_process_under_a_stale_id_gives_the_old_tasks_back_in_the_same_commit() {
+        let mut swarm = Swarm::with_task(TaskStatus::InProgress);
+        swarm.lease("A", "src", Some("T"));
+        swarm.lease("A", "docs", None);
+        swarm.wait(limits::SILENT_AFTER + Duration::from_secs(1));
+        let answer = swarm.ok(another_process("A"));
+        assert!(!answer.resumed);
+        let task = swarm.task("T");
+        assert_eq!((task.status(), task.retries), (TaskStatus::Ready, 1));
+        assert_eq!(task.previous_agents, vec![AgentId::from("A")]);
+        let failure = task.last_failure.as_ref().map(|failure| failure.kind);
+        assert_eq!(failure, Some(FailureKind::AgentCrash));
+        assert!(swarm.leased().is_empty() && swarm.agent("A").holds.is_empty());
+    }
+
+    #[test]
+    fn a_gone_agent_keeps_its_counters_when_it_comes_again() {
+        let mut swarm = Swarm::with_task(TaskStatus::Completed);
+        swarm.ok(super::super::Deregister { agent: "A".into() });
+        swarm.ok(another_process("A"));
+        assert_eq!(swarm.agent("A").completed, 1);
+    }
+
+    #[test]
+    fn an_agent_may_get_its_key_before_it_first_registers() {
+        let mut swarm = Swarm::new();
+        swarm.ok(RotateKey { agent: "A".into() });
+        assert!(swarm.agent("A").is_gone());
+        swarm.ok(register("A", &[]));
+        assert_eq!(
+            (swarm.agent("A").key_generation, swarm.agent("A").is_live()),
+            (1, true)
+        );
+    }
+}

@@ -42,3 +42,80 @@ impl Verb for ReleaseRetries {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::{Swarm, fail, task_with};
+    use super::super::{Cancel, CreateTasks};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    #[test]
+    fn a_retry_is_due_when_its_backoff_is_over() {
+        for (after_ms, status) in [
+            (59_999, TaskStatus::RetryWait),
+            (60_000, TaskStatus::Ready),
+            (60_001, TaskStatus::Ready),
+        ] {
+            let mut swarm = Swarm::with_task(TaskStatus::RetryWait);
+            swarm.wait(Duration::from_millis(after_ms));
+            let done = usize::from(status == TaskStatus::Ready);
+            assert_eq!(
+                swarm.ok(ReleaseRetries),
+                Step { done, more: false },
+                "{after_ms}"
+            );
+            assert_eq!(swarm.task("T").status(), status, "{after_ms}");
+            assert_eq!(swarm.ok(ReleaseRetries).done, 0, "once is enough");
+        }
+    }
+
+    #[test]
+    fn no_other_state_is_touched() {
+        for status in TaskStatus::ALL
+            .iter()
+            .filter(|status| **status != TaskStatus::RetryWait)
+        {
+            let mut swarm = Swarm::with_task(*status);
+            swarm.wait(Duration::from_secs(3600));
+            assert_eq!(swarm.ok(ReleaseRetries).done, 0, "{status}");
+        }
+        let mut swarm = Swarm::with_task(TaskStatus::RetryWait);
+        let reason = String::new();
+        swarm.ok(Cancel {
+            task: "T".into(),
+            reason,
+        });
+        swarm.wait(Duration::from_secs(3600));
+        assert_eq!(swarm.ok(ReleaseRetries).done, 0);
+    }
+
+    #[test]
+    fn one_step_is_bounded() {
+        let step = limits::CARETAKER_STEP;
+        for (waiting, done, more) in [
+            (step - 1, step - 1, false),
+            (step, step, true),
+            (step + 1, step, true),
+        ] {
+            let mut swarm = Swarm::new();
+            swarm.join("A", &[]);
+            let tasks = (0..waiting).map(|at| task_with(&format!("T{at}"), |_| ()));
+            swarm.ok(CreateTasks {
+                tasks: tasks.collect(),
+            });
+            for at in 0..waiting {
+                swarm.hold("A", &format!("T{at}"));
+                swarm.ok(fail("A", &format!("T{at}")));
+            }
+            swarm.wait(limits::RETRY_MAX);
+            assert_eq!(
+                swarm.ok(ReleaseRetries),
+                Step { done, more },
+                "{waiting} tasks"
+            );
+        }
+    }
+}

@@ -69,3 +69,69 @@ impl Verb for ReleaseTask {
         Ok((after, changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Swarm, word};
+    use super::*;
+    use crate::attempt::Outcome;
+    use crate::task::TaskStatus;
+
+    fn release(agent: Option<&str>, epoch: Option<u64>) -> ReleaseTask {
+        ReleaseTask {
+            task: "T".into(),
+            agent: agent.map(AgentId::from),
+            epoch,
+        }
+    }
+
+    #[test]
+    fn only_what_is_held_can_be_released() {
+        for status in TaskStatus::ALL {
+            let (holder, other, person) = match status {
+                TaskStatus::Claimed | TaskStatus::InProgress => ("ok", "not_holder", "ok"),
+                TaskStatus::Waiting
+                | TaskStatus::Ready
+                | TaskStatus::RetryWait
+                | TaskStatus::NeedsPerson
+                | TaskStatus::Completed
+                | TaskStatus::Failed
+                | TaskStatus::Canceled => ("wrong_state", "wrong_state", "wrong_state"),
+            };
+            for (who, expected) in [(Some("A"), holder), (Some("B"), other), (None, person)] {
+                let outcome = Swarm::with_task(*status).run(release(who, None));
+                assert_eq!(word(&outcome), expected, "{who:?}, {status}");
+            }
+        }
+        assert_eq!(
+            word(&Swarm::new().run(release(None, None))),
+            "task_not_found"
+        );
+    }
+
+    #[test]
+    fn an_older_epoch_cannot_release() {
+        for (epoch, expected) in [(0, "stale_epoch"), (1, "ok"), (2, "stale_epoch")] {
+            let outcome =
+                Swarm::with_task(TaskStatus::Claimed).run(release(Some("A"), Some(epoch)));
+            assert_eq!(word(&outcome), expected, "{epoch}");
+        }
+    }
+
+    #[test]
+    fn no_retry_is_spent_and_the_same_agent_may_take_it_again() {
+        let mut swarm = Swarm::with_task(TaskStatus::InProgress);
+        swarm.lease("A", "src", Some("T"));
+        let task = swarm.ok(release(Some("A"), None));
+        assert_eq!(task.status(), TaskStatus::Ready);
+        assert_eq!((task.retries, task.previous_agents.len()), (0, 0));
+        assert!(swarm.leased().is_empty() && swarm.agent("A").holds.is_empty());
+        assert_eq!(swarm.attempts[0].outcome, Outcome::Released);
+        assert_eq!(
+            swarm.said(),
+            ["lease_released", "task_requeued", "task_ready"]
+        );
+        swarm.hold("A", "T");
+        assert_eq!(swarm.task("T").epoch, 2);
+    }
+}

@@ -89,3 +89,59 @@ impl Verb for Review {
         Ok((after, changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Swarm, task_with, word};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    fn review(ruling: Ruling) -> Review {
+        Review {
+            task: "T".into(),
+            ruling,
+            reason: "looked at it".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_person_rules_only_on_what_waits_for_one() {
+        for ruling in [Ruling::Approve, Ruling::Redo, Ruling::Drop] {
+            for status in TaskStatus::ALL {
+                let outcome = Swarm::with_task(*status).run(review(ruling));
+                let expected = match status {
+                    TaskStatus::NeedsPerson => "ok",
+                    TaskStatus::Waiting
+                    | TaskStatus::Ready
+                    | TaskStatus::Claimed
+                    | TaskStatus::InProgress
+                    | TaskStatus::RetryWait
+                    | TaskStatus::Completed
+                    | TaskStatus::Failed
+                    | TaskStatus::Canceled => "wrong_state",
+                };
+                assert_eq!(word(&outcome), expected, "{ruling:?}, {status}");
+            }
+            assert_eq!(word(&Swarm::new().run(review(ruling))), "task_not_found");
+        }
+    }
+
+    #[test]
+    fn rulings_by_table() {
+        let table = [
+            (Ruling::Approve, TaskStatus::Completed, TaskStatus::Ready, 1),
+            (Ruling::Redo, TaskStatus::Ready, TaskStatus::Waiting, 0),
+            (Ruling::Drop, TaskStatus::Failed, TaskStatus::Waiting, 0),
+        ];
+        for (ruling, status, dependant, completed) in table {
+            let mut swarm = Swarm::with_task(TaskStatus::NeedsPerson);
+            swarm.create(task_with("after", |task| {
+                task.dependencies = vec!["T".into()]
+            }));
+            swarm.ok(review(ruling));
+            assert_eq!(swarm.task("T").status(), status, "{ruling:?}");
+            assert_eq!(swarm.task("after").status(), dependant, "{ruling:?}");
+            assert_eq!(swarm.agent("A").completed, completed, "{ruling:?}");
+        }
+    }
+}

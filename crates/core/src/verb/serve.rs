@@ -40,3 +40,65 @@ impl Verb for Serve {
         Ok((outage, changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::Swarm;
+    use super::*;
+
+    const SERVE: Serve = Serve {
+        starting: false,
+        slept: false,
+    };
+
+    #[test]
+    fn a_gap_of_more_than_ten_seconds_is_an_outage() {
+        for (gap, outage) in [
+            (limits::SERVED_GAP_MAX - Duration::from_millis(1), false),
+            (limits::SERVED_GAP_MAX, false),
+            (limits::SERVED_GAP_MAX + Duration::from_millis(1), true),
+        ] {
+            let mut swarm = Swarm::new();
+            swarm.ok(Serve {
+                starting: true,
+                ..SERVE
+            });
+            let floor = swarm.head.floor;
+            swarm.wait(gap);
+            assert_eq!(swarm.ok(SERVE), outage, "{gap:?}");
+            assert_eq!(swarm.head.served_at, swarm.now);
+            let expected = if outage { swarm.now } else { floor };
+            assert_eq!(swarm.head.floor, expected, "{gap:?}");
+            assert_eq!(swarm.said().contains(&"outage_ended"), outage, "{gap:?}");
+        }
+    }
+
+    #[test]
+    fn starting_and_sleeping_are_outages_however_short() {
+        for (serve, told) in [
+            (
+                Serve {
+                    starting: true,
+                    ..SERVE
+                },
+                false,
+            ),
+            (
+                Serve {
+                    slept: true,
+                    ..SERVE
+                },
+                true,
+            ),
+        ] {
+            let mut swarm = Swarm::new();
+            swarm.ok(SERVE);
+            swarm.wait(Duration::from_secs(1));
+            assert!(swarm.ok(serve));
+            assert_eq!(swarm.head.floor, swarm.now);
+            assert_eq!(swarm.said().contains(&"outage_ended"), told);
+        }
+    }
+}
