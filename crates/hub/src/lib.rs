@@ -2,10 +2,19 @@
 //!
 //! Every change is [`Hub::run`], every list is [`Hub::read`]; no surface calls the store.
 
+mod auth;
 mod caretaker;
+pub mod config;
+pub mod data_dir;
+mod http;
 pub mod hub;
+mod metrics;
+mod rate;
 mod readers;
 mod sequencer;
+mod serve;
+mod tls;
 mod wakeups;
 
 pub use hub::{Error, Guard, Hub, HubConfig, Outcome, Stats};
+pub use serve::{Running, ServeError, serve};

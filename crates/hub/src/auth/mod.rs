@@ -1,0 +1,243 @@
+//! Who calls: a signed agent, a token's bearer, or, where nothing is asked for, the steward.
+//!
+//! What a signature covers and how keys are derived is `switchboard_wire::signature`; what a caller may do is
+//! [`Caller`]. Replays of changes are refused by the ledger itself; here is only a quick memory in front of it.
+
+mod caller;
+mod keys;
+mod replay;
+mod token;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::http::{HeaderMap, header};
+use parking_lot::Mutex;
+use switchboard_core::changes::Nonce;
+use switchboard_core::{AgentId, Timestamp};
+use switchboard_wire::IsoTime;
+use switchboard_wire::jetpack::{Envelope, from_wire};
+use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest, body_to_sign};
+
+use crate::config::AuthMode;
+use crate::http::Failure;
+use crate::hub::Hub;
+
+pub use caller::Caller;
+use keys::KeyCache;
+use replay::Replays;
+use token::TokenCache;
+pub use token::hash as token_hash;
+
+/// How far a signature's time may lie from ours, in either direction.
+const WINDOW_MS: i64 = 5 * 60 * 1000;
+
+const AGENT: &str = "switchboard-agent";
+const TIMESTAMP: &str = "switchboard-timestamp";
+const NONCE: &str = "switchboard-nonce";
+const SIGNATURE: &str = "switchboard-signature";
+
+/// Knows every caller.
+#[derive(Debug)]
+pub struct Auth {
+    mode: AuthMode,
+    master: MasterKey,
+    keys: Mutex<KeyCache>,
+    tokens: Mutex<TokenCache>,
+    replays: Mutex<Replays>,
+}
+
+/// What a call brings along to show who sent it.
+#[derive(Clone, Copy)]
+pub struct Evidence<'a> {
+    pub method: &'a str,
+    /// As sent: path and query.
+    pub target: &'a str,
+    pub headers: &'a HeaderMap,
+    pub body: &'a [u8],
+    pub envelope: Option<&'a Envelope>,
+}
+
+/// A claim to be an agent, not yet checked.
+struct Signed<'a> {
+    agent: AgentId,
+    timestamp: &'a str,
+    signature: &'a str,
+    text: String,
+}
+
+impl Auth {
+    pub fn new(mode: AuthMode, master: MasterKey) -> Self {
+        Auth {
+            mode,
+            master,
+            keys: Mutex::default(),
+            tokens: Mutex::default(),
+            replays: Mutex::default(),
+        }
+    }
+
+    /// Who sent this; a signature counts once.
+    pub async fn caller(&self, hub: &Hub, evidence: Evidence<'_>) -> Result<Caller, Failure> {
+        match self.mode {
+            AuthMode::None => Ok(Caller::steward()),
+            AuthMode::Hmac => self.proven(hub, evidence).await,
+        }
+    }
+
+    /// Whether each operation of a batch may bring a signature of its own.
+    pub fn is_asked_for(&self) -> bool {
+        self.mode == AuthMode::Hmac
+    }
+
+    /// The signing key of an agent, to be shown once.
+    pub fn agent_key(&self, agent: &AgentId, generation: u32) -> AgentKey {
+        self.master.agent_key(agent.as_str(), generation.into())
+    }
+
+    /// The secret of a token; it follows from the master key, so that only its hash need be kept.
+    pub fn token_secret(&self, id: &switchboard_core::TokenId) -> String {
+        token::secret(&self.master, id)
+    }
+
+    /// A key was replaced: what is remembered of the old one no longer counts.
+    pub fn forget_key(&self, agent: &AgentId) {
+        self.keys.lock().forget(agent);
+    }
+
+    pub fn forget_tokens(&self) {
+        self.tokens.lock().clear();
+    }
+
+    async fn proven(&self, hub: &Hub, evidence: Evidence<'_>) -> Result<Caller, Failure> {
+        if let Some(given) = evidence.headers.get(header::AUTHORIZATION) {
+            return self.bearer(hub, given.as_bytes()).await;
+        }
+        let Some(signed) = signed(&evidence)? else {
+            return Err(Failure::Unauthenticated(
+                "sign the call as an agent, or bring a token in Authorization: Bearer".to_owned(),
+            ));
+        };
+        let now = wall_ms();
+        let said = signed.timestamp.parse::<IsoTime>().map_err(|error| {
+            Failure::Unauthenticated(format!("the signature's timestamp cannot be read: {error}"))
+        })?;
+        if said.0.abs_diff(now) > WINDOW_MS.unsigned_abs() {
+            return Err(Failure::Unauthenticated(format!(
+                "the signature is of {said}, more than 5 minutes from the hub's {}; set the clock or sign anew",
+                IsoTime(now)
+            )));
+        }
+        let key = self.key(hub, &signed.agent).await?;
+        if !key.is_some_and(|key| key.verify(&signed.text, signed.signature)) {
+            return Err(Failure::Unauthenticated(format!(
+                "the signature is not one of agent {}",
+                signed.agent
+            )));
+        }
+        let nonce = Nonce {
+            agent: signed.agent.clone(),
+            value: signed.signature.to_ascii_lowercase().into(),
+            valid_until: Timestamp(said.0.saturating_add(WINDOW_MS)),
+        };
+        if !self.replays.lock().first_time(&nonce, Timestamp(now)) {
+            return Err(Failure::Hub(crate::hub::Error::Refused(
+                switchboard_core::Refusal::Replayed,
+            )));
+        }
+        Ok(Caller::agent(signed.agent, nonce))
+    }
+
+    async fn bearer(&self, hub: &Hub, given: &[u8]) -> Result<Caller, Failure> {
+        let unknown = || Failure::Unauthenticated("the token is unknown or was revoked".to_owned());
+        let secret = given.strip_prefix(b"Bearer ").ok_or_else(|| {
+            Failure::Unauthenticated("Authorization must be \"Bearer <token>\"".to_owned())
+        })?;
+        let hash = token::hash(secret.trim_ascii());
+        if let Some(known) = self.tokens.lock().get(&hash) {
+            return Ok(Caller::bearer(&known));
+        }
+        let found = hub.read(move |reader| reader.token_by_hash(&hash)).await?;
+        let token = found
+            .filter(|token| token.revoked_at.is_none())
+            .ok_or_else(unknown)?;
+        let caller = Caller::bearer(&token);
+        self.tokens.lock().put(token);
+        Ok(caller)
+    }
+
+    async fn key(&self, hub: &Hub, agent: &AgentId) -> Result<Option<AgentKey>, Failure> {
+        if let Some(known) = self.keys.lock().get(agent) {
+            return Ok(Some(known));
+        }
+        let wanted = agent.clone();
+        let found = hub.read(move |reader| reader.agent(&wanted)).await?;
+        // Generation 0: no key was ever made for it.
+        let Some(generation) = found
+            .map(|agent| agent.key_generation)
+            .filter(|generation| *generation > 0)
+        else {
+            return Ok(None);
+        };
+        let key = self.agent_key(agent, generation);
+        self.keys.lock().put(agent.clone(), key.clone());
+        Ok(Some(key))
+    }
+}
+
+/// The signature of a call, in its headers or in its body.
+fn signed<'a>(evidence: &Evidence<'a>) -> Result<Option<Signed<'a>>, Failure> {
+    let header = |name: &str| {
+        evidence
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
+    let missing = |what: &str| Failure::Unauthenticated(format!("a signature needs {what}"));
+    if let Some(signature) = header(SIGNATURE) {
+        let agent = header(AGENT).ok_or_else(|| missing("the header Switchboard-Agent"))?;
+        let timestamp =
+            header(TIMESTAMP).ok_or_else(|| missing("the header Switchboard-Timestamp"))?;
+        let request = SignedRequest {
+            method: evidence.method,
+            path_and_query: evidence.target,
+            timestamp,
+            nonce: header(NONCE),
+            body: evidence.body,
+        };
+        let agent = from_wire::agent_id("Switchboard-Agent", agent)?;
+        return Ok(Some(Signed {
+            agent,
+            timestamp,
+            signature,
+            text: request.to_sign(),
+        }));
+    }
+    let Some(envelope) = evidence.envelope else {
+        return Ok(None);
+    };
+    let Some(signature) = envelope.signature.as_deref() else {
+        return Ok(None);
+    };
+    let agent = envelope
+        .agent_id
+        .as_deref()
+        .ok_or_else(|| missing("agentId beside it"))?;
+    let timestamp = envelope
+        .timestamp
+        .as_deref()
+        .ok_or_else(|| missing("timestamp beside it"))?;
+    let agent = from_wire::agent_id("agentId", agent)?;
+    Ok(Some(Signed {
+        agent,
+        timestamp,
+        signature,
+        text: body_to_sign(evidence.body)?,
+    }))
+}
+
+fn wall_ms() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

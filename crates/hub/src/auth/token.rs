@@ -1,0 +1,66 @@
+//! Tokens: their secrets, their hashes, and those that were looked up a moment ago.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::digest;
+use switchboard_core::TokenId;
+use switchboard_core::token::Token;
+use switchboard_wire::signature::MasterKey;
+
+/// A revoked token works no longer than this on a coordinator that did not hear of it.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+const TOKENS_MAX: usize = 1024;
+
+/// `sbt_` and 64 hexadecimal digits. Nothing but the id is needed to make it again.
+pub fn secret(master: &MasterKey, id: &TokenId) -> String {
+    // No agent's id begins with a space, so no agent's key is ever one of these.
+    let key = master.agent_key(&format!(" token {id}"), 0);
+    format!("sbt_{}", key.to_hex())
+}
+
+pub fn hash(secret: impl AsRef<[u8]>) -> [u8; 32] {
+    let digest = digest::digest(&digest::SHA256, secret.as_ref());
+    digest.as_ref().try_into().expect("SHA-256 gives 32 bytes")
+}
+
+#[derive(Debug, Default)]
+pub struct TokenCache {
+    known: HashMap<[u8; 32], (Instant, Token)>,
+}
+
+impl TokenCache {
+    pub fn get(&self, hash: &[u8; 32]) -> Option<Token> {
+        let (at, token) = self.known.get(hash)?;
+        (at.elapsed() < FRESH_FOR).then(|| token.clone())
+    }
+
+    pub fn put(&mut self, token: Token) {
+        if self.known.len() >= TOKENS_MAX {
+            self.known.retain(|_, (at, _)| at.elapsed() < FRESH_FOR);
+        }
+        if self.known.len() < TOKENS_MAX {
+            self.known.insert(token.hash, (Instant::now(), token));
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.known.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_follows_from_its_id_and_the_master_key() {
+        let master = MasterKey::new([1; 32]);
+        let one = secret(&master, &"tok_1".into());
+        assert_eq!(one, secret(&master, &"tok_1".into()));
+        assert_ne!(one, secret(&master, &"tok_2".into()));
+        assert_ne!(one, secret(&MasterKey::new([2; 32]), &"tok_1".into()));
+        assert_eq!(one.len(), 4 + 64);
+        assert_ne!(hash(one.as_bytes()), hash(b""));
+    }
+}

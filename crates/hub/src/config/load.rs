@@ -1,0 +1,401 @@
+//! Flags over environment over file over defaults, merged key by key.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::read::Given;
+use super::settings::{Draft, SETTINGS, variable};
+use super::{CONFIG_FILE, Config, DATA_DIR, StoreAt, Tls};
+
+/// A configuration, and what in its sources nobody understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    pub config: Config,
+    pub warnings: Vec<String>,
+}
+
+/// What the command line says; keys as in the file, such as `http.listen`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    pub project: Option<PathBuf>,
+    pub settings: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {}: {reason}", file.display())]
+    Unreadable { file: PathBuf, reason: String },
+    #[error("{} is not valid TOML: {reason}", file.display())]
+    Syntax { file: PathBuf, reason: String },
+    #[error("{key} ({place}): {reason}")]
+    Wrong {
+        key: String,
+        place: String,
+        reason: String,
+    },
+    #[error(
+        "{listen} can be reached from other machines, which needs {missing}; set that, listen on 127.0.0.1, or set [http] insecure_bind = true to go without"
+    )]
+    UnsafeAddress {
+        listen: SocketAddr,
+        missing: &'static str,
+    },
+}
+
+/// Settings files are small; a larger one is something else.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+impl Config {
+    /// Reads `file` (or the project's `switchboard.toml`, if there is one) and lays environment and flags over it.
+    pub fn load(
+        file: Option<&Path>,
+        env: impl IntoIterator<Item = (String, String)>,
+        overrides: &Overrides,
+    ) -> Result<Loaded, ConfigError> {
+        let env: HashMap<String, String> = env
+            .into_iter()
+            .filter(|(name, _)| name.starts_with("SWITCHBOARD_"))
+            .collect();
+        let project = project(&env, overrides)?;
+        let file = file
+            .map(Path::to_owned)
+            .or_else(|| env.get("SWITCHBOARD_CONFIG").map(PathBuf::from));
+        let (place, table) = match file {
+            Some(file) => (
+                file.clone(),
+                read_file(&file)?.ok_or(ConfigError::Unreadable {
+                    file,
+                    reason: "there is no such file".to_owned(),
+                })?,
+            ),
+            None => {
+                let file = project.join(CONFIG_FILE);
+                let table = read_file(&file)?.unwrap_or_default();
+                (file, table)
+            }
+        };
+        let mut draft = Draft::new(Config::for_project(project));
+        let mut warnings = Vec::new();
+        for (key, value) in flatten(table) {
+            draft.set(
+                &key,
+                &Given::Toml(value),
+                &place.display().to_string(),
+                |key| {
+                    warnings.push(format!(
+                        "{}: unknown setting {key}; it is ignored",
+                        place.display()
+                    ));
+                },
+            )?;
+        }
+        for (key, _) in SETTINGS {
+            let name = variable(key);
+            if let Some(text) = env.get(&name) {
+                draft.set(
+                    key,
+                    &Given::Text(text.clone()),
+                    &format!("environment variable {name}"),
+                    |_| {},
+                )?;
+            }
+        }
+        for (key, text) in &overrides.settings {
+            draft.set(key, &Given::Text(text.clone()), "command line", |_| {})?;
+        }
+        Ok(Loaded {
+            config: draft.finish()?,
+            warnings,
+        })
+    }
+}
+
+fn project(env: &HashMap<String, String>, overrides: &Overrides) -> Result<PathBuf, ConfigError> {
+    let named = overrides
+        .project
+        .clone()
+        .or_else(|| env.get("SWITCHBOARD_PROJECT").map(PathBuf::from));
+    let project = named.unwrap_or_else(|| PathBuf::from("."));
+    std::path::absolute(&project).map_err(|error| ConfigError::Unreadable {
+        file: project,
+        reason: error.to_string(),
+    })
+}
+
+fn read_file(file: &Path) -> Result<Option<toml::Table>, ConfigError> {
+    let unreadable = |reason: String| ConfigError::Unreadable {
+        file: file.to_owned(),
+        reason,
+    };
+    match std::fs::metadata(file) {
+        Ok(meta) if meta.len() > FILE_BYTES_MAX => {
+            return Err(unreadable(format!(
+                "it is larger than {FILE_BYTES_MAX} bytes"
+            )));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error.to_string())),
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    let parsed = text.parse::<toml::Table>();
+    parsed.map(Some).map_err(|error| ConfigError::Syntax {
+        file: file.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// `[http] listen` becomes `http.listen`; `auth = "hmac"` is short for `[auth] mode`.
+fn flatten(table: toml::Table) -> Vec<(String, toml::Value)> {
+    let mut flat = Vec::new();
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(members) => {
+                flat.extend(
+                    members
+                        .into_iter()
+                        .map(|(member, value)| (format!("{name}.{member}"), value)),
+                );
+            }
+            value if name == "auth" => flat.push(("auth.mode".to_owned(), value)),
+            value => flat.push((name, value)),
+        }
+    }
+    flat
+}
+
+impl Draft {
+    fn new(config: Config) -> Self {
+        Draft {
+            config,
+            data_dir: None,
+            store_path: None,
+            store_url: None,
+            tls_cert: None,
+            tls_key: None,
+            tls_self_signed: false,
+        }
+    }
+
+    fn set(
+        &mut self,
+        key: &str,
+        given: &Given,
+        place: &str,
+        unknown: impl FnOnce(&str),
+    ) -> Result<(), ConfigError> {
+        match SETTINGS.iter().find(|(known, _)| *known == key) {
+            Some((_, apply)) => apply(self, given).map_err(|reason| wrong(key, place, reason)),
+            None => {
+                unknown(key);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<Config, ConfigError> {
+        let project = self.config.project.clone();
+        self.config.data_dir =
+            project.join(self.data_dir.take().unwrap_or_else(|| DATA_DIR.into()));
+        self.config.store = self.store_at(&project)?;
+        self.config.http.tls = match (self.tls_cert, self.tls_key, self.tls_self_signed) {
+            (Some(cert), Some(key), false) => Tls::Files {
+                cert: project.join(cert),
+                key: project.join(key),
+            },
+            (None, None, true) => Tls::SelfSigned,
+            (None, None, false) => Tls::Off,
+            (Some(_), None, _) => {
+                return Err(wrong(
+                    "http.tls_key",
+                    "settings",
+                    "tls_cert needs it".to_owned(),
+                ));
+            }
+            (None, Some(_), _) => {
+                return Err(wrong(
+                    "http.tls_cert",
+                    "settings",
+                    "tls_key needs it".to_owned(),
+                ));
+            }
+            (Some(_), Some(_), true) => {
+                let reason = "set it, or tls_cert and tls_key, but not both".to_owned();
+                return Err(wrong("http.tls_self_signed", "settings", reason));
+            }
+        };
+        Ok(self.config)
+    }
+
+    fn store_at(&self, project: &Path) -> Result<StoreAt, ConfigError> {
+        let path = match (&self.store_path, &self.store_url) {
+            (Some(path), _) => path.clone(),
+            (None, Some(url)) => sqlite_path(url).ok_or_else(|| {
+                let reason =
+                    "this build keeps its ledger in SQLite; use sqlite:<path>, or store.path"
+                        .to_owned();
+                wrong("store.url", "settings", reason)
+            })?,
+            (None, None) => self.config.data_dir.join("switchboard.db"),
+        };
+        Ok(StoreAt::Sqlite(project.join(path)))
+    }
+}
+
+fn sqlite_path(url: &str) -> Option<PathBuf> {
+    let path = match url.split_once(':') {
+        Some(("sqlite" | "file", rest)) => rest.strip_prefix("//").unwrap_or(rest),
+        _ => return None,
+    };
+    (!path.is_empty()).then(|| path.into())
+}
+
+fn wrong(key: &str, place: &str, reason: String) -> ConfigError {
+    ConfigError::Wrong {
+        key: key.to_owned(),
+        place: place.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{AuthMode, LogFormat};
+
+    fn load(
+        toml: &str,
+        env: &[(&str, &str)],
+        flags: &[(&'static str, &str)],
+    ) -> Result<Loaded, ConfigError> {
+        let project = tempfile::tempdir().unwrap();
+        std::fs::write(project.path().join(CONFIG_FILE), toml).unwrap();
+        let env = env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let overrides = Overrides {
+            project: Some(project.path().to_owned()),
+            settings: flags
+                .iter()
+                .map(|(key, value)| (*key, (*value).to_owned()))
+                .collect(),
+        };
+        Config::load(None, env, &overrides)
+    }
+
+    #[test]
+    fn the_commented_file_says_what_holds_anyway() {
+        let project = tempfile::tempdir().unwrap();
+        let overrides = Overrides {
+            project: Some(project.path().to_owned()),
+            ..Overrides::default()
+        };
+        let defaults = Config::load(None, [], &overrides).unwrap();
+        assert_eq!(
+            defaults.config,
+            Config::for_project(project.path().to_owned())
+        );
+        // Every commented setting is put in force, and changes nothing.
+        let uncommented: String = Config::commented_default()
+            .lines()
+            .map(|line| line.strip_prefix("#: ").unwrap_or(line))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        for text in [Config::commented_default(), &uncommented] {
+            std::fs::write(project.path().join(CONFIG_FILE), text).unwrap();
+            let loaded = Config::load(None, [], &overrides).unwrap();
+            assert_eq!(loaded, defaults);
+        }
+        for (key, _) in SETTINGS {
+            let (_, name) = key.rsplit_once('.').unwrap_or(("", key));
+            assert!(
+                uncommented.contains(&format!("{name} =")),
+                "the commented file does not mention {key}"
+            );
+        }
+    }
+
+    #[test]
+    fn flags_stand_over_environment_over_file_over_defaults() {
+        let file = "[http]\nlisten = \"127.0.0.1:1\"\n";
+        let env = [("SWITCHBOARD_HTTP_LISTEN", "127.0.0.1:2")];
+        let flags = [("http.listen", "localhost:3")];
+        let port = |loaded: Result<Loaded, ConfigError>| loaded.unwrap().config.http.listen.port();
+        assert_eq!(port(load("", &[], &[])), 7373);
+        assert_eq!(port(load(file, &[], &[])), 1);
+        assert_eq!(port(load(file, &env, &[])), 2);
+        assert_eq!(port(load(file, &env, &flags)), 3);
+    }
+
+    #[test]
+    fn a_wrong_type_is_refused_and_named() {
+        let cases = [
+            ("[http]\nlisten = 7", "http.listen"),
+            ("[http]\nlisten = \"nowhere\"", "http.listen"),
+            ("[limits]\nenabled = \"yes\"", "limits.enabled"),
+            ("[limits]\nclaim_per_minute = 0", "limits.claim_per_minute"),
+            ("[quality]\ncoverage_min = 101", "quality.coverage_min"),
+            ("[http]\ntrusted_proxies = [\"x\"]", "http.trusted_proxies"),
+            ("auth = \"basic\"", "auth.mode"),
+            ("[http]\ntls_cert = \"a.pem\"", "http.tls_key"),
+            ("[store]\nurl = \"postgres://x\"", "store.url"),
+        ];
+        for (toml, key) in cases {
+            let said = load(toml, &[], &[]).unwrap_err().to_string();
+            assert!(said.starts_with(key), "{toml}: {said}");
+        }
+        let said = load("", &[("SWITCHBOARD_LIMITS_ENABLED", "maybe")], &[])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.contains("limits.enabled") && said.contains("SWITCHBOARD_LIMITS_ENABLED"),
+            "{said}"
+        );
+        assert!(matches!(
+            load("[http", &[], &[]),
+            Err(ConfigError::Syntax { .. })
+        ));
+    }
+
+    #[test]
+    fn an_unknown_setting_is_warned_about() {
+        let loaded = load(
+            "[http]\nlissten = \"127.0.0.1:1\"\n[bus]\nlisten = \"off\"",
+            &[],
+            &[],
+        )
+        .unwrap();
+        assert_eq!(loaded.warnings.len(), 2);
+        assert!(
+            loaded
+                .warnings
+                .iter()
+                .any(|warning| warning.contains("http.lissten"))
+        );
+    }
+
+    #[test]
+    fn both_spellings_of_the_mode_and_both_of_the_store_are_read() {
+        for toml in ["auth = \"hmac\"", "[auth]\nmode = \"hmac\""] {
+            assert_eq!(load(toml, &[], &[]).unwrap().config.auth, AuthMode::Hmac);
+        }
+        for (toml, end) in [
+            ("[store]\npath = \".jetpack/swarm.db\"", ".jetpack/swarm.db"),
+            ("[store]\nurl = \"sqlite:x.db\"", "x.db"),
+            ("data_dir = \"state\"", "state/switchboard.db"),
+        ] {
+            let StoreAt::Sqlite(path) = load(toml, &[], &[]).unwrap().config.store;
+            assert!(path.ends_with(end) && path.is_absolute(), "{path:?}");
+        }
+        assert_eq!(
+            load("[log]\nformat = \"json\"", &[], &[])
+                .unwrap()
+                .config
+                .log
+                .format,
+            LogFormat::Json
+        );
+    }
+}

@@ -1,0 +1,265 @@
+//! What a hub is told before it starts: the settings, their defaults, and the one rule about safe addresses.
+//!
+//! Where a setting comes from (flags, environment, file) is the business of `load`; what it does, of whoever reads it.
+
+mod load;
+mod net;
+mod read;
+mod settings;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use switchboard_core::GatePolicy;
+use switchboard_core::verb::Retention;
+
+pub use load::{ConfigError, Loaded, Overrides};
+pub use net::Network;
+
+/// The port that a hub listens on unless told otherwise.
+pub const PORT: u16 = 7373;
+/// The directory that a hub keeps its state in, below the project.
+pub const DATA_DIR: &str = ".switchboard";
+/// The file that settings are read from, in the project.
+pub const CONFIG_FILE: &str = "switchboard.toml";
+
+/// Every setting, with every default filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Lease paths are relative to this directory.
+    pub project: PathBuf,
+    pub data_dir: PathBuf,
+    pub http: Http,
+    pub store: StoreAt,
+    pub auth: AuthMode,
+    pub limits: Limits,
+    pub quality: GatePolicy,
+    pub retention: Retention,
+    pub log: Log,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Http {
+    pub listen: SocketAddr,
+    /// Names beside the loopback ones that a `Host` or `Origin` header may carry.
+    pub allowed_hosts: Vec<String>,
+    /// Who may say in `X-Forwarded-For` whom it speaks for.
+    pub trusted_proxies: Vec<Network>,
+    pub tls: Tls,
+    /// Listen beyond loopback without authentication or TLS, as the operator's own decision.
+    pub insecure_bind: bool,
+    pub connections_max: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tls {
+    Off,
+    Files {
+        cert: PathBuf,
+        key: PathBuf,
+    },
+    /// A certificate made at the start, for trials.
+    SelfSigned,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreAt {
+    Sqlite(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthMode {
+    /// Whoever reaches the socket is the steward.
+    None,
+    /// Agents sign, people bring tokens.
+    Hmac,
+}
+
+/// Calls per minute, by class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub enabled: bool,
+    /// Per address, and not for loopback, where all agents share one.
+    pub register_per_minute: u32,
+    pub heartbeat_per_minute: u32,
+    pub claim_per_minute: u32,
+    pub other_per_minute: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// A filter such as `info` or `warn,switchboard_hub=debug`.
+    pub filter: String,
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Config {
+    /// The defaults, for a project in this directory.
+    pub fn for_project(project: PathBuf) -> Config {
+        let data_dir = project.join(DATA_DIR);
+        let store = StoreAt::Sqlite(data_dir.join("switchboard.db"));
+        Config {
+            project,
+            data_dir,
+            http: Http::default(),
+            store,
+            auth: AuthMode::None,
+            limits: Limits::default(),
+            quality: GatePolicy::default(),
+            retention: Retention::default(),
+            log: Log::default(),
+        }
+    }
+
+    /// Beyond loopback only with authentication and TLS, or by an explicit word.
+    pub fn check_address(&self) -> Result<AddressSafety, ConfigError> {
+        let listen = self.http.listen;
+        if listen.ip().is_loopback() {
+            return Ok(AddressSafety::Safe);
+        }
+        let missing = match (self.auth, &self.http.tls) {
+            (AuthMode::Hmac, Tls::Files { .. } | Tls::SelfSigned) => {
+                return Ok(AddressSafety::Safe);
+            }
+            (AuthMode::Hmac, Tls::Off) => {
+                "TLS ([http] tls_cert and tls_key, or tls_self_signed = true for a trial)"
+            }
+            (AuthMode::None, Tls::Files { .. } | Tls::SelfSigned) => {
+                "authentication ([auth] mode = \"hmac\")"
+            }
+            (AuthMode::None, Tls::Off) => {
+                "authentication ([auth] mode = \"hmac\") and TLS ([http] tls_cert and tls_key, or tls_self_signed = true for a trial)"
+            }
+        };
+        if self.http.insecure_bind {
+            return Ok(AddressSafety::Insecure { missing });
+        }
+        Err(ConfigError::UnsafeAddress { listen, missing })
+    }
+
+    /// A commented `switchboard.toml` that says what holds anyway.
+    pub fn commented_default() -> &'static str {
+        include_str!("default.toml")
+    }
+}
+
+/// Whether an address may be listened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressSafety {
+    Safe,
+    /// The operator asked for it; what is missing is worth a warning.
+    Insecure {
+        missing: &'static str,
+    },
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Http {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT),
+            allowed_hosts: Vec::new(),
+            trusted_proxies: Vec::new(),
+            tls: Tls::Off,
+            insecure_bind: false,
+            connections_max: 4096,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // jetpack, Rate Limiting.
+        Limits {
+            enabled: true,
+            register_per_minute: 10,
+            heartbeat_per_minute: 12,
+            claim_per_minute: 30,
+            other_per_minute: 60,
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Log {
+            filter: "info".to_owned(),
+            format: LogFormat::Text,
+        }
+    }
+}
+
+impl AuthMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AuthMode::None => "none",
+            AuthMode::Hmac => "hmac",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(listen: &str, auth: AuthMode, tls: Tls) -> Config {
+        let mut config = Config::for_project("/project".into());
+        config.http.listen = listen.parse().unwrap();
+        config.auth = auth;
+        config.http.tls = tls;
+        config
+    }
+
+    #[test]
+    fn loopback_needs_nothing() {
+        for listen in ["127.0.0.1:7373", "127.8.9.1:0", "[::1]:7373"] {
+            assert_eq!(
+                at(listen, AuthMode::None, Tls::Off)
+                    .check_address()
+                    .unwrap(),
+                AddressSafety::Safe
+            );
+        }
+    }
+
+    #[test]
+    fn another_address_needs_authentication_and_tls_and_is_told_which() {
+        let cases = [
+            (
+                AuthMode::None,
+                Tls::Off,
+                Some(["mode = \"hmac\"", "tls_cert"].as_slice()),
+            ),
+            (AuthMode::Hmac, Tls::Off, Some(&["tls_cert"])),
+            (AuthMode::None, Tls::SelfSigned, Some(&["mode = \"hmac\""])),
+            (AuthMode::Hmac, Tls::SelfSigned, None),
+        ];
+        for (auth, tls, told) in cases {
+            let config = at("0.0.0.0:7373", auth, tls);
+            let Some(told) = told else {
+                assert_eq!(config.check_address().unwrap(), AddressSafety::Safe);
+                continue;
+            };
+            let said = config.check_address().unwrap_err().to_string();
+            for word in told {
+                assert!(said.contains(word), "{said}");
+            }
+            assert!(said.contains("insecure_bind"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_opt_out_is_granted_with_a_warning() {
+        let mut config = at("[::]:7373", AuthMode::None, Tls::Off);
+        config.http.insecure_bind = true;
+        assert!(matches!(
+            config.check_address().unwrap(),
+            AddressSafety::Insecure { .. }
+        ));
+    }
+}

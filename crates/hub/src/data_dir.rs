@@ -1,0 +1,303 @@
+//! The directory that a hub keeps its state in: made private, held by one process, found by others.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use switchboard_wire::IsoTime;
+use switchboard_wire::signature::{KEY_LEN, MasterKey, from_hex, to_hex};
+
+/// Held for as long as the hub runs; the lock goes with the process, however it ends.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    #[error("cannot use the data directory {}: {source}", path.display())]
+    Unusable {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(
+        "another hub ({holder}) already serves {}; stop it, or give this one another directory with --data-dir",
+        path.display()
+    )]
+    Held { path: PathBuf, holder: String },
+    #[error("{} is not a key of {KEY_LEN} bytes in hexadecimal; restore it from a backup, or remove it to make a new one (all agents then need new keys)", path.display())]
+    BadKey { path: PathBuf },
+}
+
+/// What others read in `hub.json` to find this hub.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Card<'a> {
+    pid: u32,
+    http: SocketAddr,
+    tls: bool,
+    started_at: IsoTime,
+    version: &'a str,
+}
+
+/// `hub.json`, removed when the hub ends.
+#[derive(Debug)]
+pub struct HubFile {
+    path: PathBuf,
+}
+
+const LOCK_FILE: &str = "lock";
+const HUB_FILE: &str = "hub.json";
+const KEY_FILE: &str = "key";
+
+impl DataDir {
+    /// Makes the directory if need be, and takes it for this process alone.
+    pub fn open(path: &Path) -> Result<DataDir, DataDirError> {
+        let unusable = |source| DataDirError::Unusable {
+            path: path.to_owned(),
+            source,
+        };
+        make_private(path).map_err(unusable)?;
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.join(LOCK_FILE))
+            .map_err(unusable)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(DataDirError::Held {
+                    path: path.to_owned(),
+                    holder: holder(&mut lock),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(unusable(source)),
+        }
+        write_pid(&mut lock).map_err(unusable)?;
+        Ok(DataDir {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells others where this hub listens.
+    pub fn announce(
+        &self,
+        http: SocketAddr,
+        tls: bool,
+        started_at: IsoTime,
+    ) -> Result<HubFile, DataDirError> {
+        let card = Card {
+            pid: std::process::id(),
+            http,
+            tls,
+            started_at,
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        let text = serde_json::to_vec(&card).expect("numbers and text are always JSON");
+        let path = self.path.join(HUB_FILE);
+        self.write_private(&path, &text)?;
+        Ok(HubFile { path })
+    }
+
+    /// The key from which all agents' keys follow; made at the first start.
+    pub fn master_key(&self) -> Result<MasterKey, DataDirError> {
+        let path = self.path.join(KEY_FILE);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let bytes = from_hex(text.trim()).and_then(|bytes| bytes.try_into().ok());
+                bytes
+                    .map(MasterKey::new)
+                    .ok_or(DataDirError::BadKey { path })
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let mut key = [0; KEY_LEN];
+                aws_lc_rs::rand::fill(&mut key).map_err(|_| DataDirError::Unusable {
+                    path: path.clone(),
+                    source: std::io::Error::other("the system gives no random bytes"),
+                })?;
+                self.write_private(&path, to_hex(&key).as_bytes())?;
+                Ok(MasterKey::new(key))
+            }
+            Err(source) => Err(DataDirError::Unusable { path, source }),
+        }
+    }
+
+    /// Whole or not at all, and for the owner's eyes only.
+    fn write_private(&self, path: &Path, bytes: &[u8]) -> Result<(), DataDirError> {
+        let write = || {
+            // tempfile makes its files 0600.
+            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+            file.write_all(bytes)?;
+            file.as_file().sync_all()?;
+            file.persist(path).map_err(|error| error.error)?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(|source| DataDirError::Unusable {
+            path: path.to_owned(),
+            source,
+        })
+    }
+}
+
+impl Drop for HubFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::debug!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+#[cfg(unix)]
+fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}
+
+#[cfg(not(unix))]
+fn make_private(path: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+fn write_pid(lock: &mut File) -> std::io::Result<()> {
+    lock.set_len(0)?;
+    lock.rewind()?;
+    writeln!(lock, "{}", std::process::id())
+}
+
+fn holder(lock: &mut File) -> String {
+    let mut text = String::new();
+    // A holder that has not written its id yet stays unnamed.
+    let _ = lock.take(64).read_to_string(&mut text);
+    match text.trim().parse::<u32>() {
+        Ok(pid) => format!("process {pid}"),
+        Err(_) => "a process that has just started".to_owned(),
+    }
+}
+
+/// The process that listens on a port, if the system says so cheaply.
+pub fn listener_of(port: u16) -> Option<u32> {
+    let inode = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .find_map(|table| {
+            let table = std::fs::read_to_string(table).ok()?;
+            table
+                .lines()
+                .skip(1)
+                .find_map(|line| listening_inode(line, port))
+        })?;
+    let wanted = format!("socket:[{inode}]");
+    for process in std::fs::read_dir("/proc").ok()?.flatten() {
+        let Some(pid) = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        // Other users' processes cannot be looked into.
+        let Ok(open) = std::fs::read_dir(process.path().join("fd")) else {
+            continue;
+        };
+        let holds = |file: std::fs::DirEntry| {
+            std::fs::read_link(file.path())
+                .is_ok_and(|target| target.as_os_str() == wanted.as_str())
+        };
+        if open.flatten().any(holds) {
+            return Some(pid);
+        }
+    }
+    None
+}
+
+/// A line of the kernel's table: number, local address, remote address, state, …, inode.
+fn listening_inode(line: &str, port: u16) -> Option<u64> {
+    const LISTENING: &str = "0A";
+    let mut columns = line.split_ascii_whitespace();
+    let (_, local_port) = columns.nth(1)?.rsplit_once(':')?;
+    if u16::from_str_radix(local_port, 16).ok()? != port || columns.nth(1)? != LISTENING {
+        return None;
+    }
+    columns.nth(5)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_hub_is_told_which_process_holds_the_directory() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("project/.switchboard");
+        let first = DataDir::open(&path).unwrap();
+        let said = DataDir::open(&path).unwrap_err().to_string();
+        assert!(
+            said.contains(&format!("process {}", std::process::id())),
+            "{said}"
+        );
+        assert!(said.contains("--data-dir"), "{said}");
+        drop(first);
+        DataDir::open(&path).unwrap();
+    }
+
+    #[test]
+    fn the_announcement_names_the_address_and_goes_with_the_hub() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(home.path()).unwrap();
+        let file = dir
+            .announce("127.0.0.1:7373".parse().unwrap(), false, IsoTime(0))
+            .unwrap();
+        let read = || std::fs::read_to_string(home.path().join("hub.json"));
+        let card: serde_json::Value = serde_json::from_str(&read().unwrap()).unwrap();
+        assert_eq!(card["pid"], std::process::id());
+        assert_eq!(card["http"], "127.0.0.1:7373");
+        assert_eq!(card["tls"], false);
+        assert_eq!(card["startedAt"], "1970-01-01T00:00:00.000Z");
+        assert!(card["version"].is_string());
+        drop(file);
+        assert!(read().is_err());
+    }
+
+    #[test]
+    fn the_master_key_is_made_once_and_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(home.path()).unwrap();
+        let key = dir.master_key().unwrap().agent_key("a1", 1);
+        assert_eq!(dir.master_key().unwrap().agent_key("a1", 1), key);
+        std::fs::write(home.path().join(KEY_FILE), "garbage").unwrap();
+        assert!(matches!(dir.master_key(), Err(DataDirError::BadKey { .. })));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_directory_and_the_key_are_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(".switchboard");
+        let dir = DataDir::open(&path).unwrap();
+        dir.master_key().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        assert_eq!(mode(&path.join(KEY_FILE)), 0o600);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_owner_of_a_taken_port_is_found() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(listener_of(port), Some(std::process::id()));
+    }
+}

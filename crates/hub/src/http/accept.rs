@@ -1,0 +1,230 @@
+//! The accept loop: bounded connections, each under watch, all of them let go in good order.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+use super::Shared;
+use super::watch::{LOOK_EVERY, Verdict, Watch, Watched};
+
+/// Most that is read ahead of a connection: its head, and pieces of its body.
+const BUFFER_BYTES: usize = 64 * 1024;
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+/// After a failed accept: the system is out of something, which takes a moment to come back.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Accepts and serves.
+pub struct Server {
+    app: Shared,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    seats: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Cut what is still open.
+    cut: CancellationToken,
+}
+
+impl Server {
+    pub fn new(app: Shared, tls: Option<TlsAcceptor>, connections_max: u32) -> Self {
+        let seats = usize::try_from(connections_max)
+            .unwrap_or(usize::MAX)
+            .min(Semaphore::MAX_PERMITS);
+        Server {
+            router: super::router(Arc::clone(&app)),
+            app,
+            tls,
+            seats: Arc::new(Semaphore::new(seats)),
+            tasks: TaskTracker::new(),
+            cut: CancellationToken::new(),
+        }
+    }
+
+    /// Serves until the app is stopping; then lets what was accepted finish, for as long as `grace` allows.
+    pub async fn run(self, listener: TcpListener, grace: Duration) {
+        let stopping = self.app.stopping.clone();
+        loop {
+            let accepted = tokio::select! {
+                () = stopping.cancelled() => break,
+                accepted = self.accept(&listener) => accepted,
+            };
+            match accepted {
+                Ok((stream, remote, seat)) => self.spawn(stream, remote, seat),
+                Err(error) => {
+                    tracing::warn!("cannot accept a connection: {error}");
+                    tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+                }
+            }
+        }
+        drop(listener);
+        self.tasks.close();
+        if tokio::time::timeout(grace, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("{} connections were cut", self.tasks.len());
+        }
+        self.cut.cancel();
+        self.tasks.wait().await;
+    }
+
+    /// The next connection, once there is a place for it; until then it waits in the system's queue.
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+    ) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+        let seat = Arc::clone(&self.seats)
+            .acquire_owned()
+            .await
+            .map_err(std::io::Error::other)?;
+        let (stream, remote) = listener.accept().await?;
+        Ok((stream, remote, seat))
+    }
+
+    fn spawn(&self, stream: TcpStream, remote: SocketAddr, seat: OwnedSemaphorePermit) {
+        let local = stream.local_addr().unwrap_or(remote);
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%remote, "cannot turn off delays: {error}");
+        }
+        let watch = Arc::new(Watch::new());
+        let entry = Entry {
+            app: Arc::clone(&self.app),
+            router: self.router.clone(),
+            watch: Arc::clone(&watch),
+            local,
+            remote,
+        };
+        let (tls, cut) = (self.tls.clone(), self.cut.clone());
+        self.tasks.spawn(async move {
+            let _seat = seat;
+            match tls {
+                None => serve(Watched::new(stream, watch), entry, cut).await,
+                Some(tls) => match tokio::time::timeout(HANDSHAKE_WITHIN, tls.accept(stream)).await
+                {
+                    Ok(Ok(stream)) => serve(Watched::new(stream, watch), entry, cut).await,
+                    Ok(Err(error)) => tracing::debug!(%remote, "no TLS handshake: {error}"),
+                    Err(_) => tracing::debug!(%remote, "no TLS handshake in time"),
+                },
+            }
+        });
+    }
+}
+
+async fn serve<S>(stream: S, entry: Entry, cut: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (remote, watch, stopping) = (
+        entry.remote,
+        Arc::clone(&entry.watch),
+        entry.app.stopping.clone(),
+    );
+    let connection = http1::Builder::new()
+        .header_read_timeout(None)
+        .max_buf_size(BUFFER_BYTES)
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(stream), entry);
+    let mut connection = std::pin::pin!(connection);
+    let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK_EVERY, LOOK_EVERY);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut leaving = false;
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%remote, "a connection broke: {error}");
+                }
+                return;
+            }
+            () = stopping.cancelled(), if !leaving => {
+                leaving = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = cut.cancelled() => return,
+            _ = look.tick() => match watch.look() {
+                Verdict::Keep => {}
+                Verdict::Idle => connection.as_mut().graceful_shutdown(),
+                Verdict::Drop(why) => {
+                    tracing::debug!(%remote, "a connection is dropped: {why}");
+                    return;
+                }
+            },
+        }
+    }
+}
+
+/// What a connection's requests go through on their way to the router.
+struct Entry {
+    app: Shared,
+    router: Router,
+    watch: Arc<Watch>,
+    local: SocketAddr,
+    remote: SocketAddr,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Entry {
+    type Response = Response;
+    type Error = std::convert::Infallible;
+    type Future = Serving;
+
+    fn call(&self, mut request: Request<Incoming>) -> Serving {
+        self.watch.serves();
+        let watch = Arc::clone(&self.watch);
+        if let Err(failure) = self.app.gate.check(&request, self.local) {
+            return Serving {
+                answer: Answer::Refused(Some(failure.into_response())),
+                watch,
+            };
+        }
+        let peer = self.app.gate.peer(request.headers(), self.remote.ip());
+        request.extensions_mut().insert(peer);
+        let mut router = self.router.clone();
+        Serving {
+            answer: Answer::Routed(router.call(request.map(Body::new))),
+            watch,
+        }
+    }
+}
+
+/// An answer in the making; the watch hears when it is there.
+struct Serving {
+    answer: Answer,
+    watch: Arc<Watch>,
+}
+
+enum Answer {
+    Refused(Option<Response>),
+    Routed(axum::routing::future::RouteFuture<std::convert::Infallible>),
+}
+
+impl Future for Serving {
+    type Output = Result<Response, std::convert::Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = match &mut self.answer {
+            Answer::Refused(response) => Ok(response
+                .take()
+                .expect("a future is not polled after its end")),
+            Answer::Routed(routed) => std::task::ready!(Pin::new(routed).poll(cx)),
+        };
+        self.watch.served();
+        Poll::Ready(answer)
+    }
+}

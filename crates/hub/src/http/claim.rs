@@ -1,0 +1,37 @@
+//! CLAIM: one task for one agent, at once or as soon as one fits.
+
+use switchboard_wire::jetpack::from_wire;
+use switchboard_wire::jetpack::{ClaimRequest, Envelope, Operation, WaitQuery};
+use switchboard_wire::parse;
+
+use super::call::Call;
+use super::error::Failure;
+use super::reply::Reply;
+use super::seal::{self, Seal};
+use super::{Shared, operation};
+
+pub async fn claim(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let envelope: Envelope = parse(&call.body)?;
+    envelope.expect(Operation::Claim)?;
+    let versionless = seal::is_versionless(&call, &envelope)?;
+    let mut request: ClaimRequest = parse(&call.body)?;
+    if call.uri.query().is_some() {
+        request.wait = request.wait.or(call.query::<WaitQuery>()?.wait);
+    }
+    let (claim, wait_for) = from_wire::claim(request)?;
+    let caller = app
+        .auth
+        .caller(&app.hub, call.evidence(Some(&envelope)))
+        .await?;
+    let asked = from_wire::Call::Claim { claim, wait_for };
+    let mut reply = operation::perform(
+        &app,
+        &caller,
+        asked,
+        Seal::of(&call, &envelope),
+        call.peer.ip,
+    )
+    .await?;
+    reply.versionless = versionless;
+    Ok(reply)
+}

@@ -1,0 +1,206 @@
+//! The event log: in pages, and as a stream of server-sent events.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use switchboard_core::{Logged, limits};
+use switchboard_wire::Malformed;
+use switchboard_wire::jetpack::{EventPage, EventQuery, from_wire, to_wire};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
+
+use super::Shared;
+use super::call::Call;
+use super::error::Failure;
+use super::reply::Reply;
+
+/// Streams that may be open at a time.
+pub const STREAMS_MAX: usize = 512;
+/// A quiet stream says this often that it is still there.
+const BEAT_EVERY: Duration = Duration::from_secs(15);
+/// Events that are sent in one piece.
+const EVENTS_PER_PIECE: usize = 64;
+/// Types that a query may name.
+const TYPES_MAX: usize = 64;
+
+pub async fn events(app: Shared, call: Call) -> Result<Response, Failure> {
+    app.reader(&call).await?;
+    let query: EventQuery = call.query()?;
+    if query.types.len() > TYPES_MAX {
+        return Err(Malformed::field("types", format!("has more than {TYPES_MAX} items")).into());
+    }
+    let streams = call
+        .header("accept")
+        .is_some_and(|accept| accept.contains("text/event-stream"));
+    if streams {
+        return stream(app, &call, query).await;
+    }
+    page(app, query).await.map(Reply::into_response)
+}
+
+async fn page(app: Shared, query: EventQuery) -> Result<Reply, Failure> {
+    let limit = from_wire::page_size(query.limit)?;
+    let (mut after, types) = (query.after.unwrap_or(0), query.types);
+    let page = app
+        .hub
+        .read(move |reader| {
+            let latest = reader.head()?.seq;
+            let mut found: Vec<Logged> = Vec::new();
+            let mut looked_at = 0;
+            // A rare type is looked for in bounded steps; the caller goes on where a step ended.
+            while found.len() < limit && looked_at < limits::PAGE_SCAN_MAX {
+                let step = if types.is_empty() {
+                    limit
+                } else {
+                    limits::PAGE_MAX
+                };
+                let events = reader.events(after, step)?;
+                let Some(last) = events.last() else { break };
+                let end = last.seq;
+                looked_at += events.len();
+                for event in events {
+                    if found.len() == limit {
+                        break;
+                    }
+                    after = event.seq;
+                    if is_wanted(&types, &event) {
+                        found.push(event);
+                    }
+                }
+                if after < end {
+                    break;
+                }
+            }
+            Ok((found, (after < latest).then_some(after), latest))
+        })
+        .await?;
+    let (found, next, latest) = page;
+    let events = found.iter().map(to_wire::event).collect();
+    Ok(Reply::ok(&EventPage {
+        success: true,
+        events,
+        next,
+        latest,
+    }))
+}
+
+fn is_wanted(types: &[String], event: &Logged) -> bool {
+    types.is_empty() || types.iter().any(|kind| kind == event.event.kind())
+}
+
+async fn stream(app: Shared, call: &Call, query: EventQuery) -> Result<Response, Failure> {
+    let seat = app
+        .streams
+        .clone()
+        .try_acquire_owned()
+        .map_err(|_| Failure::TooManyStreams)?;
+    // Subscribed before anything is read, so that an event committed in between still wakes the stream.
+    let latest = app.hub.latest();
+    let after = match call.header("last-event-id") {
+        Some(id) => Some(
+            id.trim()
+                .parse()
+                .map_err(|_| Malformed::field("Last-Event-ID", "must be a sequence number"))?,
+        ),
+        None => query.after,
+    };
+    let after = match after {
+        Some(after) => after,
+        None => app.hub.read(|reader| reader.head()).await?.seq,
+    };
+    let follow = Follow {
+        app,
+        after,
+        types: query.types,
+        latest,
+        beat_at: Instant::now(),
+        _seat: seat,
+    };
+    let pieces = unfold(follow, |mut follow| async move {
+        follow.piece().await.map(|piece| (piece, follow))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// One reader of the log. It reads only when its connection has room, so a slow one holds a single piece.
+struct Follow {
+    app: Shared,
+    after: u64,
+    types: Vec<String>,
+    latest: watch::Receiver<u64>,
+    /// When the next sign of life is due; at the start at once.
+    beat_at: Instant,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl Follow {
+    async fn piece(&mut self) -> Option<Result<Bytes, std::io::Error>> {
+        loop {
+            if self.app.stopping.is_cancelled() {
+                return None;
+            }
+            self.latest.mark_unchanged();
+            let after = self.after;
+            let read = self
+                .app
+                .hub
+                .read(move |reader| reader.events(after, EVENTS_PER_PIECE))
+                .await;
+            let events = read
+                .inspect_err(|error| tracing::debug!("an event stream ends: {error}"))
+                .ok()?;
+            if let Some(last) = events.last() {
+                self.after = last.seq;
+            }
+            let text: String = events
+                .iter()
+                .filter(|event| is_wanted(&self.types, event))
+                .map(frame)
+                .collect();
+            if !text.is_empty() {
+                return Some(Ok(self.beat(text)));
+            }
+            if Instant::now() >= self.beat_at {
+                return Some(Ok(self.beat(": still here\n\n".to_owned())));
+            }
+            if events.is_empty() {
+                self.rest().await?;
+            }
+        }
+    }
+
+    fn beat(&mut self, text: String) -> Bytes {
+        self.beat_at = Instant::now() + BEAT_EVERY;
+        text.into()
+    }
+
+    /// Until there is something new, or a sign of life is due; `None` when the hub stops.
+    async fn rest(&mut self) -> Option<()> {
+        tokio::select! {
+            changed = self.latest.changed() => changed.ok(),
+            () = tokio::time::sleep_until(self.beat_at) => Some(()),
+            () = self.app.stopping.cancelled() => None,
+        }
+    }
+}
+
+fn frame(event: &Logged) -> String {
+    format!(
+        "id: {}\nevent: {}\ndata: {}\n\n",
+        event.seq,
+        event.event.kind(),
+        to_wire::event_json(event)
+    )
+}

@@ -1,0 +1,279 @@
+//! What every request must pass before anything else: its size, and the name it calls the hub by.
+//!
+//! A web page that the user happens to visit can send requests to this machine, but it cannot choose their `Host` and
+//! `Origin`. So a request is served only under a name that is ours.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::{HeaderMap, HeaderValue, Method, Request, header};
+
+use super::call::Peer;
+use super::error::Failure;
+use crate::config::{Http, Network};
+
+/// Names and values of all headers together.
+const HEADER_BYTES_MAX: usize = 32 * 1024;
+/// Addresses in `X-Forwarded-For` that are looked at.
+const HOPS_MAX: usize = 16;
+
+#[derive(Clone, Debug)]
+pub struct Gate {
+    hosts: Vec<String>,
+    proxies: Vec<Network>,
+}
+
+impl Gate {
+    pub fn new(http: &Http) -> Self {
+        let hosts = http
+            .allowed_hosts
+            .iter()
+            .map(|host| name_of(host).to_ascii_lowercase())
+            .collect();
+        Gate {
+            hosts,
+            proxies: http.trusted_proxies.clone(),
+        }
+    }
+
+    /// Lets a request through, or says why not. `local` is the address it came in at.
+    pub fn check<B>(&self, request: &Request<B>, local: SocketAddr) -> Result<(), Failure> {
+        let headers = request.headers();
+        let size: usize = headers
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len())
+            .sum();
+        if size > HEADER_BYTES_MAX {
+            return Err(Failure::HeadersTooLarge);
+        }
+        // Whatever answers GET would also be done for HEAD, unseen.
+        if request.method() == Method::HEAD && request.uri().path().starts_with("/api/") {
+            return Err(Failure::MethodNotAllowed);
+        }
+        let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+        let host = host.or_else(|| {
+            request
+                .uri()
+                .authority()
+                .map(|authority| authority.as_str().as_bytes())
+        });
+        let host = host
+            .and_then(|host| std::str::from_utf8(host).ok())
+            .unwrap_or_default();
+        if !self.is_ours(host, local) {
+            return Err(wrong("Host", host));
+        }
+        if let Some(origin) = headers.get(header::ORIGIN) {
+            let origin = origin.to_str().unwrap_or_default();
+            let name = origin.split_once("://").map_or("", |(_, rest)| rest);
+            if !self.is_ours(name, local) {
+                return Err(wrong("Origin", origin));
+            }
+        }
+        if is_from_elsewhere(headers) {
+            return Err(wrong("Origin", "another site"));
+        }
+        Ok(())
+    }
+
+    /// Whom a request is from: the peer, or whom a trusted proxy names.
+    pub fn peer(&self, headers: &HeaderMap, remote: IpAddr) -> Peer {
+        let mut ip = remote.to_canonical();
+        let trusted = |ip: IpAddr| self.proxies.iter().any(|network| network.contains(ip));
+        if self.proxies.is_empty() || !trusted(ip) {
+            return Peer { ip };
+        }
+        let named = headers
+            .get_all("x-forwarded-for")
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        let hops: Vec<&str> = named.flat_map(|value| value.split(',')).collect();
+        // From the nearest hop outward, for as long as each one is trusted to name the one before it.
+        for hop in hops.iter().rev().take(HOPS_MAX) {
+            let Ok(named) = hop.trim().parse::<IpAddr>() else {
+                break;
+            };
+            ip = named.to_canonical();
+            if !trusted(ip) {
+                break;
+            }
+        }
+        Peer { ip }
+    }
+
+    fn is_ours(&self, authority: &str, local: SocketAddr) -> bool {
+        let name = name_of(authority);
+        if name.eq_ignore_ascii_case("localhost")
+            || self
+                .hosts
+                .iter()
+                .any(|host| host.eq_ignore_ascii_case(name))
+        {
+            return true;
+        }
+        // An address cannot be made to point elsewhere, as a name can.
+        let address = name
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .parse::<IpAddr>();
+        address.is_ok_and(|ip| {
+            let ip = ip.to_canonical();
+            ip.is_loopback() || ip == local.ip().to_canonical()
+        })
+    }
+}
+
+/// Without the port.
+fn name_of(authority: &str) -> &str {
+    let after_bracket = authority.rfind(']').unwrap_or(0);
+    match authority[after_bracket..].rfind(':') {
+        // A bare IPv6 address has many colons and no port.
+        Some(_) if after_bracket == 0 && authority.matches(':').count() > 1 => authority,
+        Some(colon) => &authority[..after_bracket + colon],
+        None => authority,
+    }
+}
+
+/// Browsers say so, also where they send no `Origin`; following a link is fine.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    headers
+        .get("sec-fetch-site")
+        .is_some_and(|site| site == "cross-site")
+        && headers
+            .get("sec-fetch-mode")
+            .is_none_or(|mode| mode != "navigate")
+}
+
+fn wrong(what: &str, found: &str) -> Failure {
+    let found: String = found.chars().take(128).collect();
+    Failure::WrongHost(format!(
+        "{what} {found:?} is not a name of this hub; add it to [http] allowed_hosts"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(hosts: &[&str], proxies: &[&str]) -> Gate {
+        Gate::new(&Http {
+            allowed_hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            trusted_proxies: proxies
+                .iter()
+                .map(|network| network.parse().unwrap())
+                .collect(),
+            ..Http::default()
+        })
+    }
+
+    fn passes(gate: &Gate, headers: &[(&str, &str)]) -> bool {
+        let mut request = Request::builder().uri("/api/v1/status");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        gate.check(
+            &request.body(()).unwrap(),
+            "192.0.2.7:7373".parse().unwrap(),
+        )
+        .is_ok()
+    }
+
+    #[test]
+    fn only_names_of_the_hub_pass() {
+        let gate = gate(&["hub.example", "other.example:7373"], &[]);
+        let cases = [
+            ("127.0.0.1:7373", true),
+            ("localhost", true),
+            ("LOCALHOST:1", true),
+            ("[::1]:7373", true),
+            ("::1", true),
+            ("hub.example", true),
+            ("HUB.example:443", true),
+            ("other.example", true),
+            ("192.0.2.7:7373", true),
+            ("192.0.2.8:7373", false),
+            ("evil.example", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("", false),
+            (":7373", false),
+        ];
+        for (host, ours) in cases {
+            assert_eq!(passes(&gate, &[("host", host)]), ours, "{host}");
+        }
+        assert!(!passes(&gate, &[]), "no Host at all");
+    }
+
+    #[test]
+    fn a_page_from_elsewhere_does_not_pass() {
+        let gate = gate(&[], &[]);
+        let host = ("host", "127.0.0.1:7373");
+        for (origin, ours) in [
+            ("http://127.0.0.1:7373", true),
+            ("http://localhost:3000", true),
+            ("https://evil.example", false),
+            ("null", false),
+            ("", false),
+        ] {
+            assert_eq!(passes(&gate, &[host, ("origin", origin)]), ours, "{origin}");
+        }
+        assert!(!passes(
+            &gate,
+            &[
+                host,
+                ("sec-fetch-site", "cross-site"),
+                ("sec-fetch-mode", "no-cors")
+            ]
+        ));
+        assert!(passes(
+            &gate,
+            &[
+                host,
+                ("sec-fetch-site", "cross-site"),
+                ("sec-fetch-mode", "navigate")
+            ]
+        ));
+        assert!(passes(&gate, &[host, ("sec-fetch-site", "same-origin")]));
+    }
+
+    #[test]
+    fn headers_are_bounded() {
+        let gate = gate(&[], &[]);
+        let host = ("host", "localhost");
+        let room = HEADER_BYTES_MAX - "host".len() - "localhost".len() - 1;
+        for (bytes, fits) in [(room - 1, true), (room, true), (room + 1, false)] {
+            assert_eq!(
+                passes(&gate, &[host, ("x", &"a".repeat(bytes))]),
+                fits,
+                "{bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_forwarded_address_counts_only_from_a_trusted_proxy() {
+        let gate = gate(&[], &["10.0.0.0/8"]);
+        let peer = |remote: &str, forwarded: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-forwarded-for", forwarded.parse().unwrap());
+            gate.peer(&headers, remote.parse().unwrap()).ip.to_string()
+        };
+        assert_eq!(peer("192.0.2.1", "198.51.100.1"), "192.0.2.1");
+        assert_eq!(peer("10.0.0.1", "198.51.100.1"), "198.51.100.1");
+        assert_eq!(peer("10.0.0.1", "127.0.0.1, 198.51.100.1"), "198.51.100.1");
+        assert_eq!(peer("10.0.0.1", "198.51.100.1, 10.0.0.2"), "198.51.100.1");
+        assert_eq!(peer("10.0.0.1", "garbage"), "10.0.0.1");
+    }
+
+    #[test]
+    fn an_operation_is_not_run_for_head() {
+        let request = Request::builder()
+            .method("HEAD")
+            .uri("/api/v1/messages")
+            .header("host", "localhost");
+        let local = "127.0.0.1:1".parse().unwrap();
+        assert!(matches!(
+            gate(&[], &[]).check(&request.body(()).unwrap(), local),
+            Err(Failure::MethodNotAllowed)
+        ));
+    }
+}

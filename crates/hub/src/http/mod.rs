@@ -1,0 +1,112 @@
+//! The HTTP surface: one file per family of calls, one table of routes, one shape of errors.
+//!
+//! What a call means is `switchboard_wire`'s business, what comes of it the rules'. Here bytes are read, callers are
+//! known and limited, and answers are written. The contract is `docs/http-api.md`.
+
+mod accept;
+mod admin;
+mod agents;
+mod call;
+mod claim;
+mod error;
+mod events;
+mod gate;
+mod ids;
+mod leases;
+mod lists;
+mod memory;
+mod messages;
+mod operation;
+mod protocol;
+mod quality;
+mod reply;
+mod reports;
+mod routes;
+mod seal;
+mod status;
+mod tasks;
+mod watch;
+mod with;
+
+use std::sync::Arc;
+
+use switchboard_core::GatePolicy;
+use switchboard_wire::IsoTime;
+use switchboard_wire::jetpack::from_wire::Context;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+pub use accept::Server;
+pub use error::Failure;
+pub use routes::router;
+
+use crate::auth::{Auth, Caller};
+use crate::config::Config;
+use crate::hub::Hub;
+use crate::metrics::Metrics;
+use crate::rate::{Class, RateLimits};
+use call::Call;
+use gate::Gate;
+use ids::Ids;
+
+/// What every call has at hand.
+pub struct App {
+    pub hub: Hub,
+    pub auth: Auth,
+    pub limits: RateLimits,
+    pub metrics: Metrics,
+    pub stopping: CancellationToken,
+    gate: Gate,
+    ids: Ids,
+    policy: Arc<GatePolicy>,
+    /// The project's directory, which lease paths are relative to.
+    root: String,
+    started_at: IsoTime,
+    store: &'static str,
+    streams: Arc<Semaphore>,
+}
+
+pub type Shared = Arc<App>;
+
+impl App {
+    pub fn new(
+        config: &Config,
+        hub: Hub,
+        auth: Auth,
+        started_at: IsoTime,
+        store: &'static str,
+    ) -> Self {
+        App {
+            hub,
+            auth,
+            limits: RateLimits::new(&config.limits),
+            metrics: Metrics::default(),
+            stopping: CancellationToken::new(),
+            gate: Gate::new(&config.http),
+            ids: Ids::default(),
+            policy: Arc::new(config.quality.clone()),
+            root: config.project.to_string_lossy().into_owned(),
+            started_at,
+            store,
+            streams: Arc::new(Semaphore::new(events::STREAMS_MAX)),
+        }
+    }
+
+    fn context<'a>(&'a self, fresh: &'a mut dyn FnMut(&'static str) -> String) -> Context<'a> {
+        Context {
+            root: &self.root,
+            policy: &self.policy,
+            fresh,
+        }
+    }
+
+    /// Whoever asks for something to read.
+    async fn reader(&self, call: &Call) -> Result<Caller, Failure> {
+        let caller = self.auth.caller(&self.hub, call.evidence(None)).await?;
+        caller.may_read()?;
+        if let Some(agent) = caller.is_agent() {
+            self.limits.agent(Class::Other, agent)?;
+        }
+        Ok(caller)
+    }
+}

@@ -1,0 +1,294 @@
+//! The ten operations of the protocol, wherever they arrive: on their own path, in an envelope, in a batch.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use switchboard_core::verb::{
+    AcquireLease, Claimed, Complete, Fail, Heartbeat, LeaseAnswer, Registered, ReleaseLease,
+    ReportProgress, Send as SendMessage,
+};
+use switchboard_core::{AgentId, Message, Verb};
+use switchboard_store::{MessageSince, Since};
+use switchboard_wire::jetpack::from_wire::{self, Fetch};
+use switchboard_wire::jetpack::{Envelope, Operation, ReleaseLeaseResponse, Request, to_wire};
+use switchboard_wire::parse;
+
+use super::App;
+use super::call::Call;
+use super::error::Failure;
+use super::reply::{Reply, to_json};
+use super::seal::{self, Seal};
+use super::with::With;
+use crate::auth::Caller;
+use crate::hub::{Guard, Outcome};
+use crate::rate::Class;
+
+/// A waiting reader looks again at most this often.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// What is nearly done when the hub stops gets this long to be answered.
+const LAST_MOMENT: Duration = Duration::from_millis(250);
+
+/// An operation on its own path.
+pub async fn on_path(
+    app: &App,
+    call: &Call,
+    operation: Operation,
+    path_id: Option<&str>,
+) -> Result<Reply, Failure> {
+    let envelope: Envelope = parse(&call.body)?;
+    envelope.expect(operation)?;
+    let versionless = seal::is_versionless(call, &envelope)?;
+    let request = Request::parse(operation, &call.body)?;
+    let asked = from_wire::Call::new(
+        request,
+        path_id,
+        &mut app.context(&mut |kind| app.ids.fresh(kind)),
+    )?;
+    let caller = app
+        .auth
+        .caller(&app.hub, call.evidence(Some(&envelope)))
+        .await?;
+    let mut reply = perform(app, &caller, asked, Seal::of(call, &envelope), call.peer.ip).await?;
+    reply.versionless = versionless;
+    Ok(reply)
+}
+
+/// Checks that the caller may, and may now; then runs it.
+///
+/// Nothing is awaited before the change is queued, so that operations keep the order in which they are started.
+pub async fn perform(
+    app: &App,
+    caller: &Caller,
+    asked: from_wire::Call,
+    seal: Seal<'_>,
+    from: IpAddr,
+) -> Result<Reply, Failure> {
+    use from_wire::Call as Asked;
+    let operation = operation_of(&asked);
+    let agent = asked.agent();
+    allow(app, caller, operation, agent, from)?;
+    let guard = seal.guard(caller, Some(agent.as_str()), operation.as_str())?;
+    match asked {
+        Asked::Register(verb) => {
+            let agent = verb.agent.clone();
+            run(app, With(verb, agent), guard, registered).await
+        }
+        Asked::Heartbeat(verb) => {
+            run::<Heartbeat>(app, verb, guard, |reply| {
+                to_json(&to_wire::heartbeat(reply))
+            })
+            .await
+        }
+        Asked::Claim { claim, wait_for } => {
+            let waiting = app.hub.claim(claim, guard, claimed, wait_for);
+            Ok(rendered(
+                unless_stopping(app, wait_for, waiting).await?,
+                claimed,
+            ))
+        }
+        Asked::Progress(verb) => {
+            run::<ReportProgress>(app, verb, guard, |reply| {
+                to_json(&to_wire::progressed(reply))
+            })
+            .await
+        }
+        Asked::Complete(verb) => {
+            run::<Complete>(app, verb, guard, |reply| {
+                to_json(&to_wire::completed(reply))
+            })
+            .await
+        }
+        Asked::Fail(verb) => {
+            run::<Fail>(app, verb, guard, |reply| to_json(&to_wire::failed(reply))).await
+        }
+        Asked::Send(verb) => {
+            run::<SendMessage>(app, verb, guard, |reply| to_json(&to_wire::sent(reply))).await
+        }
+        Asked::Receive {
+            fetch: Fetch::Next(receive),
+            wait_for,
+        } => {
+            let waiting = app.hub.receive(receive, guard, received, wait_for);
+            Ok(rendered(
+                unless_stopping(app, wait_for, waiting).await?,
+                received,
+            ))
+        }
+        Asked::Receive {
+            fetch:
+                Fetch::Since {
+                    agent,
+                    since,
+                    kinds,
+                    limit,
+                },
+            wait_for,
+        } => {
+            let since = match since {
+                from_wire::Since::Time(at) => Since::Instant(at),
+                from_wire::Since::Message(id) => Since::Message(id),
+            };
+            read_since(
+                app,
+                MessageSince {
+                    agent,
+                    since,
+                    kinds,
+                    limit,
+                },
+                wait_for,
+            )
+            .await
+        }
+        Asked::AcquireLease(verb) => run::<AcquireLease>(app, verb, guard, lease_answer).await,
+        Asked::ReleaseLease { release, .. } => {
+            run::<ReleaseLease>(app, release, guard, |released| {
+                to_json(&ReleaseLeaseResponse {
+                    success: true,
+                    released: *released,
+                })
+            })
+            .await
+        }
+    }
+}
+
+fn operation_of(asked: &from_wire::Call) -> Operation {
+    use from_wire::Call as Asked;
+    match asked {
+        Asked::Register(_) => Operation::Register,
+        Asked::Heartbeat(_) => Operation::Heartbeat,
+        Asked::Claim { .. } => Operation::Claim,
+        Asked::Progress(_) => Operation::Progress,
+        Asked::Complete(_) => Operation::Complete,
+        Asked::Fail(_) => Operation::Fail,
+        Asked::Send(_) => Operation::SendMessage,
+        Asked::Receive { .. } => Operation::ReceiveMessages,
+        Asked::AcquireLease(_) => Operation::AcquireLease,
+        Asked::ReleaseLease { .. } => Operation::ReleaseLease,
+    }
+}
+
+fn allow(
+    app: &App,
+    caller: &Caller,
+    operation: Operation,
+    agent: &AgentId,
+    from: IpAddr,
+) -> Result<(), Failure> {
+    caller.may_act_as(agent)?;
+    match operation {
+        Operation::Register => app.limits.register(from)?,
+        Operation::Heartbeat => app.limits.agent(Class::Heartbeat, agent)?,
+        Operation::Claim => app.limits.agent(Class::Claim, agent)?,
+        Operation::Progress
+        | Operation::Complete
+        | Operation::Fail
+        | Operation::SendMessage
+        | Operation::ReceiveMessages
+        | Operation::AcquireLease
+        | Operation::ReleaseLease => app.limits.agent(Class::Other, agent)?,
+    }
+    Ok(())
+}
+
+/// Runs a change and prints its reply, or hands out what was printed the first time.
+pub async fn run<V>(
+    app: &App,
+    verb: V,
+    guard: Guard,
+    render: fn(&V::Reply) -> Vec<u8>,
+) -> Result<Reply, Failure>
+where
+    V: Verb + Send + 'static,
+    V::Reply: Send,
+{
+    Ok(rendered(app.hub.call(verb, guard, render).await?, render))
+}
+
+fn rendered<R>(outcome: Outcome<R>, render: fn(&R) -> Vec<u8>) -> Reply {
+    match outcome {
+        Outcome::Fresh(reply) => Reply::bytes(200, render(&reply)),
+        Outcome::Replayed(answer) => {
+            let mut reply = Reply::bytes(200, answer.to_vec());
+            reply.replayed = true;
+            reply
+        }
+    }
+}
+
+/// A call that waits is let go when the hub stops; one that is nearly done is still answered.
+async fn unless_stopping<T>(
+    app: &App,
+    wait_for: Duration,
+    waiting: impl Future<Output = Result<T, crate::hub::Error>>,
+) -> Result<T, Failure> {
+    if wait_for.is_zero() {
+        return Ok(waiting.await?);
+    }
+    let mut waiting = std::pin::pin!(waiting);
+    tokio::select! {
+        biased;
+        done = &mut waiting => Ok(done?),
+        () = app.stopping.cancelled() => match tokio::time::timeout(LAST_MOMENT, waiting).await {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(crate::hub::Error::Stopping.into()),
+        },
+    }
+}
+
+/// Everything after a point, again; nothing is marked.
+async fn read_since(app: &App, since: MessageSince, wait_for: Duration) -> Result<Reply, Failure> {
+    let deadline = tokio::time::Instant::now() + wait_for;
+    // Subscribed before it looks, so that a message that comes in between still wakes it.
+    let mut latest = app.hub.latest();
+    loop {
+        latest.mark_unchanged();
+        let (wanted, now) = (since.clone(), app.hub.now());
+        let messages = app
+            .hub
+            .read(move |reader| {
+                let known = reader
+                    .agent(&wanted.agent)?
+                    .is_some_and(|agent| !agent.is_gone());
+                Ok(known.then_some(reader.messages_since(&wanted, now)?))
+            })
+            .await?;
+        let Some(messages) = messages else {
+            let agent = since.agent.clone();
+            return Err(crate::hub::Error::Refused(
+                switchboard_core::Refusal::AgentNotRegistered { agent },
+            )
+            .into());
+        };
+        if !messages.is_empty() || tokio::time::Instant::now() >= deadline {
+            return Ok(Reply::bytes(200, received(&messages)));
+        }
+        let looked_at = tokio::time::Instant::now();
+        let woken = async {
+            let changed = latest.changed().await;
+            tokio::time::sleep_until(looked_at + LOOK_AGAIN_AFTER).await;
+            changed
+        };
+        tokio::select! {
+            _ = tokio::time::timeout_at(deadline, woken) => {}
+            () = app.stopping.cancelled() => return Err(crate::hub::Error::Stopping.into()),
+        }
+    }
+}
+
+fn registered((agent, reply): &(AgentId, Registered)) -> Vec<u8> {
+    to_json(&to_wire::registered(agent, reply))
+}
+
+fn claimed(reply: &Claimed) -> Vec<u8> {
+    to_json(&to_wire::claimed(reply))
+}
+
+fn received(messages: &Vec<Message>) -> Vec<u8> {
+    to_json(&to_wire::received(messages))
+}
+
+fn lease_answer(reply: &LeaseAnswer) -> Vec<u8> {
+    to_json(&to_wire::lease_answer(reply))
+}

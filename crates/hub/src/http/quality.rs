@@ -1,0 +1,58 @@
+//! The quality baseline, and what completions measured.
+
+use switchboard_store::SnapshotFilter;
+use switchboard_wire::jetpack::{
+    BaselineRequest, BaselineResponse, SnapshotPage, SnapshotQuery, from_wire, to_wire,
+};
+
+use super::Shared;
+use super::call::Call;
+use super::error::Failure;
+use super::lists::page;
+use super::reply::{Reply, to_json};
+use super::seal::Opened;
+
+pub async fn baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    let baseline = app.hub.read(|reader| reader.baseline()).await?;
+    Ok(Reply::ok(&BaselineResponse {
+        success: true,
+        baseline: baseline.as_ref().map(to_wire::baseline),
+    }))
+}
+
+pub async fn set_baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let request = BaselineRequest::parse(&call.body)?;
+    let opened = Opened::new(&app, &call).await?;
+    opened.caller.may_steer()?;
+    let verb = from_wire::baseline(request, opened.caller.name().to_owned())?;
+    let guard = opened.guard(None, "setBaseline")?;
+    opened
+        .run(verb, guard, 200, |baseline| {
+            to_json(&BaselineResponse {
+                success: true,
+                baseline: Some(to_wire::baseline(baseline)),
+            })
+        })
+        .await
+}
+
+pub async fn history(app: Shared, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    let query: SnapshotQuery = call.query()?;
+    let task = query
+        .task_id
+        .map(|task| from_wire::task_id("taskId", &task))
+        .transpose()?;
+    let (filter, page) = (SnapshotFilter { task }, page(query.limit, query.after)?);
+    let found = app
+        .hub
+        .read(move |reader| reader.snapshots(&filter, &page))
+        .await?;
+    let snapshots = found.rows.iter().map(to_wire::snapshot).collect();
+    Ok(Reply::ok(&SnapshotPage {
+        success: true,
+        snapshots,
+        next: found.next,
+    }))
+}

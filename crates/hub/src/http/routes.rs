@@ -1,0 +1,157 @@
+//! The table of all routes. A test holds it to the one in `switchboard_wire`, which the OpenAPI document prints.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+
+use super::call::Call;
+use super::error::Failure;
+use super::reply::Reply;
+use super::{
+    Shared, admin, agents, claim, events, leases, memory, messages, protocol, quality, reports,
+    status, tasks,
+};
+
+/// Every call and who answers it.
+#[rustfmt::skip]
+pub fn router(app: Shared) -> Router {
+    Table::new(app)
+        .post("/api/v1/agents/register", "register", agents::register)
+        .post("/api/v1/agents/{id}/heartbeat", "heartbeat", agents::heartbeat)
+        .get("/api/v1/agents", "listAgents", agents::list)
+        .get("/api/v1/agents/{id}", "getAgent", agents::show)
+        .delete("/api/v1/agents/{id}", "deregister", agents::deregister)
+        .post("/api/v1/agents/{id}/commands", "commandAgent", agents::command)
+        .post("/api/v1/agents/{id}/keys", "makeKey", admin::make_key)
+        .delete("/api/v1/agents/{id}/keys", "revokeKey", admin::revoke_key)
+        .post("/api/v1/tasks/claim", "claim", claim::claim)
+        .post("/api/v1/tasks/{id}/progress", "progress", reports::progress)
+        .post("/api/v1/tasks/{id}/complete", "complete", reports::complete)
+        .post("/api/v1/tasks/{id}/fail", "fail", reports::fail)
+        .post("/api/v1/tasks", "createTasks", tasks::create)
+        .get("/api/v1/tasks", "listTasks", tasks::list)
+        .get("/api/v1/tasks/{id}", "getTask", tasks::show)
+        .patch("/api/v1/tasks/{id}", "changeTask", tasks::change)
+        .post("/api/v1/tasks/{id}/release", "releaseTask", tasks::release)
+        .post("/api/v1/tasks/{id}/cancel", "cancelTask", tasks::cancel)
+        .post("/api/v1/tasks/{id}/retry", "retryTask", tasks::retry)
+        .post("/api/v1/tasks/{id}/approve", "approveTask", tasks::approve)
+        .post("/api/v1/tasks/{id}/reject", "rejectTask", tasks::reject)
+        .get("/api/v1/tasks/{id}/why", "whyTask", tasks::why)
+        .post("/api/v1/messages", "sendMessage", messages::send)
+        .get("/api/v1/messages", "receiveMessages", messages::receive)
+        .get("/api/v1/messages/{id}", "getMessage", messages::show)
+        .post("/api/v1/messages/{id}/ack", "ackMessage", messages::acknowledge)
+        .post("/api/v1/leases/acquire", "acquireLease", leases::acquire)
+        .post("/api/v1/leases/release", "releaseLease", leases::release)
+        .post("/api/v1/leases/extend", "extendLease", leases::extend)
+        .get("/api/v1/leases", "listLeases", leases::list)
+        .get("/api/v1/leases/check", "checkLease", leases::check)
+        .get("/api/v1/quality/baseline", "getBaseline", quality::baseline)
+        .put("/api/v1/quality/baseline", "setBaseline", quality::set_baseline)
+        .get("/api/v1/quality/history", "listSnapshots", quality::history)
+        .get("/api/v1/memory/search", "searchMemory", memory::search)
+        .get("/api/v1/status", "status", status::status)
+        .get("/api/v1/events", "events", events::events)
+        .post("/api/v1/protocol", "protocol", protocol::protocol)
+        .post("/api/v1/batch", "batch", protocol::batch)
+        .get("/api/v1/tokens", "listTokens", admin::tokens)
+        .post("/api/v1/tokens", "makeToken", admin::make_token)
+        .delete("/api/v1/tokens/{id}", "revokeToken", admin::revoke_token)
+        .get("/healthz", "healthz", status::healthz)
+        .get("/readyz", "readyz", status::readyz)
+        .get("/metrics", "metrics", status::metrics)
+        .get("/openapi.json", "openapi", status::openapi)
+        .finish()
+}
+
+struct Table {
+    app: Shared,
+    router: Router,
+}
+
+/// What a route answers with: most with a [`Reply`], streams and texts with a response of their own.
+trait Answer {
+    fn into_response(self) -> Response;
+}
+
+impl Answer for Reply {
+    fn into_response(self) -> Response {
+        Reply::into_response(self)
+    }
+}
+
+impl Answer for Response {
+    fn into_response(self) -> Response {
+        self
+    }
+}
+
+macro_rules! methods {
+    ($($name:ident = $filter:ident),+) => {$(
+        fn $name<F, Fut, A>(self, path: &'static str, operation: &'static str, f: F) -> Self
+        where
+            F: Fn(Shared, Call) -> Fut + Clone + Send + Sync + 'static,
+            Fut: Future<Output = Result<A, Failure>> + Send + 'static,
+            A: Answer + 'static,
+        {
+            self.route(MethodFilter::$filter, path, operation, f)
+        }
+    )+};
+}
+
+impl Table {
+    fn new(app: Shared) -> Self {
+        Table {
+            app,
+            router: Router::new(),
+        }
+    }
+
+    methods!(
+        get = GET,
+        post = POST,
+        put = PUT,
+        patch = PATCH,
+        delete = DELETE
+    );
+
+    fn route<F, Fut, A>(
+        mut self,
+        method: MethodFilter,
+        path: &'static str,
+        operation: &'static str,
+        f: F,
+    ) -> Self
+    where
+        F: Fn(Shared, Call) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<A, Failure>> + Send + 'static,
+        A: Answer + 'static,
+    {
+        let app = Arc::clone(&self.app);
+        let tally = app.metrics.tally(operation);
+        let answer = move |request: Request| async move {
+            let answered = match Call::read(request).await {
+                Ok(call) => f(app, call).await,
+                Err(failure) => Err(failure),
+            };
+            let response = match answered {
+                Ok(answer) => answer.into_response(),
+                Err(failure) => failure.into_response(),
+            };
+            tally.count(response.status());
+            response
+        };
+        self.router = self.router.route(path, on(method, answer));
+        self
+    }
+
+    fn finish(self) -> Router {
+        self.router
+            .fallback(async || Failure::NoSuchPath.into_response())
+            .method_not_allowed_fallback(async || Failure::MethodNotAllowed.into_response())
+    }
+}

@@ -1,0 +1,127 @@
+//! The hub at a glance, and what machines ask it: alive, ready, figures, the description of all this.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use switchboard_core::{Head, limits};
+use switchboard_wire::jetpack::{
+    AgentCounts, EventRange, IdempotencyUse, MessageCounts, QueueUse, StatusResponse, to_wire,
+};
+
+use super::Shared;
+use super::call::Call;
+use super::error::Failure;
+use super::reply::{Reply, to_json};
+use crate::hub::Error;
+
+/// A ledger that does not answer within this is not ready.
+const READY_WITHIN: Duration = Duration::from_secs(5);
+
+pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    let (head, agents, oldest, baseline) = app
+        .hub
+        .read(|reader| {
+            Ok((
+                reader.head()?,
+                reader.agent_counts()?,
+                reader.oldest_event()?,
+                reader.baseline()?,
+            ))
+        })
+        .await?;
+    let stats = app.hub.stats();
+    Ok(Reply::ok(&StatusResponse {
+        success: true,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: app.started_at,
+        now: app.hub.now().into(),
+        store: app.store.to_owned(),
+        tasks: to_wire::task_counts(&head),
+        agents: AgentCounts {
+            idle: agents.idle,
+            busy: agents.busy,
+            error: agents.error,
+            offline: agents.offline,
+            shutting_down: agents.shutting_down,
+        },
+        leases: head.leases,
+        messages: MessageCounts {
+            queued: head.queued_deliveries,
+        },
+        events: EventRange {
+            latest: head.seq,
+            oldest: oldest.unwrap_or(head.seq),
+        },
+        idempotency: IdempotencyUse {
+            rows: head.idempotency_rows,
+            bytes: head.idempotency_bytes,
+            window_hours: window_hours(&head),
+        },
+        queue: QueueUse {
+            waiting: stats.waiting as u64,
+            capacity: stats.capacity as u64,
+        },
+        baseline: baseline.as_ref().map(to_wire::baseline),
+    }))
+}
+
+/// Past its bound the memory of keys reaches back less far.
+fn window_hours(head: &Head) -> f64 {
+    let over = head.idempotency_rows > limits::IDEMPOTENCY_ROWS_MAX
+        || head.idempotency_bytes > limits::IDEMPOTENCY_BYTES_MAX;
+    let window = if over {
+        limits::IDEMPOTENCY_FOR_MIN
+    } else {
+        limits::IDEMPOTENCY_FOR
+    };
+    window.as_secs_f64() / 3600.0
+}
+
+pub async fn healthz(_app: Shared, _call: Call) -> Result<Response, Failure> {
+    Ok(text("text/plain; charset=utf-8", "ok\n"))
+}
+
+/// Reads the ledger; an answer from memory would prove nothing.
+pub async fn readyz(app: Shared, _call: Call) -> Result<Response, Failure> {
+    let read = app.hub.read(|reader| reader.head());
+    match tokio::time::timeout(READY_WITHIN, read).await {
+        Ok(head) => {
+            head?;
+            Ok(text("text/plain; charset=utf-8", "ready\n"))
+        }
+        Err(_) => {
+            Err(Error::Unavailable(format!("it did not answer within {READY_WITHIN:?}")).into())
+        }
+    }
+}
+
+pub async fn metrics(app: Shared, _call: Call) -> Result<Response, Failure> {
+    let (head, agents) = app
+        .hub
+        .read(|reader| Ok((reader.head()?, reader.agent_counts()?)))
+        .await?;
+    let figures = app.metrics.print(&head, &agents, &app.hub.stats());
+    Ok(text(
+        "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        figures,
+    ))
+}
+
+pub async fn openapi(_app: Shared, _call: Call) -> Result<Reply, Failure> {
+    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
+    let document = DOCUMENT.get_or_init(|| to_json(&switchboard_wire::openapi::document()).into());
+    Ok(Reply::bytes(200, document.clone()))
+}
+
+fn text(kind: &'static str, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Body::from(body.into()));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

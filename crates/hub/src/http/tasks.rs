@@ -1,0 +1,225 @@
+//! Tasks as people see and steer them.
+
+use switchboard_core::verb::{CreateTasks, RetryTask, Review, Ruling, Why};
+use switchboard_core::{Refusal, Task, TaskId};
+use switchboard_store::{TaskFilter, TaskRef};
+use switchboard_wire::jetpack::{
+    CreateTasksRequest, ListOrder, PatchTaskRequest, RejectTaskRequest, ReleaseTaskRequest,
+    SteerTaskRequest, TaskDetails, TaskPage, TaskQuery, TaskResponse, TasksResponse, WhyQuery,
+    from_wire, to_wire,
+};
+use switchboard_wire::{Malformed, parse};
+
+use super::call::Call;
+use super::error::Failure;
+use super::lists::page;
+use super::reply::{Reply, to_json};
+use super::seal::Opened;
+use super::{App, Shared};
+use crate::hub;
+
+pub async fn create(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let request = CreateTasksRequest::parse(&call.body)?;
+    let opened = Opened::new(&app, &call).await?;
+    opened.caller.may_create()?;
+    opened.acts()?;
+    let one = matches!(request, CreateTasksRequest::One(_));
+    let verb = from_wire::create(request, &mut app.context(&mut |kind| app.ids.fresh(kind)))?;
+    let guard = opened.guard(opened.caller.is_agent(), "createTasks")?;
+    opened
+        .run::<CreateTasks>(verb, guard, 201, if one { made_one } else { made_many })
+        .await
+}
+
+fn made_one(tasks: &Vec<Task>) -> Vec<u8> {
+    match tasks.first() {
+        Some(task) => changed(task),
+        None => made_many(tasks),
+    }
+}
+
+fn made_many(tasks: &Vec<Task>) -> Vec<u8> {
+    to_json(&TasksResponse {
+        success: true,
+        tasks: tasks.iter().map(to_wire::task).collect(),
+    })
+}
+
+fn changed(task: &Task) -> Vec<u8> {
+    to_json(&TaskResponse {
+        success: true,
+        task: to_wire::task(task),
+    })
+}
+
+pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    let query: TaskQuery = call.query()?;
+    if query.skill.len() > 1 {
+        return Err(Malformed::field("skill", "takes one skill").into());
+    }
+    let filter = TaskFilter {
+        statuses: query
+            .status
+            .iter()
+            .filter_map(|status| status.to_core())
+            .collect(),
+        priorities: query.priority.into_iter().map(Into::into).collect(),
+        kinds: query.kind.into_iter().map(Into::into).collect(),
+        holder: query
+            .assigned_agent
+            .map(|agent| from_wire::agent_id("assignedAgent", &agent))
+            .transpose()?,
+        skill: query.skill.into_iter().next(),
+        branch: query.branch,
+        newest_first: query.order == Some(ListOrder::New),
+    };
+    // Only statuses that no task ever has were asked for.
+    if filter.statuses.is_empty() && !query.status.is_empty() {
+        return Ok(Reply::ok(&TaskPage {
+            success: true,
+            tasks: Vec::new(),
+            next: None,
+        }));
+    }
+    let page = page(query.limit, query.after)?;
+    let found = app
+        .hub
+        .read(move |reader| reader.tasks(&filter, &page))
+        .await?;
+    let tasks = found.rows.iter().map(to_wire::task).collect();
+    Ok(Reply::ok(&TaskPage {
+        success: true,
+        tasks,
+        next: found.next,
+    }))
+}
+
+pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    let named = from_wire::task_ref(&call.id()?)?;
+    let id = named.id.clone();
+    let found = app
+        .hub
+        .read(move |reader| {
+            let Some(task) = find(reader, &named)? else {
+                return Ok(None);
+            };
+            let attempts = reader.attempts(task.number)?;
+            let dependants = reader.dependants(&task.id)?;
+            Ok(Some((task, attempts, dependants)))
+        })
+        .await?;
+    let Some((task, attempts, dependants)) = found else {
+        return Err(hub::Error::Refused(Refusal::TaskNotFound { task: id }).into());
+    };
+    let ended = attempts.iter().map(to_wire::attempt);
+    Ok(Reply::ok(&TaskDetails {
+        success: true,
+        attempts: ended.chain(to_wire::running_attempt(&task)).collect(),
+        task: to_wire::task(&task),
+        dependants: dependants.iter().map(ToString::to_string).collect(),
+    }))
+}
+
+fn find(
+    reader: &dyn switchboard_store::Reader,
+    named: &from_wire::TaskRef,
+) -> Result<Option<Task>, switchboard_store::Error> {
+    if let Some(task) = reader.task(&TaskRef::Id(named.id.clone()))? {
+        return Ok(Some(task));
+    }
+    named
+        .number
+        .map_or(Ok(None), |number| reader.task(&TaskRef::Number(number)))
+}
+
+/// The task that a path names, by its id or by its number.
+async fn named_task(app: &App, call: &Call) -> Result<TaskId, Failure> {
+    let named = from_wire::task_ref(&call.id()?)?;
+    if named.number.is_none() {
+        return Ok(named.id);
+    }
+    let id = named.id.clone();
+    let found = app.hub.read(move |reader| find(reader, &named)).await?;
+    Ok(found.map_or(id, |task| task.id))
+}
+
+pub async fn change(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let patch: PatchTaskRequest = parse(&call.body)?;
+    let opened = Opened::new(&app, &call).await?;
+    opened.caller.may_steer()?;
+    let verb = from_wire::change(named_task(&app, &call).await?, patch)?;
+    let guard = opened.guard(None, "changeTask")?;
+    opened.run(verb, guard, 200, changed).await
+}
+
+pub async fn release(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let request: ReleaseTaskRequest = parse(&call.body)?;
+    let opened = Opened::new(&app, &call).await?;
+    let mut verb = from_wire::release(named_task(&app, &call).await?, request)?;
+    // An agent that names nobody lets go of its own; a person may let go for anyone.
+    verb.agent = verb.agent.or_else(|| opened.caller.is_agent().cloned());
+    match &verb.agent {
+        Some(agent) => opened.acts_as(agent)?,
+        None => opened.caller.may_steer()?,
+    }
+    let guard = opened.guard(verb.agent.as_ref(), "releaseTask")?;
+    opened.run(verb, guard, 200, changed).await
+}
+
+pub async fn cancel(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let request: SteerTaskRequest = parse(&call.body)?;
+    let opened = Opened::new(&app, &call).await?;
+    opened.caller.may_steer()?;
+    let verb = from_wire::cancel(named_task(&app, &call).await?, request.reason)?;
+    let guard = opened.guard(None, "cancelTask")?;
+    opened.run(verb, guard, 200, changed).await
+}
+
+pub async fn retry(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let request: SteerTaskRequest = parse(&call.body)?;
+    let opened = Opened::new(&app, &call).await?;
+    opened.caller.may_steer()?;
+    from_wire::reason(request.reason, "")?;
+    let verb = RetryTask {
+        task: named_task(&app, &call).await?,
+    };
+    let guard = opened.guard(None, "retryTask")?;
+    opened.run(verb, guard, 200, changed).await
+}
+
+pub async fn approve(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let request: SteerTaskRequest = parse(&call.body)?;
+    let opened = Opened::new(&app, &call).await?;
+    opened.caller.may_steer()?;
+    let reason = from_wire::reason(request.reason, "approved by a person")?;
+    let verb = Review {
+        task: named_task(&app, &call).await?,
+        ruling: Ruling::Approve,
+        reason,
+    };
+    let guard = opened.guard(None, "approveTask")?;
+    opened.run(verb, guard, 200, changed).await
+}
+
+pub async fn reject(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let request: RejectTaskRequest = parse(&call.body)?;
+    let opened = Opened::new(&app, &call).await?;
+    opened.caller.may_steer()?;
+    let verb = from_wire::reject(named_task(&app, &call).await?, request)?;
+    let guard = opened.guard(None, "rejectTask")?;
+    opened.run(verb, guard, 200, changed).await
+}
+
+pub async fn why(app: Shared, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    let query: WhyQuery = call.query()?;
+    let agent = query
+        .agent_id
+        .map(|agent| from_wire::agent_id("agentId", &agent))
+        .transpose()?;
+    let task = named_task(&app, &call).await?;
+    let answer = app.hub.run(Why { task, agent }).await?;
+    Ok(Reply::ok(&to_wire::why(&answer)))
+}

@@ -1,0 +1,236 @@
+//! Figures for Prometheus. Counting a request is one addition; everything else is looked up when somebody asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::StatusCode;
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text::encode};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use switchboard_core::{Head, TaskStatus};
+use switchboard_store::AgentCounts;
+
+use crate::hub::Stats;
+
+/// Counters of one route, by class of status.
+#[derive(Clone, Debug)]
+pub struct Tally(Arc<[AtomicU64; CLASSES.len()]>);
+
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+#[derive(Debug, Default)]
+pub struct Metrics {
+    routes: Mutex<Vec<(&'static str, Tally)>>,
+}
+
+impl Tally {
+    pub fn count(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
+        self.0[class].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Metrics {
+    /// The counters of a route, made when the table of routes is.
+    pub fn tally(&self, operation: &'static str) -> Tally {
+        let tally = Tally(Arc::default());
+        self.routes.lock().push((operation, tally.clone()));
+        tally
+    }
+
+    /// All figures as text.
+    pub fn print(&self, head: &Head, agents: &AgentCounts, stats: &Stats) -> String {
+        let mut registry = Registry::with_prefix("switchboard");
+        registry.register_collector(Box::new(Figures {
+            routes: self.routes.lock().clone(),
+            head: head.clone(),
+            agents: *agents,
+            stats: *stats,
+        }));
+        let mut text = String::with_capacity(8 * 1024);
+        encode(&mut text, &registry).expect("a String takes any text");
+        text
+    }
+}
+
+/// One look at everything.
+#[derive(Debug)]
+struct Figures {
+    routes: Vec<(&'static str, Tally)>,
+    head: Head,
+    agents: AgentCounts,
+    stats: Stats,
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut out: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        self.requests(&mut out)?;
+        let stats = &self.stats;
+        let seconds = stats.commit_micros as f64 / 1e6;
+        counter(&mut out, "verbs", "Changes that were decided", stats.verbs)?;
+        counter(
+            &mut out,
+            "batches",
+            "Batches that the writer took",
+            stats.batches,
+        )?;
+        counter(&mut out, "commits", "Commits of the ledger", stats.commits)?;
+        let encoder = out.encode_descriptor(
+            "commit_seconds",
+            "Time spent in commits",
+            None,
+            MetricType::Counter,
+        )?;
+        ConstCounter::new(seconds).encode(encoder)?;
+        gauge(
+            &mut out,
+            "queue_waiting",
+            "Changes that wait for the writer",
+            stats.waiting as u64,
+        )?;
+        gauge(
+            &mut out,
+            "queue_capacity",
+            "Changes that may wait for the writer",
+            stats.capacity as u64,
+        )?;
+        gauge(&mut out, "leases", "Live leases", self.head.leases)?;
+        gauge(
+            &mut out,
+            "messages_queued",
+            "Deliveries that wait for their recipient",
+            self.head.queued_deliveries,
+        )?;
+        gauge(
+            &mut out,
+            "idempotency_rows",
+            "Idempotency keys that are remembered",
+            self.head.idempotency_rows,
+        )?;
+        gauge(
+            &mut out,
+            "idempotency_bytes",
+            "Size of remembered answers",
+            self.head.idempotency_bytes,
+        )?;
+        counter(
+            &mut out,
+            "events",
+            "Events in the log since it began",
+            self.head.seq,
+        )?;
+        let by_status = TaskStatus::ALL
+            .iter()
+            .map(|status| (status.as_str(), self.head.count(*status)));
+        family(&mut out, "tasks", "Tasks by status", by_status)?;
+        family(
+            &mut out,
+            "agents",
+            "Agents by status",
+            [
+                ("idle", self.agents.idle),
+                ("busy", self.agents.busy),
+                ("error", self.agents.error),
+                ("offline", self.agents.offline),
+                ("shutting_down", self.agents.shutting_down),
+            ],
+        )
+    }
+}
+
+impl Figures {
+    fn requests(&self, out: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let about = "Requests by operation and class of status";
+        let mut encoder = out.encode_descriptor("requests", about, None, MetricType::Counter)?;
+        for (operation, tally) in &self.routes {
+            for (class, count) in CLASSES.iter().zip(tally.0.iter()) {
+                let count = count.load(Ordering::Relaxed);
+                if count > 0 {
+                    let labels = [("operation", *operation), ("status", *class)];
+                    ConstCounter::new(count).encode(encoder.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn counter(
+    out: &mut DescriptorEncoder<'_>,
+    name: &str,
+    about: &str,
+    value: u64,
+) -> Result<(), std::fmt::Error> {
+    ConstCounter::new(value).encode(out.encode_descriptor(
+        name,
+        about,
+        None,
+        MetricType::Counter,
+    )?)
+}
+
+fn gauge(
+    out: &mut DescriptorEncoder<'_>,
+    name: &str,
+    about: &str,
+    value: u64,
+) -> Result<(), std::fmt::Error> {
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    ConstGauge::new(value).encode(out.encode_descriptor(name, about, None, MetricType::Gauge)?)
+}
+
+fn family<'a>(
+    out: &mut DescriptorEncoder<'_>,
+    name: &str,
+    about: &str,
+    by_status: impl IntoIterator<Item = (&'a str, u64)>,
+) -> Result<(), std::fmt::Error> {
+    let mut encoder = out.encode_descriptor(name, about, None, MetricType::Gauge)?;
+    for (status, count) in by_status {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        ConstGauge::new(count).encode(encoder.encode_family(&[("status", status)])?)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_named_and_labelled() {
+        let metrics = Metrics::default();
+        let tally = metrics.tally("claim");
+        for status in [StatusCode::OK, StatusCode::OK, StatusCode::CONFLICT] {
+            tally.count(status);
+        }
+        let stats = Stats {
+            verbs: 7,
+            commit_micros: 1_500_000,
+            ..Stats::default()
+        };
+        let agents = AgentCounts {
+            idle: 3,
+            ..AgentCounts::default()
+        };
+        let text = metrics.print(&Head::default(), &agents, &stats);
+        for line in [
+            "switchboard_requests_total{operation=\"claim\",status=\"2xx\"} 2",
+            "switchboard_requests_total{operation=\"claim\",status=\"4xx\"} 1",
+            "switchboard_verbs_total 7",
+            "switchboard_commit_seconds_total 1.5",
+            "switchboard_tasks{status=\"needs_review\"} 0",
+            "switchboard_agents{status=\"idle\"} 3",
+            "# EOF",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is missing in\n{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! From settings to a serving hub, and back to nothing in good order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use switchboard_store::sqlite::SqliteEngine;
+use switchboard_store::{Engine, SystemClock};
+use switchboard_wire::IsoTime;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinHandle;
+
+use crate::auth::Auth;
+use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt};
+use crate::data_dir::{self, DataDir, DataDirError, HubFile};
+use crate::http::{App, Server};
+use crate::hub::{self, Hub, HubConfig};
+use crate::tls::{self, TlsError};
+
+/// What was accepted gets this long to finish; one second of the five is the ledger's.
+const GRACE: Duration = Duration::from_secs(4);
+/// Connections that the system may hold until they are accepted.
+const BACKLOG: u32 = 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    #[error("cannot open the ledger: {0}")]
+    Store(#[from] switchboard_store::Error),
+    #[error("the hub cannot start: {0}")]
+    Hub(#[from] hub::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("{listen} is taken{owner}; stop that process, or choose another address with --http")]
+    Taken { listen: SocketAddr, owner: String },
+    #[error("cannot listen on {listen}")]
+    Listen {
+        listen: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("cannot wait for signals")]
+    Signals(#[source] std::io::Error),
+}
+
+/// Serves until it is told to stop by SIGTERM or SIGINT.
+pub async fn serve(config: Config) -> Result<(), ServeError> {
+    let mut told = Signals::new().map_err(ServeError::Signals)?;
+    let running = Running::start(config).await?;
+    println!("switchboard serves {}", running.url());
+    let why = told.next().await;
+    tracing::info!("{why}; the hub stops");
+    running.shutdown().await;
+    Ok(())
+}
+
+/// A hub that serves.
+pub struct Running {
+    pub addr: SocketAddr,
+    pub hub: Hub,
+    /// The certificate that was made for this run, for clients to trust.
+    pub certificate: Option<String>,
+    app: Arc<App>,
+    server: JoinHandle<()>,
+    announced: HubFile,
+    data_dir: DataDir,
+    tls: bool,
+}
+
+impl Running {
+    pub async fn start(config: Config) -> Result<Running, ServeError> {
+        let safety = config.check_address()?;
+        let data_dir = DataDir::open(&config.data_dir)?;
+        let engine = open(&config)?;
+        Self::start_on(config, data_dir, engine, "sqlite", safety).await
+    }
+
+    /// The same on an engine that is open already.
+    pub async fn start_with(
+        config: Config,
+        engine: Box<dyn Engine>,
+        store: &'static str,
+    ) -> Result<Running, ServeError> {
+        let safety = config.check_address()?;
+        let data_dir = DataDir::open(&config.data_dir)?;
+        Self::start_on(config, data_dir, engine, store, safety).await
+    }
+
+    async fn start_on(
+        config: Config,
+        data_dir: DataDir,
+        engine: Box<dyn Engine>,
+        store: &'static str,
+        safety: AddressSafety,
+    ) -> Result<Running, ServeError> {
+        warn_of(&config, safety);
+        let (acceptor, made) = tls::acceptor(&config.http)?;
+        // Bound before the ledger is served: a taken port must not look like an outage that ended.
+        let listener = listen(config.http.listen)?;
+        let addr = listener.local_addr().map_err(|source| ServeError::Listen {
+            listen: config.http.listen,
+            source,
+        })?;
+        let master = data_dir.master_key()?;
+        let hub_config = HubConfig {
+            keep: config.retention,
+            ..HubConfig::default()
+        };
+        let hub = Hub::start(engine, hub_config).await?;
+        let started_at = wall();
+        let tls = acceptor.is_some();
+        let app = Arc::new(App::new(
+            &config,
+            hub.clone(),
+            Auth::new(config.auth, master),
+            started_at,
+            store,
+        ));
+        let server = Server::new(Arc::clone(&app), acceptor, config.http.connections_max);
+        let server = tokio::spawn(server.run(listener, GRACE));
+        let announced = data_dir.announce(addr, tls, started_at)?;
+        tracing::info!(http = %addr, tls, auth = config.auth.as_str(), "the hub serves {addr}");
+        Ok(Running {
+            addr,
+            hub,
+            certificate: made.map(|made| made.pem),
+            app,
+            server,
+            announced,
+            data_dir,
+            tls,
+        })
+    }
+
+    /// Where it can be reached from this machine.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        let mut addr = self.addr;
+        if addr.ip().is_unspecified() {
+            addr.set_ip(match addr {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("{scheme}://{addr}")
+    }
+
+    /// Accepts nothing more, finishes what was accepted, closes streams, and puts the ledger away.
+    pub async fn shutdown(self) {
+        drop(self.announced);
+        self.app.stopping.cancel();
+        if let Err(error) = self.server.await {
+            tracing::error!("the server ended badly: {error}");
+        }
+        self.hub.stop().await;
+        drop(self.data_dir);
+    }
+}
+
+fn open(config: &Config) -> Result<Box<dyn Engine>, ServeError> {
+    let StoreAt::Sqlite(path) = &config.store;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|source| DataDirError::Unusable {
+            path: folder.to_owned(),
+            source,
+        })?;
+    }
+    Ok(Box::new(SqliteEngine::open(
+        path,
+        Box::new(SystemClock::new()),
+    )?))
+}
+
+fn warn_of(config: &Config, safety: AddressSafety) {
+    match safety {
+        AddressSafety::Safe => {}
+        AddressSafety::Insecure { missing } => tracing::warn!(
+            "{} can be reached from other machines without {missing}; whoever reaches it can do everything",
+            config.http.listen
+        ),
+    }
+    if config.auth == AuthMode::None && !config.http.trusted_proxies.is_empty() {
+        tracing::warn!(
+            "there are trusted proxies but no authentication; whoever reaches a proxy can do everything"
+        );
+    }
+}
+
+fn listen(listen: SocketAddr) -> Result<TcpListener, ServeError> {
+    let bound = || {
+        let socket = if listen.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
+        };
+        socket.set_reuseaddr(true)?;
+        socket.bind(listen)?;
+        socket.listen(BACKLOG)
+    };
+    bound().map_err(|source| match source.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            let owner =
+                data_dir::listener_of(listen.port()).map(|pid| format!(" by process {pid}"));
+            ServeError::Taken {
+                listen,
+                owner: owner.unwrap_or_default(),
+            }
+        }
+        _ => ServeError::Listen { listen, source },
+    })
+}
+
+fn wall() -> IsoTime {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    IsoTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Heard from before the hub is there, so that none is lost while it starts.
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self) -> &'static str {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => "Ctrl-C",
+            Err(_) => "no signals",
+        }
+    }
+}
