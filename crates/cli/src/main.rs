@@ -9,6 +9,7 @@ mod discover;
 mod failure;
 mod import;
 mod page;
+mod project;
 mod screen;
 mod show;
 mod words;
@@ -45,7 +46,7 @@ Examples:
   switchboard status --watch                  see what happens
 
 Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 no hub running.
-Environment: SWITCHBOARD_URL, SWITCHBOARD_TOKEN, SWITCHBOARD_CA_CERT, SWITCHBOARD_LOG (a log filter), NO_COLOR.";
+Environment: SWITCHBOARD_URL, SWITCHBOARD_TOKEN, SWITCHBOARD_CA_CERT, SWITCHBOARD_LOG_FILTER, NO_COLOR.";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -80,8 +81,8 @@ fn log_quietly(verbose: bool) {
     } else {
         "warn"
     };
-    let filter =
-        EnvFilter::try_from_env("SWITCHBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(fallback));
+    let filter = EnvFilter::try_from_env("SWITCHBOARD_LOG_FILTER")
+        .unwrap_or_else(|_| EnvFilter::new(fallback));
     let set = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

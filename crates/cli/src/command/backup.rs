@@ -14,12 +14,10 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::context::Context;
-use crate::discover;
 use crate::failure::Failure;
+use crate::project;
 use crate::show::{bytes, now};
 
-/// The ledger's file in a data directory.
-pub const DATABASE: &str = "switchboard.db";
 /// Pages that are copied between two looks at the progress.
 const PAGES_PER_STEP: i32 = 2048;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,9 +44,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let source = args
-        .from
-        .unwrap_or_else(|| discover::data_dir(&context.here).join(DATABASE));
+    let source = args.from.unwrap_or_else(|| project::ledger(&context.here));
     let target = args.file.unwrap_or_else(default_name);
     if !source.is_file() {
         return Err(Failure::Failed(format!(
@@ -192,6 +188,7 @@ fn sync_dir(file: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::project::DATABASE;
     use std::os::unix::fs::PermissionsExt;
 
     fn ledger(dir: &Path) -> (PathBuf, Connection) {

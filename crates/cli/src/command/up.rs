@@ -1,17 +1,23 @@
 //! `switchboard up`: runs the hub until it is told to stop.
 
-use std::path::PathBuf;
+use std::env;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
+use switchboard_hub::config::{Config, Overrides};
+use tracing_subscriber::EnvFilter;
 
 use crate::context::Options;
 use crate::failure::Failure;
+use crate::project;
 
 /// Start the hub for this project and keep it running
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 The hub keeps its state in .switchboard/ of the project and listens on 127.0.0.1:7373.
-A flag beats its environment variable, which beats switchboard.toml, which beats the default.
+A flag beats the environment (SWITCHBOARD_HTTP_LISTEN, SWITCHBOARD_STORE_URL, ...), which beats
+switchboard.toml, which beats the default; 'switchboard init' writes one with every setting.
 Ctrl-C stops it; whatever it has answered is on disk.
 
 Examples:
@@ -20,38 +26,28 @@ Examples:
   switchboard up --http 0.0.0.0:7373 --auth hmac --tls-self-signed")]
 pub struct Args {
     /// Where to listen [default: 127.0.0.1:7373]
-    #[arg(long, value_name = "ADDR", env = "SWITCHBOARD_HTTP")]
+    #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
     /// Where the ledger is: sqlite:FILE [default: switchboard.db in the data directory]
-    #[arg(long, value_name = "URL", env = "SWITCHBOARD_STORE")]
+    #[arg(long, value_name = "URL")]
     pub store: Option<String>,
     /// Where the hub keeps its state [default: .switchboard in the project]
-    #[arg(long, value_name = "DIR", env = "SWITCHBOARD_DATA_DIR")]
+    #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// The project the hub is for [default: the main worktree around here, else here]
-    #[arg(long, value_name = "DIR", env = "SWITCHBOARD_PROJECT")]
+    #[arg(long, value_name = "DIR")]
     pub project: Option<PathBuf>,
     /// The configuration file [default: switchboard.toml in the project, if there is one]
-    #[arg(long, value_name = "FILE", env = "SWITCHBOARD_CONFIG")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// How agents prove who they are
-    #[arg(long, value_name = "HOW", env = "SWITCHBOARD_AUTH")]
+    #[arg(long, value_name = "HOW")]
     pub auth: Option<Auth>,
     /// Certificate chain (PEM) to serve TLS with
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "SWITCHBOARD_TLS_CERT",
-        requires = "tls_key"
-    )]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// Private key (PEM) of the certificate
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "SWITCHBOARD_TLS_KEY",
-        requires = "tls_cert"
-    )]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Serve TLS with a certificate made for the occasion
     #[arg(long, conflicts_with_all = ["tls_cert", "tls_key"])]
@@ -59,14 +55,9 @@ pub struct Args {
     /// Listen beyond this machine without authentication or TLS, at your own risk
     #[arg(long)]
     pub insecure_bind: bool,
-    /// How log lines look
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        env = "SWITCHBOARD_LOG_FORMAT",
-        default_value = "text"
-    )]
-    pub log: LogFormat,
+    /// How log lines look [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub log: Option<LogFormat>,
 }
 
 /// How agents prove who they are.
@@ -87,6 +78,154 @@ pub enum LogFormat {
     Json,
 }
 
-pub fn run(_: Box<Args>, _: &Options) -> Result<(), Failure> {
+impl Args {
+    /// What the flags say, as settings. Paths are meant from where the command was typed.
+    fn overrides(&self, here: &Path) -> Overrides {
+        let path = |path: &PathBuf| here.join(path).display().to_string();
+        let yes = |flag: bool| flag.then(|| "true".to_owned());
+        let auth = self.auth.map(|auth| match auth {
+            Auth::None => "none".to_owned(),
+            Auth::Hmac => "hmac".to_owned(),
+        });
+        let log = self.log.map(|log| match log {
+            LogFormat::Text => "text".to_owned(),
+            LogFormat::Json => "json".to_owned(),
+        });
+        let settings = [
+            ("http.listen", self.http.clone()),
+            ("http.tls_cert", self.tls_cert.as_ref().map(path)),
+            ("http.tls_key", self.tls_key.as_ref().map(path)),
+            ("http.tls_self_signed", yes(self.tls_self_signed)),
+            ("http.insecure_bind", yes(self.insecure_bind)),
+            (
+                "store.url",
+                self.store.as_deref().map(|url| store_url(url, here)),
+            ),
+            ("data_dir", self.data_dir.as_ref().map(path)),
+            ("auth.mode", auth),
+            ("log.format", log),
+        ];
+        let settings = settings
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect();
+        Overrides {
+            project: self.project.as_ref().map(|project| here.join(project)),
+            settings,
+        }
+    }
+}
+
+/// A relative file in the URL is meant from `here`.
+fn store_url(url: &str, here: &Path) -> String {
+    match url.split_once(':') {
+        Some((scheme @ ("sqlite" | "file"), file)) => {
+            let file = file.strip_prefix("//").unwrap_or(file);
+            format!("{scheme}:{}", here.join(file).display())
+        }
+        _ => url.to_owned(),
+    }
+}
+
+pub fn run(args: Box<Args>, _: &Options) -> Result<(), Failure> {
+    let here = env::current_dir().map_err(|error| {
+        Failure::Failed(format!("the current directory cannot be read: {error}"))
+    })?;
+    let file = args.config.as_ref().map(|file| here.join(file));
+    let loaded = project::load(&here, file.as_deref(), args.overrides(&here))
+        .map_err(|error| Failure::Failed(error.to_string()))?;
+    log(&loaded.config)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("no runtime can be started: {error}")))?;
+    runtime
+        .block_on(switchboard_hub::serve(loaded.config))
+        .map_err(|error| Failure::Failed(chain(&error)))
+}
+
+/// The log goes to stderr, so that a pipe never gets it by accident.
+fn log(config: &Config) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&config.log.filter).map_err(|error| {
+        Failure::Failed(format!(
+            "log.filter '{}' is no log filter: {error}; try 'info'",
+            config.log.filter
+        ))
+    })?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
+    let set = match config.log.format {
+        switchboard_hub::config::LogFormat::Text => builder
+            .with_target(false)
+            .with_ansi(io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none())
+            .try_init(),
+        switchboard_hub::config::LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
+    set.expect("nobody set up logging before");
     Ok(())
+}
+
+/// The error with everything that led to it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            text.push_str(&format!(": {said}"));
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Up {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn overrides(line: &str) -> Overrides {
+        let words = std::iter::once("up").chain(line.split_whitespace());
+        Up::parse_from(words).args.overrides(Path::new("/here"))
+    }
+
+    #[test]
+    fn flags_become_settings_and_their_paths_are_meant_from_here() {
+        let given = overrides(
+            "--http 127.0.0.1:1 --data-dir d --store sqlite:x.db --auth hmac --tls-cert c.pem --tls-key /k.pem --log json --project p",
+        );
+        assert_eq!(given.project.as_deref(), Some(Path::new("/here/p")));
+        let expected = [
+            ("http.listen", "127.0.0.1:1"),
+            ("http.tls_cert", "/here/c.pem"),
+            ("http.tls_key", "/k.pem"),
+            ("store.url", "sqlite:/here/x.db"),
+            ("data_dir", "/here/d"),
+            ("auth.mode", "hmac"),
+            ("log.format", "json"),
+        ];
+        assert_eq!(
+            given.settings,
+            expected.map(|(key, value)| (key, value.to_owned()))
+        );
+        assert_eq!(overrides(""), Overrides::default());
+    }
+
+    #[test]
+    fn what_is_no_file_url_is_left_to_the_hub_to_judge() {
+        let here = Path::new("/here");
+        assert_eq!(store_url("sqlite:///abs.db", here), "sqlite:/abs.db");
+        assert_eq!(store_url("file:a.db", here), "file:/here/a.db");
+        assert_eq!(store_url("postgres://x", here), "postgres://x");
+    }
 }

@@ -7,17 +7,47 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
+use switchboard_hub::config::{CONFIG_FILE, Overrides};
 
 use super::Check;
-use crate::command::backup::DATABASE;
+use crate::project;
 use crate::show::bytes;
 
 /// The master key's file in a data directory.
 const KEY: &str = "key";
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub fn config(_here: &Path) -> Check {
-    Check::ok("config", "defaults")
+/// Whether the settings can be read, and what in them nobody understands.
+pub fn config(here: &Path) -> Vec<Check> {
+    let loaded = match project::load(here, None, Overrides::default()) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            return vec![Check::fail(
+                "config",
+                format!("{error}; mend it, or write a fresh one with 'switchboard init --force'"),
+            )];
+        }
+    };
+    let file = loaded.config.project.join(CONFIG_FILE);
+    let mut checks: Vec<Check> = loaded
+        .warnings
+        .iter()
+        .map(|warning| Check::warn("config", warning.clone()))
+        .collect();
+    if let Err(error) = loaded.config.check_address() {
+        checks.push(Check::fail("config", error.to_string()));
+    }
+    if checks.is_empty() {
+        checks.push(if file.exists() {
+            Check::ok("config", format!("{} is understood", file.display()))
+        } else {
+            Check::ok(
+                "config",
+                format!("no {CONFIG_FILE}, so the defaults hold; 'switchboard init' writes one"),
+            )
+        });
+    }
+    checks
 }
 
 pub fn data_dir(dir: &Path) -> Check {
@@ -54,10 +84,9 @@ fn try_write(dir: &Path) -> io::Result<()> {
 }
 
 /// Two checks if there is a ledger: its health and its journal mode.
-pub fn ledger(dir: &Path) -> Vec<Check> {
-    let file = dir.join(DATABASE);
+pub fn ledger(file: &Path) -> Vec<Check> {
     let shown = file.display();
-    let size = match fs::metadata(&file) {
+    let size = match fs::metadata(file) {
         Ok(meta) => meta.len(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return vec![Check::warn(
@@ -72,7 +101,7 @@ pub fn ledger(dir: &Path) -> Vec<Check> {
             )];
         }
     };
-    match inspect(&file) {
+    match inspect(file) {
         Ok((verdict, mode)) => {
             let health = if verdict == "ok" {
                 Check::ok("ledger", format!("{shown} is sound ({})", bytes(size)))
@@ -139,13 +168,14 @@ pub fn key(dir: &Path) -> Check {
 mod tests {
     use super::super::State;
     use super::*;
+    use crate::project::DATABASE;
 
     #[test]
     fn a_project_without_a_hub_is_only_warned_about() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join(".switchboard");
         assert_eq!(data_dir(&dir).state, State::Warn);
-        assert_eq!(ledger(&dir)[0].state, State::Warn);
+        assert_eq!(ledger(&dir.join(DATABASE))[0].state, State::Warn);
         assert_eq!(key(&dir).state, State::Ok);
     }
 
@@ -157,10 +187,10 @@ mod tests {
             .unwrap()
             .execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(x)")
             .unwrap();
-        let states: Vec<_> = ledger(dir.path()).iter().map(|check| check.state).collect();
+        let states: Vec<_> = ledger(&file).iter().map(|check| check.state).collect();
         assert_eq!(states, [State::Ok, State::Ok]);
         fs::write(&file, vec![b'x'; 4096]).unwrap();
-        assert_eq!(ledger(dir.path())[0].state, State::Fail);
+        assert_eq!(ledger(&file)[0].state, State::Fail);
     }
 
     #[test]
@@ -184,5 +214,23 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, b"").unwrap();
         assert_eq!(data_dir(&file).state, State::Fail);
+    }
+
+    #[test]
+    fn settings_are_understood_or_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let states = || -> Vec<_> { config(dir.path()).iter().map(|check| check.state).collect() };
+        assert_eq!(states(), [State::Ok]);
+        let file = dir.path().join(CONFIG_FILE);
+        for (text, expected) in [
+            ("", State::Ok),
+            ("[http]\nlissten = \"x\"", State::Warn),
+            ("[http]\nlisten = 7", State::Fail),
+            ("[http", State::Fail),
+            ("[http]\nlisten = \"0.0.0.0:1\"", State::Fail),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(states(), [expected], "{text}");
+        }
     }
 }

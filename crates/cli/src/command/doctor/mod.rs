@@ -7,8 +7,8 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::discover;
 use crate::failure::Failure;
+use crate::project;
 use crate::screen::{Table, Tone, cell, toned};
 
 /// Check this project's hub, ledger and configuration
@@ -71,9 +71,10 @@ struct Report {
 }
 
 pub async fn run(_: Args, context: &mut Context) -> Result<(), Failure> {
-    let data_dir = discover::data_dir(&context.here);
-    let mut checks = vec![files::config(&context.here), files::data_dir(&data_dir)];
-    checks.extend(files::ledger(&data_dir));
+    let data_dir = project::data_dir(&context.here);
+    let mut checks = files::config(&context.here);
+    checks.push(files::data_dir(&data_dir));
+    checks.extend(files::ledger(&project::ledger(&context.here)));
     checks.push(files::key(&data_dir));
     checks.extend(hub::checks(context).await);
     let failed = checks

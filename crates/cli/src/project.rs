@@ -1,0 +1,82 @@
+//! The project around a directory, and the settings that hold for it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use switchboard_hub::config::{CONFIG_FILE, Config, ConfigError, Loaded, Overrides, StoreAt};
+
+use crate::discover;
+
+/// The project that a hub started in `here` is for.
+///
+/// A directory that has settings or state of a hub is a project; else the main worktree around it is, because all
+/// worktrees of a repository share one hub; else the directory itself.
+pub fn around(here: &Path) -> PathBuf {
+    if here.join(CONFIG_FILE).exists() || here.join(discover::DATA_DIR).exists() {
+        return here.to_owned();
+    }
+    discover::main_worktree(here).unwrap_or_else(|| here.to_owned())
+}
+
+/// The settings for a hub started in `here`: flags over environment over file over defaults.
+pub fn load(here: &Path, file: Option<&Path>, mut flags: Overrides) -> Result<Loaded, ConfigError> {
+    if flags.project.is_none() && env::var_os("SWITCHBOARD_PROJECT").is_none() {
+        flags.project = Some(around(here));
+    }
+    // A variable that is no text is none of ours.
+    let variables = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    Config::load(file, variables, &flags)
+}
+
+/// Where the state of the hub around `here` lies: of the one that runs or ran, else of the one that would.
+pub fn data_dir(here: &Path) -> PathBuf {
+    let known = match discover::find(here) {
+        discover::Found::Running { data_dir, .. } | discover::Found::Gone { data_dir, .. } => {
+            Some(data_dir)
+        }
+        discover::Found::Unreadable { .. } | discover::Found::Nothing => None,
+    };
+    known
+        .or_else(|| {
+            load(here, None, Overrides::default())
+                .ok()
+                .map(|loaded| loaded.config.data_dir)
+        })
+        .unwrap_or_else(|| discover::data_dir(here))
+}
+
+/// The ledger of the hub around `here`.
+pub fn ledger(here: &Path) -> PathBuf {
+    let data_dir = data_dir(here);
+    let project = data_dir.parent().unwrap_or(here);
+    match load(project, None, Overrides::default()) {
+        Ok(Loaded { config, .. }) if config.data_dir == data_dir => match config.store {
+            StoreAt::Sqlite(file) => file,
+        },
+        Ok(_) | Err(_) => data_dir.join(DATABASE),
+    }
+}
+
+/// The ledger's file in a data directory, unless the settings name another.
+pub const DATABASE: &str = "switchboard.db";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_directory_with_settings_is_a_project_of_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(around(root.path()), root.path());
+        fs::write(
+            root.path().join(CONFIG_FILE),
+            "[store]\npath = \"other.db\"\n",
+        )
+        .unwrap();
+        assert_eq!(around(root.path()), root.path());
+        assert_eq!(ledger(root.path()), root.path().join("other.db"));
+        assert_eq!(data_dir(root.path()), root.path().join(discover::DATA_DIR));
+    }
+}
