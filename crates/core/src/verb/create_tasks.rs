@@ -247,3 +247,144 @@ impl NewTask {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Swarm, complete, task_with, word};
+    use super::*;
+
+    fn after(id: &str, dependencies: &[&str]) -> NewTask {
+        let dependencies = dependencies.iter().map(|id| TaskId::from(*id)).collect();
+        task_with(id, |task| task.dependencies = dependencies)
+    }
+
+    #[test]
+    fn a_new_task_is_blocked_while_a_dependency_in_this_state_is_open() {
+        // jetpack.claim.dependencies_completed
+        for status in TaskStatus::ALL {
+            let mut swarm = Swarm::with_task(*status);
+            swarm.create(after("new", &["T"]));
+            let expected = match status {
+                TaskStatus::Completed => TaskStatus::Ready,
+                TaskStatus::Waiting
+                | TaskStatus::Ready
+                | TaskStatus::Claimed
+                | TaskStatus::InProgress
+                | TaskStatus::RetryWait
+                | TaskStatus::NeedsPerson
+                | TaskStatus::Failed
+                | TaskStatus::Canceled => TaskStatus::Waiting,
+            };
+            assert_eq!(swarm.task("new").status(), expected, "{status}");
+            assert_eq!(swarm.task("T").dependants, 1, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_task_that_fails_along_fails_at_once_if_its_dependency_is_lost() {
+        for (status, expected) in [
+            (TaskStatus::Failed, TaskStatus::Failed),
+            (TaskStatus::Canceled, TaskStatus::Failed),
+            (TaskStatus::RetryWait, TaskStatus::Waiting),
+        ] {
+            let mut swarm = Swarm::with_task(status);
+            let mut new = after("new", &["T"]);
+            new.on_dependency_failure = OnDependencyFailure::Fail;
+            swarm.create(new);
+            assert_eq!(swarm.task("new").status(), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn refusals_leave_nothing_behind() {
+        let table: Vec<(Vec<NewTask>, &str)> = vec![
+            (
+                vec![after("a", &[]), after("T", &[])],
+                "task_already_exists",
+            ),
+            (
+                vec![after("a", &[]), after("a", &[])],
+                "task_already_exists",
+            ),
+            (vec![after("a", &["nothing"])], "unknown_dependency"),
+            (vec![after("a", &["a"])], "dependency_cycle"),
+            (
+                vec![after("a", &["b"]), after("b", &["a"])],
+                "dependency_cycle",
+            ),
+        ];
+        for (tasks, expected) in table {
+            let mut swarm = Swarm::with_task(TaskStatus::Ready);
+            let head = swarm.head.clone();
+            let outcome = swarm.run(CreateTasks { tasks });
+            assert_eq!(word(&outcome), expected);
+            assert_eq!((swarm.tasks.len(), &swarm.head), (1, &head), "{expected}");
+        }
+    }
+
+    #[test]
+    fn a_circle_is_named_in_order() {
+        let tasks = vec![
+            after("start", &["a"]),
+            after("a", &["b", "T"]),
+            after("b", &["c"]),
+            after("c", &["a"]),
+        ];
+        let outcome = Swarm::with_task(TaskStatus::Ready).run(CreateTasks { tasks });
+        let circle = ["a", "b", "c", "a"].map(TaskId::from).to_vec();
+        assert_eq!(outcome, Err(Refusal::DependencyCycle { circle }));
+    }
+
+    #[test]
+    fn many_tasks_may_depend_on_each_other_in_any_order() {
+        let mut swarm = Swarm::new();
+        swarm.join("A", &[]);
+        let tasks = vec![after("last", &["first", "first"]), after("first", &[])];
+        let made = swarm.ok(CreateTasks { tasks });
+        let numbers: Vec<u64> = made.iter().map(|task| task.number).collect();
+        assert_eq!(numbers, [1, 2]);
+        assert_eq!(swarm.task("last").dependencies, vec![TaskId::from("first")]);
+        swarm.hold("A", "first");
+        swarm.ok(complete("A", "first"));
+        assert_eq!(swarm.task("last").status(), TaskStatus::Ready);
+        assert_eq!(swarm.head.task_number, 2);
+    }
+
+    #[test]
+    fn a_task_comes_back_as_it_was_made() {
+        // jetpack.claim.task_optional_fields
+        let mut swarm = Swarm::new();
+        let new = task_with("T", |task| {
+            task.description = Some("what and why".to_owned());
+            task.required_skills = Skills::new(["rust"]);
+            task.estimated_minutes = Some(20);
+            task.files = vec!["src/a.rs".to_owned()];
+            task.branch = Some("main".to_owned());
+        });
+        swarm.create(new.clone());
+        let task = swarm.task("T");
+        assert_eq!(task.description, new.description);
+        assert_eq!(task.required_skills, new.required_skills);
+        assert_eq!(task.estimated_minutes, new.estimated_minutes);
+        assert_eq!((&task.files, &task.branch), (&new.files, &new.branch));
+        assert_eq!((task.created_at, task.retries), (swarm.now, 0));
+        assert_eq!(swarm.said(), ["task_created"]);
+    }
+
+    #[test]
+    fn dependants_of_one_task_are_bounded() {
+        let most = limits::DEPENDANTS_MAX;
+        for (there, expected) in [(most - 1, "ok"), (most, "too_many")] {
+            let mut swarm = Swarm::with_task(TaskStatus::Ready);
+            let task = swarm
+                .tasks
+                .get_mut(&TaskId::from("T"))
+                .expect("it is there");
+            task.dependants = there;
+            let outcome = swarm.run(CreateTasks {
+                tasks: vec![after("new", &["T"])],
+            });
+            assert_eq!(word(&outcome), expected, "{there} there");
+        }
+    }
+}

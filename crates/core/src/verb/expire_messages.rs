@@ -53,3 +53,67 @@ impl Verb for ExpireMessages {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::{Standing, Swarm, send};
+    use super::super::{Receive, Send};
+    use super::*;
+
+    fn with_mail(count: usize) -> Swarm {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        for at in 0..count {
+            swarm.ok(Send {
+                expires_in: Some(Duration::from_secs(1)),
+                ..send(&format!("m{at}"), "B", Some("A"))
+            });
+        }
+        swarm
+    }
+
+    #[test]
+    fn what_nobody_fetched_in_time_expires_once() {
+        // jetpack.send.expires_in, jetpack.coordinator.cleanup
+        for (after, done) in [(999, 0), (1000, 1), (1001, 1)] {
+            let mut swarm = with_mail(1);
+            swarm.wait(Duration::from_millis(after));
+            assert_eq!(
+                swarm.ok(ExpireMessages),
+                Step { done, more: false },
+                "{after}"
+            );
+            assert_eq!(swarm.agent("A").inbox as usize, 1 - done);
+            assert_eq!(swarm.ok(ExpireMessages).done, 0);
+        }
+    }
+
+    #[test]
+    fn what_was_fetched_or_never_expires_stays() {
+        let mut swarm = with_mail(1);
+        swarm.ok(Receive {
+            agent: "A".into(),
+            kinds: vec![],
+            limit: 1,
+        });
+        swarm.ok(send("forever", "B", Some("A")));
+        swarm.wait(Duration::from_secs(1000));
+        assert_eq!(swarm.ok(ExpireMessages).done, 0);
+    }
+
+    #[test]
+    fn one_step_is_bounded() {
+        let step = limits::CARETAKER_STEP;
+        for (waiting, done, more) in [
+            (step - 1, step - 1, false),
+            (step, step, true),
+            (step + 1, step, true),
+        ] {
+            let mut swarm = with_mail(waiting);
+            swarm.wait(Duration::from_secs(10));
+            assert_eq!(swarm.ok(ExpireMessages), Step { done, more }, "{waiting}");
+        }
+    }
+}

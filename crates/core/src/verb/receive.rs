@@ -88,3 +88,119 @@ impl Receive {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Send;
+    use super::super::testing::{Standing, Swarm, send, word};
+    use super::*;
+    use crate::id::MessageId;
+
+    fn receive(agent: &str, limit: usize) -> Receive {
+        Receive {
+            agent: agent.into(),
+            kinds: Vec::new(),
+            limit,
+        }
+    }
+
+    fn got(swarm: &mut Swarm, receive: Receive) -> Vec<String> {
+        let messages = swarm.ok(receive);
+        messages
+            .into_iter()
+            .map(|message| message.id.to_string())
+            .collect()
+    }
+
+    fn with_mail(ids: &[&str]) -> Swarm {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        for id in ids {
+            swarm.ok(send(id, "B", Some("A")));
+        }
+        swarm
+    }
+
+    #[test]
+    fn who_may_receive_by_standing() {
+        for standing in Standing::ALL {
+            let outcome = Swarm::with_agent(standing).run(receive("A", 10));
+            let expected = match standing {
+                Standing::Unknown | Standing::Gone => "agent_not_registered",
+                Standing::Live | Standing::Stopping | Standing::Silent => "ok",
+            };
+            assert_eq!(word(&outcome), expected, "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn each_message_comes_once_oldest_first_within_the_limit() {
+        // jetpack.receive.order, jetpack.receive.limit, jetpack.receive.addressed
+        let mut swarm = with_mail(&["c", "a", "b"]);
+        assert_eq!(got(&mut swarm, receive("A", 2)), ["c", "a"]);
+        assert_eq!(swarm.agent("A").inbox, 1);
+        assert_eq!(got(&mut swarm, receive("A", 2)), ["b"]);
+        assert!(got(&mut swarm, receive("A", 2)).is_empty());
+        assert!(got(&mut swarm, receive("B", 2)).is_empty(), "not for B");
+    }
+
+    #[test]
+    fn delivery_is_marked_while_the_acknowledgement_stays_open() {
+        // jetpack.receive.delivered_not_acked
+        let mut swarm = with_mail(&["m"]);
+        swarm.ok(send("all", "B", None));
+        swarm.ok(receive("A", 10));
+        for id in ["m", "all"] {
+            let row = &swarm.deliveries[&(id.into(), "A".into())];
+            assert_eq!(
+                (row.state, row.delivered_at),
+                (DeliveryState::Handed, Some(swarm.now))
+            );
+            assert_eq!(row.acknowledged_at, None);
+        }
+        let delivered = |id: &str| swarm.messages[&MessageId::from(id)].delivered_at;
+        assert_eq!(delivered("m"), Some(swarm.now));
+        assert_eq!(delivered("all"), None, "a broadcast has no single reader");
+        assert_eq!(swarm.said(), ["message_delivered", "message_delivered"]);
+    }
+
+    #[test]
+    fn kinds_leave_the_others_waiting() {
+        // jetpack.receive.filters
+        let mut swarm = with_mail(&["plain"]);
+        swarm.ok(Send {
+            kind: "info.discovery".to_owned(),
+            ..send("found", "B", Some("A"))
+        });
+        let only = Receive {
+            kinds: vec!["info.discovery".to_owned()],
+            ..receive("A", 10)
+        };
+        assert_eq!(got(&mut swarm, only), ["found"]);
+        assert_eq!(got(&mut swarm, receive("A", 10)), ["plain"]);
+    }
+
+    #[test]
+    fn a_message_is_not_handed_out_once_it_is_over() {
+        // jetpack.send.expires_in
+        for (after, handed) in [(999, true), (1000, false), (1001, false)] {
+            let mut swarm = with_mail(&[]);
+            swarm.ok(Send {
+                expires_in: Some(Duration::from_millis(1000)),
+                ..send("m", "B", Some("A"))
+            });
+            swarm.wait(Duration::from_millis(after));
+            assert_eq!(
+                !got(&mut swarm, receive("A", 10)).is_empty(),
+                handed,
+                "{after}"
+            );
+            assert_eq!(
+                (swarm.agent("A").inbox, swarm.head.queued_deliveries),
+                (0, 0)
+            );
+        }
+    }
+}

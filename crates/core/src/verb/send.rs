@@ -223,3 +223,182 @@ pub(super) fn take_from_inbox(slice: &Slice, changes: &mut Changes, agent: &Agen
         changes.agents.push(row);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Standing, Swarm, send, word};
+    use super::super::{Deregister, Receive};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    fn waiting(swarm: &Swarm) -> Vec<(&str, &str)> {
+        let rows = swarm.deliveries.keys();
+        rows.map(|(message, agent)| (message.as_str(), agent.as_str()))
+            .collect()
+    }
+
+    #[test]
+    fn who_may_send_by_standing() {
+        for standing in Standing::ALL {
+            let mut swarm = Swarm::with_agent(standing);
+            swarm.join("B", &[]);
+            let expected = match standing {
+                Standing::Unknown | Standing::Gone => "agent_not_registered",
+                Standing::Live | Standing::Stopping | Standing::Silent => "ok",
+            };
+            assert_eq!(
+                word(&swarm.run(send("m", "A", Some("B")))),
+                expected,
+                "{standing:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn whom_a_message_reaches_by_standing() {
+        // jetpack.send.directed; a known but gone agent is fine, an id never seen is not.
+        for standing in Standing::ALL {
+            let mut swarm = Swarm::with_agent(standing);
+            swarm.join("B", &[]);
+            let (directed, broadcast) = match standing {
+                Standing::Unknown => ("recipient_not_found", 0),
+                Standing::Gone => ("ok", 0),
+                Standing::Live | Standing::Stopping | Standing::Silent => ("ok", 1),
+            };
+            let outcome = swarm.run(send("one", "B", Some("A")));
+            assert_eq!(word(&outcome), directed, "{standing:?}");
+            let sent = swarm.ok(send("all", "B", None));
+            assert_eq!(sent.recipients, broadcast, "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn a_directed_message_reaches_that_agent_alone() {
+        // jetpack.send.directed, jetpack.send.response
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        swarm.join("C", &[]);
+        let sent = swarm.ok(send("m", "A", Some("B")));
+        assert_eq!((sent.message.as_str(), sent.recipients), ("m", 1));
+        assert_eq!(waiting(&swarm), [("m", "B")]);
+        assert_eq!((swarm.agent("B").inbox, swarm.agent("C").inbox), (1, 0));
+        assert_eq!(swarm.said(), ["message_sent"]);
+        assert_eq!(
+            word(&swarm.run(send("m", "A", Some("C")))),
+            "message_already_exists"
+        );
+    }
+
+    #[test]
+    fn a_broadcast_reaches_every_other_agent_once_and_nobody_later() {
+        // jetpack.send.broadcast
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        swarm.join("C", &[]);
+        swarm.ok(send("m", "A", None));
+        assert_eq!(waiting(&swarm), [("m", "B"), ("m", "C")]);
+        swarm.join("late", &[]);
+        assert_eq!(swarm.agent("late").inbox, 0);
+    }
+
+    #[test]
+    fn no_two_messages_share_an_instant() {
+        // jetpack.receive.order
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        let times: Vec<Timestamp> = ["a", "b", "c"]
+            .iter()
+            .map(|id| swarm.ok(send(id, "A", Some("B"))).created_at)
+            .collect();
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+    }
+
+    #[test]
+    fn only_the_holder_can_offer_a_task_and_only_to_somebody() {
+        // jetpack.send.type_enum: task.handoff
+        let offer = |from: &str, to: Option<&str>| Send {
+            handoff: Some("T".into()),
+            ..send("m", from, to)
+        };
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        assert_eq!(word(&swarm.run(offer("B", Some("A")))), "not_holder");
+        assert_eq!(word(&swarm.run(offer("A", None))), "invalid");
+        assert_eq!(word(&swarm.run(offer("A", Some("B")))), "ok");
+        let message = &swarm.messages[&MessageId::from("m")];
+        assert_eq!(message.handoff, Some(("T".into(), 1)));
+        assert_eq!(
+            swarm.task("T").holder(),
+            Some(&"A".into()),
+            "an offer moves nothing"
+        );
+        let outcome = Swarm::with_agent(Standing::Live).run(offer("A", Some("A")));
+        assert_eq!(word(&outcome), "task_not_found");
+    }
+
+    #[test]
+    fn a_lock_request_goes_to_the_holder_or_is_granted_at_once() {
+        // jetpack.send.type_enum: file.lock_request
+        let ask = |id: &str| Send {
+            kind: "file.lock_request".to_owned(),
+            lock: Some(LeasePath::stored("src/a.rs")),
+            ..send(id, "A", None)
+        };
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        swarm.join("C", &[]);
+        swarm.ok(ask("free"));
+        let granted = &swarm.messages[&MessageId::from("free")];
+        assert_eq!(
+            (granted.from.as_str(), &*granted.kind),
+            (HUB, "file.lock_granted")
+        );
+        swarm.lease("B", "src/**", None);
+        swarm.ok(ask("held"));
+        assert_eq!(waiting(&swarm), [("free", "A"), ("held", "B")]);
+        swarm.wait(Duration::from_secs(600));
+        swarm.ok(ask("over"));
+        assert_eq!(
+            swarm.messages[&MessageId::from("over")].kind,
+            "file.lock_granted"
+        );
+    }
+
+    #[test]
+    fn an_inbox_is_bounded() {
+        for (there, expected, reached) in [
+            (limits::INBOX_MAX - 1, "ok", 1),
+            (limits::INBOX_MAX, "too_many", 0),
+        ] {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.join("B", &[]);
+            let full = |swarm: &mut Swarm| {
+                let agent = swarm.agents.get_mut(&AgentId::from("B"));
+                agent.expect("B is there").inbox = there;
+            };
+            full(&mut swarm);
+            let outcome = swarm.run(send("one", "A", Some("B")));
+            assert_eq!(word(&outcome), expected, "{there}");
+            full(&mut swarm);
+            let sent = swarm.ok(send("all", "A", None));
+            assert_eq!(
+                sent.recipients, reached,
+                "a broadcast leaves out whoever is full"
+            );
+        }
+    }
+
+    #[test]
+    fn a_message_to_a_gone_agent_waits_for_it() {
+        let mut swarm = Swarm::with_agent(Standing::Gone);
+        swarm.join("B", &[]);
+        swarm.ok(send("m", "B", Some("A")));
+        swarm.join("A", &[]);
+        let got = swarm.ok(Receive {
+            agent: "A".into(),
+            kinds: vec![],
+            limit: 10,
+        });
+        assert_eq!(got.len(), 1);
+        swarm.ok(Deregister { agent: "A".into() });
+    }
+}

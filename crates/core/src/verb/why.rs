@@ -99,3 +99,123 @@ fn about_the_agent(slice: &Slice, task: &Task, agent: &Agent, reasons: &mut Vec<
         reasons.push(Reason::Unfit(Unfit::FailedBefore));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::ReleaseRetries;
+    use super::super::testing::{Standing, Swarm, fail, register, task_with, word};
+    use super::*;
+    use crate::skills::Skills;
+    use crate::task::{TaskKind, TaskStatus};
+
+    fn why(agent: Option<&str>) -> Why {
+        Why {
+            task: "T".into(),
+            agent: agent.map(AgentId::from),
+        }
+    }
+
+    #[test]
+    fn what_keeps_everyone_from_it_by_state() {
+        for status in TaskStatus::ALL {
+            let mut swarm = Swarm::with_task(*status);
+            let expected = match status {
+                TaskStatus::Ready => vec![],
+                TaskStatus::Waiting => vec![Reason::WaitsForDependency("D".into())],
+                TaskStatus::Claimed | TaskStatus::InProgress => vec![Reason::HeldBy("A".into())],
+                TaskStatus::RetryWait => {
+                    vec![Reason::RetryNotDue(swarm.now + Duration::from_secs(60))]
+                }
+                TaskStatus::NeedsPerson => vec![Reason::NeedsPerson],
+                TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Canceled => {
+                    vec![Reason::Finished(status.as_str())]
+                }
+            };
+            assert_eq!(swarm.ok(why(None)).reasons, expected, "{status}");
+            assert_eq!(swarm.ok(why(Some("B"))).reasons, expected, "{status}");
+        }
+        assert_eq!(word(&Swarm::new().run(why(None))), "task_not_found");
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_agent_by_standing() {
+        for standing in Standing::ALL {
+            let mut swarm = Swarm::with_agent(standing);
+            swarm.add("T");
+            let expected = match standing {
+                Standing::Unknown | Standing::Gone => vec![Reason::AgentNotRegistered],
+                Standing::Live => vec![],
+                Standing::Stopping => vec![Reason::AgentStopping],
+                Standing::Silent => vec![Reason::AgentOffline],
+            };
+            assert_eq!(swarm.ok(why(Some("A"))).reasons, expected, "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn every_capability_that_is_missing_is_named() {
+        let mut swarm = Swarm::new();
+        let mut agent = register("A", &["rust"]);
+        agent.capabilities.can_run_tests = false;
+        swarm.ok(agent);
+        swarm.create(task_with("T", |task| {
+            task.kind = TaskKind::BrowserTest;
+            task.required_skills = Skills::new(["rust", "sql", "web"]);
+            task.estimated_minutes = Some(61);
+        }));
+        let over = Unfit::OverTimeLimit {
+            estimate: 61,
+            limit: 60,
+        };
+        let unfit = [
+            Unfit::MissingSkill("sql".into()),
+            Unfit::MissingSkill("web".into()),
+            over,
+            Unfit::NeedsBrowser,
+        ];
+        let expected: Vec<Reason> = unfit.into_iter().map(Reason::Unfit).collect();
+        assert_eq!(swarm.ok(why(Some("A"))).reasons, expected);
+        for (edit, unfit) in [
+            (TaskKind::Test, Unfit::NeedsTests),
+            (TaskKind::Code, Unfit::NotInAudience),
+        ] {
+            let mut swarm = Swarm::new();
+            let mut agent = register("A", &[]);
+            agent.capabilities.can_run_tests = false;
+            swarm.ok(agent);
+            swarm.create(task_with("T", |task| {
+                task.kind = edit;
+                if unfit == Unfit::NotInAudience {
+                    task.audience = vec!["B".into()];
+                }
+            }));
+            assert_eq!(swarm.ok(why(Some("A"))).reasons, [Reason::Unfit(unfit)]);
+        }
+    }
+
+    #[test]
+    fn whoever_failed_it_comes_last_while_another_qualifies() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        swarm.ok(fail("A", "T"));
+        swarm.wait(Duration::from_secs(60));
+        swarm.ok(ReleaseRetries);
+        assert_eq!(
+            swarm.ok(why(Some("A"))).reasons,
+            [Reason::Unfit(Unfit::FailedBefore)]
+        );
+        assert!(swarm.ok(why(Some("B"))).reasons.is_empty());
+        swarm.ok(super::super::Deregister { agent: "B".into() });
+        assert!(swarm.ok(why(Some("A"))).reasons.is_empty());
+    }
+
+    #[test]
+    fn asking_changes_nothing() {
+        let mut swarm = Swarm::with_task(TaskStatus::Ready);
+        let before = swarm.task("T").clone();
+        swarm.ok(why(Some("A")));
+        assert!(swarm.said().is_empty());
+        assert_eq!(*swarm.task("T"), before);
+    }
+}
