@@ -7,6 +7,8 @@ use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::lane::LaneKey;
+use crate::lease::Lease;
+use crate::limits;
 use crate::message::{DeliveryState, Message};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
@@ -38,6 +40,7 @@ impl Verb for Acknowledge {
         if let Some((task, _)) = &message.handoff {
             want.agent(&message.from);
             let _ = want.leases_of_task(task);
+            let _ = want.leases_of_agent(&message.from);
             if let Some(task) = want.task(task) {
                 want.lane_of(task);
                 want.lane_for(&LaneKey::of(task));
@@ -117,6 +120,12 @@ fn take_over(
         task: id.clone(),
         why,
     })?;
+    if taker.holds.len() >= limits::CLAIMS_PER_AGENT_MAX {
+        return Err(Refusal::TooMany {
+            what: "tasks held by one agent",
+            limit: limits::CLAIMS_PER_AGENT_MAX,
+        });
+    }
     let mut giver = slice
         .agent(&message.from)
         .expect("whoever holds a task is known")
@@ -131,18 +140,197 @@ fn take_over(
     let took = (id.clone(), after.epoch);
     changes.task((after, event));
     taker.hold(id, now);
-    for (offset, lease) in Want::new(slice).leases_of_task(id).enumerate() {
+    move_leases(slice, changes, message, id, &taker.id);
+    Ok(took)
+}
+
+/// The task's leases follow it, except where the giver still works under another lease of its own.
+fn move_leases(
+    slice: &Slice,
+    changes: &mut Changes,
+    message: &Message,
+    task: &TaskId,
+    taker: &AgentId,
+) {
+    let mut kept: Vec<&Lease> = Want::new(slice).leases_of_agent(&message.from).collect();
+    kept.retain(|lease| message.from != *taker && lease.task.as_ref() != Some(task));
+    let mut fencing = slice.head.fencing;
+    for lease in Want::new(slice).leases_of_task(task) {
         let mut lease = lease.clone();
-        lease.agent = taker.id.clone();
-        lease.fencing = slice.head.fencing + 1 + offset as u64;
+        if kept.iter().any(|kept| kept.path.overlaps(&lease.path)) {
+            lease.task = None;
+            changes.leases.push(lease);
+            continue;
+        }
+        fencing += 1;
+        lease.agent = taker.clone();
+        lease.fencing = fencing;
         changes.event(Event::LeaseAcquired {
             path: lease.path.to_string(),
-            agent: taker.id.clone(),
+            agent: taker.clone(),
             task: lease.task.clone(),
             fencing: lease.fencing,
             until: lease.expires_at,
         });
         changes.leases.push(lease);
     }
-    Ok(took)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::{Standing, Swarm, complete, send, word};
+    use super::super::{Receive, ReleaseTask, Send};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    fn acknowledge(agent: &str, message: &str) -> Acknowledge {
+        Acknowledge {
+            agent: agent.into(),
+            message: message.into(),
+        }
+    }
+
+    fn offered(status: TaskStatus) -> Swarm {
+        let mut swarm = Swarm::with_task(status);
+        swarm.ok(Send {
+            handoff: Some("T".into()),
+            ..send("offer", "A", Some("B"))
+        });
+        swarm
+    }
+
+    #[test]
+    fn who_may_confirm() {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        swarm.join("C", &[]);
+        swarm.ok(send("m", "A", Some("B")));
+        let table = [
+            ("B", "nothing", "message_not_found"),
+            ("C", "m", "not_a_recipient"),
+            ("nobody", "m", "agent_not_registered"),
+            ("B", "m", "ok"),
+        ];
+        for (agent, message, expected) in table {
+            let outcome = swarm.run(acknowledge(agent, message));
+            assert_eq!(word(&outcome), expected, "{agent} {message}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_confirmed_once_whether_fetched_or_not() {
+        for fetched in [false, true] {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.join("B", &[]);
+            swarm.ok(send("m", "A", Some("B")));
+            if fetched {
+                swarm.ok(Receive {
+                    agent: "B".into(),
+                    kinds: vec![],
+                    limit: 1,
+                });
+            }
+            let at = swarm.now;
+            swarm.ok(acknowledge("B", "m"));
+            swarm.wait(Duration::from_secs(1));
+            let again = swarm.ok(acknowledge("B", "m"));
+            assert_eq!((again.at, again.took), (at, None));
+            assert!(swarm.said().is_empty(), "the second time says nothing");
+            let row = &swarm.deliveries[&("m".into(), "B".into())];
+            assert_eq!(row.state, DeliveryState::Acknowledged);
+            assert_eq!(
+                (row.acknowledged_at, row.delivered_at),
+                (Some(at), Some(at))
+            );
+            assert_eq!(
+                (swarm.agent("B").inbox, swarm.head.queued_deliveries),
+                (0, 0)
+            );
+            let message = &swarm.messages[&MessageId::from("m")];
+            assert_eq!(message.acknowledged, Some(("B".into(), at)));
+        }
+    }
+
+    #[test]
+    fn confirming_a_handoff_moves_claim_and_leases_in_one_commit() {
+        for status in [TaskStatus::Claimed, TaskStatus::InProgress] {
+            let mut swarm = offered(status);
+            swarm.lease("A", "src/a.rs", Some("T"));
+            swarm.lease("A", "docs", None);
+            let before = swarm.head.fencing;
+            let took = swarm.ok(acknowledge("B", "offer")).took;
+            assert_eq!(took, Some(("T".into(), 2)));
+            let task = swarm.task("T");
+            assert_eq!((task.status(), task.holder()), (status, Some(&"B".into())));
+            assert!(swarm.agent("A").holds.is_empty());
+            assert_eq!(swarm.agent("B").holds, vec![TaskId::from("T")]);
+            assert_eq!(swarm.leased(), [("docs", "A"), ("src/a.rs", "B")]);
+            let moved = swarm
+                .leases
+                .values()
+                .find(|lease| lease.agent == "B".into());
+            assert_eq!(moved.map(|lease| lease.fencing), Some(before + 1));
+            assert_eq!(swarm.attempts[0].outcome, Outcome::HandedOver);
+            let late = super::super::Complete {
+                epoch: Some(1),
+                ..complete("A", "T")
+            };
+            assert_eq!(word(&swarm.run(late)), "task_reassigned");
+            swarm.ok(complete("B", "T"));
+        }
+    }
+
+    #[test]
+    fn a_lease_under_another_lease_of_the_giver_stays_with_the_giver() {
+        let mut swarm = offered(TaskStatus::Claimed);
+        swarm.lease("A", "src", None);
+        swarm.lease("A", "src/a.rs", Some("T"));
+        swarm.lease("A", "docs", Some("T"));
+        swarm.ok(acknowledge("B", "offer"));
+        assert_eq!(
+            swarm.leased(),
+            [("docs", "B"), ("src", "A"), ("src/a.rs", "A")]
+        );
+        swarm.ok(complete("B", "T"));
+        assert_eq!(swarm.leased(), [("src", "A"), ("src/a.rs", "A")]);
+    }
+
+    #[test]
+    fn an_offer_is_void_once_the_claim_it_was_made_under_is_over() {
+        let mut swarm = offered(TaskStatus::Claimed);
+        swarm.ok(ReleaseTask {
+            task: "T".into(),
+            agent: Some("A".into()),
+            epoch: None,
+        });
+        assert_eq!(word(&swarm.run(acknowledge("B", "offer"))), "not_holder");
+        swarm.hold("A", "T");
+        assert_eq!(word(&swarm.run(acknowledge("B", "offer"))), "stale_epoch");
+        swarm.ok(complete("A", "T"));
+        assert_eq!(
+            word(&swarm.run(acknowledge("B", "offer"))),
+            "task_reassigned"
+        );
+        assert_eq!(swarm.agent("B").inbox, 1, "a refusal confirms nothing");
+    }
+
+    #[test]
+    fn a_handoff_does_not_pass_the_bound_of_tasks_in_one_hand() {
+        let most = limits::CLAIMS_PER_AGENT_MAX;
+        for (held, expected) in [(most - 1, "ok"), (most, "too_many")] {
+            let mut swarm = offered(TaskStatus::Claimed);
+            let taker = swarm
+                .agents
+                .get_mut(&AgentId::from("B"))
+                .expect("B is there");
+            taker.holds = (0..held).map(|at| format!("x{at}").into()).collect();
+            assert_eq!(
+                word(&swarm.run(acknowledge("B", "offer"))),
+                expected,
+                "{held}"
+            );
+        }
+    }
 }

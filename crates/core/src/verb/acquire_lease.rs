@@ -139,3 +139,152 @@ pub(super) fn extended(
     });
     lease
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Standing, Swarm, word};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    fn acquire(agent: &str, path: &str, lasts_for: Duration) -> AcquireLease {
+        AcquireLease {
+            agent: agent.into(),
+            task: None,
+            path: LeasePath::stored(path),
+            lasts_for,
+        }
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn who_may_acquire_by_standing() {
+        for standing in Standing::ALL {
+            let outcome = Swarm::with_agent(standing).run(acquire("A", "src", MINUTE));
+            let expected = match standing {
+                Standing::Unknown | Standing::Gone => "agent_not_registered",
+                Standing::Live | Standing::Stopping | Standing::Silent => "ok",
+            };
+            assert_eq!(word(&outcome), expected, "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_for_a_task_needs_the_task_in_hand() {
+        // jetpack.lease.request_fields; null is allowed
+        for status in TaskStatus::ALL {
+            let expected = match status {
+                TaskStatus::Claimed | TaskStatus::InProgress => "ok",
+                TaskStatus::Waiting | TaskStatus::Ready | TaskStatus::NeedsPerson => "not_holder",
+                TaskStatus::RetryWait => "task_reassigned",
+                TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Canceled => {
+                    "already_finished"
+                }
+            };
+            let outcome = Swarm::with_task(*status).run(AcquireLease {
+                task: Some("T".into()),
+                ..acquire("A", "src", MINUTE)
+            });
+            assert_eq!(word(&outcome), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_granted_extended_or_refused_by_who_holds_it() {
+        // jetpack.lease.grant_free, jetpack.lease.extend_own, jetpack.lease.reject_held
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        let LeaseAnswer::Granted(first) = swarm.ok(acquire("A", "src/a.rs", MINUTE)) else {
+            panic!("it was free");
+        };
+        assert_eq!((first.expires_at, first.fencing), (swarm.now + MINUTE, 1));
+        swarm.wait(MINUTE / 2);
+        let LeaseAnswer::Granted(second) = swarm.ok(acquire("A", "src/a.rs", MINUTE)) else {
+            panic!("it is A's own");
+        };
+        assert_eq!(second.expires_at, swarm.now + MINUTE);
+        assert_eq!((second.fencing, second.renewals), (1, 1));
+        for path in ["src/a.rs", "src", "src/*.rs", "."] {
+            let LeaseAnswer::Held(lease) = swarm.ok(acquire("B", path, MINUTE)) else {
+                panic!("{path} overlaps with what A holds");
+            };
+            assert_eq!(
+                (lease.agent.as_str(), lease.expires_at),
+                ("A", second.expires_at)
+            );
+            assert!(swarm.said().is_empty());
+        }
+        let free = swarm.ok(acquire("B", "src/b.rs", MINUTE));
+        assert!(matches!(free, LeaseAnswer::Granted(lease) if lease.fencing == 2));
+        assert_eq!(swarm.head.leases, 2);
+    }
+
+    #[test]
+    fn a_lease_that_ran_out_goes_to_the_next_asker() {
+        // jetpack.lease.grant_expired
+        for (after, granted) in [(59_999, false), (60_000, true), (60_001, true)] {
+            for path in ["src/a.rs", "src"] {
+                let mut swarm = Swarm::with_agent(Standing::Live);
+                swarm.join("B", &[]);
+                swarm.ok(acquire("A", "src/a.rs", MINUTE));
+                swarm.wait(Duration::from_millis(after));
+                let answer = swarm.ok(acquire("B", path, MINUTE));
+                let got = matches!(answer, LeaseAnswer::Granted(_));
+                assert_eq!(got, granted, "{path} after {after} ms");
+                if granted {
+                    assert_eq!(swarm.leased(), [(path, "B")]);
+                    assert_eq!(swarm.said(), ["lease_expired", "lease_acquired"]);
+                    assert_eq!(swarm.head.leases, 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_an_hour_is_granted_as_an_hour() {
+        // jetpack.lease_security.duration_cap
+        let tick = Duration::from_millis(1);
+        for asked in [
+            limits::LEASE_FOR_MAX - tick,
+            limits::LEASE_FOR_MAX,
+            limits::LEASE_FOR_MAX + tick,
+        ] {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            let LeaseAnswer::Granted(lease) = swarm.ok(acquire("A", "src", asked)) else {
+                panic!("it was free");
+            };
+            assert_eq!(
+                lease.expires_at,
+                swarm.now + asked.min(limits::LEASE_FOR_MAX)
+            );
+        }
+    }
+
+    #[test]
+    fn asking_again_for_less_does_not_shorten_a_lease() {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.ok(acquire("A", "src", MINUTE * 2));
+        let LeaseAnswer::Granted(lease) = swarm.ok(acquire("A", "src", MINUTE)) else {
+            panic!("it is A's own");
+        };
+        assert_eq!(lease.expires_at, swarm.now + MINUTE * 2);
+    }
+
+    #[test]
+    fn leases_of_one_agent_are_bounded() {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        for at in 0..limits::LEASES_PER_AGENT_MAX {
+            let answer = swarm.ok(acquire("A", &format!("f{at}"), MINUTE));
+            assert!(matches!(answer, LeaseAnswer::Granted(_)), "lease {at}");
+        }
+        assert_eq!(
+            word(&swarm.run(acquire("A", "one-more", MINUTE))),
+            "too_many"
+        );
+        assert_eq!(
+            word(&swarm.run(acquire("A", "f0", MINUTE))),
+            "ok",
+            "its own may be extended"
+        );
+    }
+}

@@ -40,3 +40,36 @@ impl Verb for CheckLease {
         Ok((state, Changes::default()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::{Standing, Swarm};
+    use super::*;
+
+    #[test]
+    fn a_path_is_held_while_a_lease_that_overlaps_lives() {
+        let table = [
+            ("src", None, 0, true),
+            ("src/a.rs", None, 0, true),
+            ("docs", None, 0, false),
+            ("src", Some("A"), 0, false),
+            ("src", Some("B"), 0, true),
+            ("src", None, 599, true),
+            ("src", None, 600, false),
+        ];
+        for (path, agent, after, held) in table {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.lease("A", "src", None);
+            swarm.wait(Duration::from_secs(after));
+            let state = swarm.ok(CheckLease {
+                path: LeasePath::stored(path),
+                agent: agent.map(AgentId::from),
+            });
+            let found = matches!(state, LeaseState::Held(_));
+            assert_eq!(found, held, "{path} for {agent:?} after {after} s");
+            assert!(swarm.said().is_empty(), "a question changes nothing");
+        }
+    }
+}

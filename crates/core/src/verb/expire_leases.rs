@@ -41,3 +41,46 @@ impl Verb for ExpireLeases {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::{Standing, Swarm};
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_by_itself_when_its_time_is_over() {
+        // jetpack.lease_security.auto_release
+        for (after, done) in [(599, 0), (600, 1), (601, 1)] {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.lease("A", "src", None);
+            swarm.wait(Duration::from_secs(after));
+            assert_eq!(
+                swarm.ok(ExpireLeases),
+                Step { done, more: false },
+                "{after}"
+            );
+            assert_eq!(swarm.leases.len(), 1 - done);
+            assert_eq!(swarm.said().len(), done);
+            assert_eq!(swarm.ok(ExpireLeases).done, 0);
+        }
+    }
+
+    #[test]
+    fn one_step_is_bounded() {
+        let step = limits::CARETAKER_STEP;
+        for (leases, done, more) in [
+            (step - 1, step - 1, false),
+            (step, step, true),
+            (step + 1, step, true),
+        ] {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            for at in 0..leases {
+                swarm.lease("A", &format!("f{at}"), None);
+            }
+            swarm.wait(Duration::from_secs(600));
+            assert_eq!(swarm.ok(ExpireLeases), Step { done, more }, "{leases}");
+        }
+    }
+}

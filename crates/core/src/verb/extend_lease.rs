@@ -60,3 +60,71 @@ impl Verb for ExtendLease {
         Ok((lease, changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Standing, Swarm, word};
+    use super::*;
+
+    fn extend(agent: &str, path: &str, fencing: Option<u64>) -> ExtendLease {
+        ExtendLease {
+            agent: agent.into(),
+            path: LeasePath::stored(path),
+            lasts_for: Duration::from_secs(900),
+            fencing,
+        }
+    }
+
+    #[test]
+    fn only_the_holder_extends_and_only_what_it_holds() {
+        // jetpack.lease.extend_own
+        let table = [
+            ("A", "src", None, "ok"),
+            ("A", "src", Some(1), "ok"),
+            ("A", "src", Some(2), "stale_fencing_token"),
+            ("A", "src/a.rs", None, "lease_not_found"),
+            ("B", "src", None, "lease_not_yours"),
+            ("nobody", "src", None, "agent_not_registered"),
+        ];
+        for (agent, path, fencing, expected) in table {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.join("B", &[]);
+            swarm.lease("A", "src", None);
+            let outcome = swarm.run(extend(agent, path, fencing));
+            assert_eq!(word(&outcome), expected, "{agent} {path} {fencing:?}");
+            if let Ok(lease) = outcome {
+                assert_eq!(lease.expires_at, swarm.now + Duration::from_secs(900));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_over_cannot_be_extended() {
+        for (after, expected) in [
+            (599, "ok"),
+            (600, "lease_not_found"),
+            (601, "lease_not_found"),
+        ] {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.lease("A", "src", None);
+            swarm.wait(Duration::from_secs(after));
+            assert_eq!(
+                word(&swarm.run(extend("A", "src", None))),
+                expected,
+                "{after}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_extension_is_capped_like_a_new_lease() {
+        // jetpack.lease_security.duration_cap
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.lease("A", "src", None);
+        let lease = swarm.ok(ExtendLease {
+            lasts_for: limits::LEASE_FOR_MAX * 2,
+            ..extend("A", "src", None)
+        });
+        assert_eq!(lease.expires_at, swarm.now + limits::LEASE_FOR_MAX);
+    }
+}

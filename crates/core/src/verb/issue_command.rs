@@ -90,3 +90,75 @@ fn same_order(left: &CommandKind, right: &CommandKind) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Standing, Swarm, order, word};
+    use super::*;
+    use crate::id::TaskId;
+    use crate::task::TaskStatus;
+
+    fn release(task: &str) -> CommandKind {
+        CommandKind::ReleaseTask {
+            task: task.into(),
+            reason: "stuck".to_owned(),
+        }
+    }
+
+    #[test]
+    fn who_may_be_ordered_by_standing() {
+        // jetpack.heartbeat.command_enum
+        for standing in Standing::ALL {
+            let outcome = Swarm::with_agent(standing).run(order("A", CommandKind::Ping));
+            let expected = match standing {
+                Standing::Unknown | Standing::Gone => "agent_not_registered",
+                Standing::Live | Standing::Stopping | Standing::Silent => "ok",
+            };
+            assert_eq!(word(&outcome), expected, "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_an_agent_holds_can_be_ordered_back() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        assert_eq!(word(&swarm.run(order("B", release("T")))), "not_holder");
+        assert_eq!(word(&swarm.run(order("A", release("T")))), "ok");
+    }
+
+    #[test]
+    fn the_same_order_twice_is_one() {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        let first = swarm.ok(order("A", CommandKind::Ping));
+        let second = swarm.ok(IssueCommand {
+            id: "o2".into(),
+            ..order("A", CommandKind::Ping)
+        });
+        assert_eq!(second.id, first.id);
+        assert!(swarm.said().is_empty());
+        assert_eq!(swarm.agent("A").commands.len(), 1);
+    }
+
+    #[test]
+    fn a_shutdown_shows_in_the_status() {
+        let swarm = Swarm::with_agent(Standing::Stopping);
+        assert_eq!(swarm.agent("A").status(), "shutting_down");
+    }
+
+    #[test]
+    fn waiting_commands_are_bounded() {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        let most = limits::COMMANDS_PER_AGENT_MAX;
+        let agent = swarm
+            .agents
+            .get_mut(&AgentId::from("A"))
+            .expect("A is there");
+        agent.holds = (0..=most)
+            .map(|at| TaskId::from(format!("T{at}")))
+            .collect();
+        for at in 0..=most {
+            let outcome = swarm.run(order("A", release(&format!("T{at}"))));
+            let expected = if at < most { "ok" } else { "too_many" };
+            assert_eq!(word(&outcome), expected, "command {at}");
+        }
+    }
+}

@@ -148,3 +148,86 @@ fn is_waited_for(slice: &Slice, task: &Task) -> bool {
             .filter_map(|id| slice.task(id))
             .any(|dependant| !dependant.status().is_final())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::RotateKey;
+    use super::super::testing::{Standing, Swarm, send, task_with};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    fn sweep(swarm: &mut Swarm) -> Vec<&'static str> {
+        let keep = Retention::default().tasks;
+        swarm.ok(PruneTasks { keep, from: 0 });
+        swarm.said()
+    }
+
+    #[test]
+    fn finished_tasks_go_after_thirty_days_and_others_never() {
+        // jetpack.coordinator.cleanup
+        for status in TaskStatus::ALL {
+            for (after, old) in [
+                (30 * DAY, false),
+                (30 * DAY + Duration::from_millis(1), true),
+            ] {
+                let mut swarm = Swarm::with_task(*status);
+                swarm.wait(after);
+                let goes = old && status.is_final();
+                assert_eq!(
+                    sweep(&mut swarm) == ["task_forgotten"],
+                    goes,
+                    "{status} {after:?}"
+                );
+                assert_eq!(!swarm.tasks.contains_key(&"T".into()), goes, "{status}");
+                let left = swarm.tasks.len() as u64;
+                assert_eq!(swarm.head.tasks_total(), left);
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_unfinished_task_depends_on_stays() {
+        let mut swarm = Swarm::with_task(TaskStatus::Failed);
+        swarm.create(task_with("after", |task| {
+            task.dependencies = vec!["T".into()]
+        }));
+        swarm.wait(31 * DAY);
+        assert!(sweep(&mut swarm).is_empty());
+        swarm.ok(super::super::Cancel {
+            task: "after".into(),
+            reason: String::new(),
+        });
+        assert_eq!(sweep(&mut swarm), ["task_forgotten"]);
+    }
+
+    #[test]
+    fn only_agents_long_gone_with_nothing_left_are_forgotten() {
+        let prune = Prune {
+            keep: Retention::default(),
+        };
+        for standing in Standing::ALL {
+            let mut swarm = Swarm::with_agent(standing);
+            swarm.wait(31 * DAY);
+            let done = swarm.ok(prune).done;
+            assert_eq!(
+                done,
+                usize::from(standing == Standing::Gone),
+                "{standing:?}"
+            );
+        }
+        let mut swarm = Swarm::with_agent(Standing::Gone);
+        swarm.wait(30 * DAY);
+        assert_eq!(swarm.ok(prune).done, 0, "not yet");
+        let mut swarm = Swarm::with_agent(Standing::Gone);
+        swarm.ok(RotateKey { agent: "A".into() });
+        swarm.wait(31 * DAY);
+        assert_eq!(swarm.ok(prune).done, 0, "it has a key");
+        let mut swarm = Swarm::with_agent(Standing::Gone);
+        swarm.join("B", &[]);
+        swarm.ok(send("m", "B", Some("A")));
+        swarm.wait(31 * DAY);
+        assert_eq!(swarm.ok(prune).done, 0, "a message waits for it");
+    }
+}

@@ -64,3 +64,54 @@ impl Verb for ReleaseLease {
         Ok((own, changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::testing::{Standing, Swarm, word};
+    use super::*;
+
+    fn release(agent: Option<&str>, path: &str, fencing: Option<u64>) -> ReleaseLease {
+        ReleaseLease {
+            agent: agent.map(AgentId::from),
+            path: LeasePath::stored(path),
+            fencing,
+        }
+    }
+
+    #[test]
+    fn who_may_release_by_table() {
+        // jetpack.release.request_response, jetpack.lease_security.own_only
+        let table = [
+            (Some("A"), "src", None, "ok", true),
+            (Some("A"), "src", Some(1), "ok", true),
+            (Some("A"), "src", Some(9), "stale_fencing_token", false),
+            (Some("A"), "other", None, "ok", false),
+            (Some("B"), "src", None, "lease_not_yours", false),
+            (Some("B"), "src/a.rs", None, "ok", false),
+            (None, "src", None, "ok", true),
+            (Some("nobody"), "src", None, "agent_not_registered", false),
+        ];
+        for (agent, path, fencing, expected, released) in table {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.join("B", &[]);
+            swarm.lease("A", "src", None);
+            let outcome = swarm.run(release(agent, path, fencing));
+            assert_eq!(word(&outcome), expected, "{agent:?} {path} {fencing:?}");
+            assert_eq!(outcome.unwrap_or(false), released, "{agent:?} {path}");
+            assert_eq!(swarm.leases.is_empty(), released, "{agent:?} {path}");
+        }
+    }
+
+    #[test]
+    fn anyone_may_clear_what_is_over() {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        swarm.lease("A", "src", None);
+        swarm.wait(Duration::from_secs(600));
+        assert!(!swarm.ok(release(Some("B"), "src", None)));
+        assert!(swarm.leases.is_empty());
+        assert_eq!(swarm.head.leases, 0);
+    }
+}

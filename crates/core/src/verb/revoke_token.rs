@@ -35,3 +35,36 @@ impl Verb for RevokeToken {
         Ok(((), changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::CreateToken;
+    use super::super::testing::{Swarm, word};
+    use super::*;
+    use crate::token::Scope;
+
+    #[test]
+    fn a_token_stops_once_and_an_unknown_one_is_refused() {
+        let mut swarm = Swarm::new();
+        let revoke = || RevokeToken { id: "k".into() };
+        assert_eq!(word(&swarm.run(revoke())), "token_not_found");
+        let token = swarm.ok(CreateToken {
+            id: "k".into(),
+            name: "ci".to_owned(),
+            scope: Scope::Viewer,
+            hash: [7; 32],
+        });
+        assert_eq!((token.created_at, token.revoked_at), (swarm.now, None));
+        assert_eq!(swarm.said(), ["token_created"]);
+        swarm.wait(Duration::from_secs(1));
+        let revoked = swarm.now;
+        swarm.ok(revoke());
+        assert_eq!(swarm.said(), ["token_revoked"]);
+        swarm.wait(Duration::from_secs(1));
+        swarm.ok(revoke());
+        assert!(swarm.said().is_empty());
+        assert_eq!(swarm.tokens[&"k".into()].revoked_at, Some(revoked));
+    }
+}

@@ -37,3 +37,28 @@ impl Verb for RotateKey {
         Ok((generation, changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Standing, Swarm};
+    use super::*;
+
+    #[test]
+    fn each_rotation_is_a_generation_whatever_the_agent_does() {
+        for standing in Standing::ALL {
+            let mut swarm = Swarm::with_agent(standing);
+            let before = swarm
+                .agents
+                .values()
+                .next()
+                .map(|agent| agent.presence.clone());
+            for generation in 1..4 {
+                assert_eq!(swarm.ok(RotateKey { agent: "A".into() }), generation);
+                assert_eq!(swarm.agent("A").key_generation, generation);
+            }
+            if let Some(before) = before {
+                assert_eq!(swarm.agent("A").presence, before, "{standing:?}");
+            }
+        }
+    }
+}

@@ -60,3 +60,49 @@ impl Verb for SetBaseline {
         Ok((baseline, changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Complete;
+    use super::super::testing::{Swarm, complete, word};
+    use super::*;
+    use crate::task::TaskStatus;
+
+    fn metrics(type_errors: u32) -> Metrics {
+        Metrics {
+            build_success: true,
+            type_errors,
+            lint_errors: 0,
+            lint_warnings: 0,
+            tests_passing: 1,
+            tests_failing: 0,
+            test_coverage: Some(80.0),
+        }
+    }
+
+    #[test]
+    fn a_baseline_is_given_or_taken_from_a_completion() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        let by = "a person".to_owned();
+        let from_task = || SetBaseline {
+            source: BaselineSource::Task("T".into()),
+            by: "a person".to_owned(),
+        };
+        assert_eq!(word(&swarm.run(from_task())), "snapshot_not_found");
+        let source = BaselineSource::Given(metrics(3));
+        let first = swarm.ok(SetBaseline { source, by });
+        swarm.ok(Complete {
+            metrics: Some(("q".into(), metrics(1))),
+            ..complete("A", "T")
+        });
+        swarm.wait(Duration::from_secs(5));
+        let second = swarm.ok(from_task());
+        assert_eq!(second.metrics, metrics(1));
+        assert_eq!(second.created_at, first.created_at);
+        assert_eq!((second.updated_at, second.rev), (swarm.now, first.rev + 1));
+        assert_eq!(swarm.baseline, Some(second));
+        assert_eq!(swarm.said(), ["baseline_set"]);
+    }
+}
