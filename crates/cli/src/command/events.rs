@@ -23,7 +23,7 @@ Examples:
   switchboard events
   switchboard events --follow
   switchboard events --after 1200 --limit 100 --json
-  switchboard events --follow --json | jq -c 'select(.type == \"TaskCompleted\")'")]
+  switchboard events --follow --json | jq -c 'select(.type == \"task_completed\")'")]
 pub struct Args {
     /// Keep printing events as they happen, until Ctrl-C
     #[arg(long, short)]

@@ -48,7 +48,12 @@ fn print(screen: &mut Screen, answer: &AgentResponse) -> io::Result<()> {
             table.row([
                 cell(command.kind),
                 maybe(command.task_id.as_deref()),
-                maybe(command.reason.as_deref()),
+                maybe(
+                    command
+                        .reason
+                        .as_deref()
+                        .filter(|reason| !reason.is_empty()),
+                ),
             ]);
         }
         screen.table(&table)?;

@@ -87,7 +87,9 @@ fn try_write(dir: &Path) -> io::Result<()> {
 pub fn ledger(file: &Path) -> Vec<Check> {
     let shown = file.display();
     let size = match fs::metadata(file) {
-        Ok(meta) => meta.len(),
+        Ok(meta) => {
+            meta.len() + fs::metadata(file.with_extension("db-wal")).map_or(0, |wal| wal.len())
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return vec![Check::warn(
                 "ledger",

@@ -36,7 +36,7 @@ pub struct Args {
     /// A skill that the agent must have; may be repeated
     #[arg(long = "skill", short, value_name = "SKILL", value_delimiter = ',')]
     skills: Vec<String>,
-    /// A task that has to be completed first; may be repeated
+    /// A task that has to be completed first, by id or number; may be repeated
     #[arg(long = "after", short, value_name = "TASK", value_delimiter = ',')]
     after: Vec<String>,
     /// A file that it will touch; may be repeated
@@ -66,6 +66,11 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let client = context.client()?;
+    let mut dependencies = Vec::new();
+    for task in &args.after {
+        dependencies.push(client.tasks().get(task).await?.task.id);
+    }
     let task = NewTask {
         id: args.id,
         title: args.title,
@@ -73,7 +78,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         priority: args.priority,
         kind: args.kind,
         required_skills: args.skills,
-        dependencies: args.after,
+        dependencies,
         files: args.files,
         estimated_minutes: args.estimate,
         max_retries: args.max_retries,
@@ -82,7 +87,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         on_dependency_failure: args.on_dependency_failure,
         corr_id: args.corr_id,
     };
-    let answer = context.client()?.tasks().create(&task).await?;
+    let answer = client.tasks().create(&task).await?;
     Ok(changed(&mut context.screen, &answer)?)
 }
 

@@ -1,5 +1,6 @@
 //! `switchboard task import`: many tasks from a file. All is checked before anything is sent.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ Markdown every list item is a task; [x] items are done and skipped:
          p:PRIORITY  #SKILL  ~TIME (30m, 2h, 1h30m)  @AGENT (may claim it)  after:TASK[,TASK]
          id:ID  type:TYPE  branch:BRANCH; a backslash keeps a word as it is (\\#rust).
          A nested item inherits priority, skills, type, branch and agents. It waits for nothing
-         but what its own after: names, which is an id in this file or of a task in the hub.
+         but what its own after: names: an id in this file, or an id or number in the hub.
 
 Examples:
   switchboard task import TODO.md
@@ -64,14 +65,14 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         .format
         .unwrap_or_else(|| detect((!stdin).then_some(args.file.as_path()), &text));
     let drafts = read(&text, format).map_err(wrong)?;
-    let plan = plan(drafts).map_err(wrong)?;
+    let mut plan = plan(drafts).map_err(wrong)?;
     if args.dry_run {
         return preview(plan, &name, context);
     }
     let client = context.client()?;
-    let missing = missing(&plan, &client).await?;
-    if !missing.is_empty() {
-        return Err(wrong(missing));
+    let unknown = resolve(&mut plan, &client).await?;
+    if !unknown.is_empty() {
+        return Err(wrong(unknown));
     }
     let made = send(plan, &client, &name).await?;
     summary(&made, &name, context)
@@ -113,19 +114,32 @@ fn preview(plan: Plan, name: &str, context: &mut Context) -> Result<(), Failure>
     ))?)
 }
 
-/// What the file waits for and neither it nor the hub has.
-async fn missing(plan: &Plan, client: &Client) -> Result<Vec<Problem>, Failure> {
+/// Finds what the file waits for in the hub; numbers become ids.
+async fn resolve(plan: &mut Plan, client: &Client) -> Result<Vec<Problem>, Failure> {
     let mut problems = Vec::new();
-    for (id, line) in &plan.outside {
-        match client.tasks().get(id).await {
-            Ok(_) => {}
+    let mut ids = HashMap::new();
+    for (name, line) in &plan.outside {
+        match client.tasks().get(name).await {
+            Ok(details) => {
+                ids.insert(name.clone(), details.task.id);
+            }
             Err(error) if error.code() == Some("task_not_found") => {
                 problems.push(Problem::at(
                     *line,
-                    format!("waits for '{id}', which is neither in the file nor in the hub"),
+                    format!("waits for '{name}', which is neither in the file nor in the hub"),
                 ));
             }
             Err(error) => return Err(error.into()),
+        }
+    }
+    for dependency in plan
+        .chunks
+        .iter_mut()
+        .flatten()
+        .flat_map(|draft| &mut draft.task.dependencies)
+    {
+        if let Some(id) = ids.get(dependency) {
+            dependency.clone_from(id);
         }
     }
     Ok(problems)
@@ -175,6 +189,9 @@ fn summary(made: &TasksResponse, name: &str, context: &mut Context) -> Result<()
         return Ok(screen.value(made)?);
     }
     let tasks = &made.tasks;
+    if tasks.is_empty() {
+        return Ok(screen.line(format_args!("there is no open task in {name}"))?);
+    }
     let ready = tasks
         .iter()
         .filter(|task| task.status == TaskStatus::Ready)
