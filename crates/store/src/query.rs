@@ -3,8 +3,8 @@
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, LeasePath, Logged, Message, MessageId, Priority, Snapshot,
-    Task, TaskId, TaskKind, TaskStatus, Timestamp,
+    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, LeasePath, Logged, Message,
+    MessageId, Priority, Snapshot, Task, TaskId, TaskKind, TaskStatus, Timestamp,
 };
 
 use crate::Error;
@@ -28,6 +28,7 @@ pub trait Reader: Send {
     /// What was sent to an agent after a point, oldest first, whether handed over or not.
     fn messages_since(&self, since: &MessageSince, now: Timestamp) -> Result<Vec<Message>, Error>;
     fn baseline(&self) -> Result<Option<Baseline>, Error>;
+    /// Newest first.
     fn snapshots(&self, filter: &SnapshotFilter, page: &Page) -> Result<Pages<Snapshot>, Error>;
     /// Learnings that have all the words, best first.
     fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error>;

@@ -30,6 +30,8 @@ pub use save::Save;
 #[derive(Debug, Default)]
 pub struct Slice {
     pub head: Head,
+    /// Whether `head` came from the store; an engine sets it, forgetting ends it.
+    pub has_head: bool,
     pub lanes: LaneBook,
     /// Answers to range asks; valid within one batch.
     pub ranges: Ranges,

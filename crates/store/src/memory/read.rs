@@ -151,11 +151,12 @@ impl Reader for MemoryReader {
 
     fn snapshots(&self, filter: &SnapshotFilter, page: &Page) -> Result<Pages<Snapshot>, Error> {
         let rows = self.0.get();
-        let after = number_in(page)?.unwrap_or(0);
+        let before = number_in(page)?.unwrap_or(u64::MAX);
         let numbered = (1_u64..).zip(&rows.snapshots);
         let mut found: Vec<(u64, &Snapshot)> = numbered.collect();
+        found.reverse();
         found.retain(|(number, row)| {
-            *number > after && (filter.task.is_none() || filter.task == row.task)
+            *number < before && (filter.task.is_none() || filter.task == row.task)
         });
         let more = found.len() > limit_of(page);
         found.truncate(limit_of(page));

@@ -25,7 +25,7 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             let found = agents(
                 db,
                 slice,
-                "presence = 'live' AND seen_at <= ? ORDER BY seen_at LIMIT ?",
+                "presence = 'live' AND seen_at <= ? ORDER BY seen_at, id LIMIT ?",
                 params![since.0, rows_max(*limit)],
             )?;
             slice.ranges.quiet_agents.insert((*since, *limit), found);
@@ -35,7 +35,7 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             let found = agents(
                 db,
                 slice,
-                "presence = 'gone' AND presence_at < ? ORDER BY presence_at LIMIT ?",
+                "presence = 'gone' AND presence_at < ? ORDER BY presence_at, id LIMIT ?",
                 params![before.0, rows_max(*limit)],
             )?;
             slice.ranges.gone_agents.insert((*before, *limit), found);
@@ -51,7 +51,7 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
         Ask::Dependants(id) => {
             let found = list(
                 db,
-                "SELECT task FROM sb_dep WHERE needs = ?",
+                "SELECT task FROM sb_dep WHERE needs = ? ORDER BY number",
                 [id.as_str()],
                 text::<TaskId>,
             )?;
@@ -70,12 +70,12 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             Ok(())
         }
         Ask::LeasesOfAgent(agent) => {
-            let found = leases(db, slice, "agent_id = ?", [agent.as_str()])?;
+            let found = leases(db, slice, "agent_id = ? ORDER BY file_path", [agent.as_str()])?;
             slice.ranges.leases_of_agent.insert(agent.clone(), found);
             Ok(())
         }
         Ask::LeasesOfTask(task) => {
-            let found = leases(db, slice, "task_id = ?", [task.as_str()])?;
+            let found = leases(db, slice, "task_id = ? ORDER BY file_path", [task.as_str()])?;
             slice.ranges.leases_of_task.insert(task.clone(), found);
             Ok(())
         }
@@ -271,6 +271,8 @@ fn leases_near(db: &Connection, path: &LeasePath, slice: &mut Slice) -> Result<V
             [format!("{prefix}/"), format!("{prefix}0")],
         )?);
     }
+    found.sort();
+    found.dedup();
     Ok(found)
 }
 
@@ -356,7 +358,7 @@ fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             let found = list(
                 db,
                 "SELECT id FROM tasks INDEXED BY sb_tasks_retry WHERE status = 'pending_retry' AND state_at <= ?
-                 ORDER BY state_at LIMIT ?",
+                 ORDER BY state_at, number LIMIT ?",
                 params![until.0, rows_max(*limit)],
                 text::<TaskId>,
             )?;
@@ -366,7 +368,7 @@ fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             let found = leases(
                 db,
                 slice,
-                "expires_at <= ? ORDER BY expires_at LIMIT ?",
+                "expires_at <= ? ORDER BY expires_at, file_path LIMIT ?",
                 params![Iso::new(*until), rows_max(*limit)],
             )?;
             slice.ranges.due_leases.insert((*until, *limit), found);
@@ -375,7 +377,7 @@ fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             let found = list(
                 db,
                 "SELECT message, agent FROM sb_delivery INDEXED BY sb_delivery_due
-                 WHERE state = 'queued' AND expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?",
+                 WHERE state = 'queued' AND expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at, number, agent LIMIT ?",
                 params![until.0, rows_max(*limit)],
                 |row| Ok((MessageId::from(row.get::<_, String>(0)?), AgentId::from(row.get::<_, String>(1)?))),
             )?;

@@ -85,9 +85,10 @@ impl SqliteEngine {
             .prepare_cached("PRAGMA data_version")
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
             .map_err(world)?;
-        if self.data_version != Some(version) {
+        if self.data_version != Some(version) || !slice.has_head {
             slice.forget();
             slice.head = self.head()?;
+            slice.has_head = true;
             self.last_at = slice.head.last_at;
             self.data_version = Some(version);
         }

@@ -9,7 +9,7 @@ use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId, Skills,
-    Snapshot, Task, TaskId, Timestamp, limits,
+    Snapshot, Task, TaskId, TaskStatus, Timestamp, limits,
 };
 
 use super::errors::{open_error, world};
@@ -40,6 +40,15 @@ impl SqliteReader {
         Ok(SqliteReader { db })
     }
 }
+
+/// Statuses that have an index of their own, because few tasks are in them.
+const RARE: [TaskStatus; 5] = [
+    TaskStatus::Waiting,
+    TaskStatus::RetryWait,
+    TaskStatus::NeedsPerson,
+    TaskStatus::Failed,
+    TaskStatus::Canceled,
+];
 
 /// Conditions with their values, joined by AND.
 #[derive(Default)]
@@ -124,6 +133,17 @@ impl Reader for SqliteReader {
         };
         let start = if filter.newest_first { i64::MAX } else { 0 };
         let after = cursor(page)?.unwrap_or(start);
+        let rare = |status: &TaskStatus| RARE.contains(status);
+        if !filter.statuses.is_empty() && filter.statuses.iter().all(rare) {
+            conditions.and(&format!("number {compare} ?"), after);
+            conditions.values.push(rows_max(page.limit + 1).into());
+            let sql = format!(
+                "tasks WHERE {} ORDER BY number {order} LIMIT ?",
+                conditions.sql()
+            );
+            let found = self.rows(rows::TASK, &sql, &conditions.values, rows::task)?;
+            return Ok(pages(found, page, |task| task.number.to_string()));
+        }
         // At most so many rows are looked at; a short page with a cursor is the answer to a rare filter.
         let sql = format!(
             "(SELECT * FROM tasks WHERE number {compare} ? ORDER BY number {order} LIMIT {scan}) WHERE {filter} LIMIT ?",
@@ -132,24 +152,22 @@ impl Reader for SqliteReader {
         );
         let mut values = vec![Value::from(after)];
         values.append(&mut conditions.values);
-        values.push(Value::from(rows_max(page.limit)));
+        values.push(Value::from(rows_max(page.limit + 1)));
         let found: Vec<Task> = self.rows(rows::TASK, &sql, &values, rows::task)?;
-        let next = if found.len() == page.limit {
-            found.last().map(|task| signed(task.number))
-        } else {
+        let mut found = pages(found, page, |task| task.number.to_string());
+        if found.next.is_none() {
             let edge = format!(
                 "SELECT number FROM tasks WHERE number {compare} ? ORDER BY number {order} LIMIT 1 OFFSET {}",
                 limits::PAGE_SCAN_MAX - 1
             );
-            self.db
+            let edge: Option<i64> = self
+                .db
                 .query_row(&edge, [after], |row| row.get(0))
                 .optional()
-                .map_err(world)?
-        };
-        Ok(Pages {
-            rows: found,
-            next: next.map(|number: i64| number.to_string()),
-        })
+                .map_err(world)?;
+            found.next = edge.map(|number| number.to_string());
+        }
+        Ok(found)
     }
 
     fn attempts(&self, task: u64) -> Result<Vec<Attempt>, Error> {
@@ -164,7 +182,7 @@ impl Reader for SqliteReader {
     fn dependants(&self, task: &TaskId) -> Result<Vec<TaskId>, Error> {
         list(
             &self.db,
-            "SELECT task FROM sb_dep WHERE needs = ? LIMIT ?",
+            "SELECT task FROM sb_dep WHERE needs = ? ORDER BY number LIMIT ?",
             params![task.as_str(), rows_max(limits::PAGE_MAX)],
             |row| row.get::<_, String>(0).map(TaskId::from),
         )
@@ -184,7 +202,7 @@ impl Reader for SqliteReader {
         if !filter.with_gone {
             conditions.parts.push("presence <> 'gone'".to_owned());
         }
-        conditions.values.push(rows_max(page.limit).into());
+        conditions.values.push(rows_max(page.limit + 1).into());
         let sql = format!("agents WHERE {} ORDER BY id LIMIT ?", conditions.sql());
         let found: Vec<Agent> = self.rows(rows::AGENT, &sql, &conditions.values, rows::agent)?;
         Ok(pages(found, page, |agent| agent.id.to_string()))
@@ -228,7 +246,7 @@ impl Reader for SqliteReader {
         let scan = if filter.near.is_some() {
             limits::PAGE_SCAN_MAX
         } else {
-            page.limit
+            page.limit + 1
         };
         conditions.values.push(rows_max(scan).into());
         let sql = format!(
@@ -290,7 +308,7 @@ impl Reader for SqliteReader {
         );
         let mut values = vec![Value::from(after)];
         values.append(&mut conditions.values);
-        values.push(rows_max(page.limit).into());
+        values.push(rows_max(page.limit + 1).into());
         let found: Vec<Message> = self.rows(rows::MESSAGE, &sql, &values, rows::message)?;
         Ok(pages(found, page, |message| message.number.to_string()))
     }
@@ -338,7 +356,7 @@ impl Reader for SqliteReader {
         if let Some(task) = &filter.task {
             conditions.and("task_id = ?", task.as_str().to_owned());
         }
-        conditions.values.push(rows_max(page.limit).into());
+        conditions.values.push(rows_max(page.limit + 1).into());
         let sql = format!(
             "quality_snapshots WHERE {} ORDER BY rowid DESC LIMIT ?",
             conditions.sql()
@@ -347,13 +365,10 @@ impl Reader for SqliteReader {
             self.rows(rows::SNAPSHOT, &sql, &conditions.values, |row| {
                 Ok((rows::snapshot(row)?, row.get(11)?))
             })?;
-        let next = found
-            .last()
-            .filter(|_| found.len() == page.limit)
-            .map(|(_, rowid)| rowid.to_string());
+        let found = pages(found, page, |(_, rowid)| rowid.to_string());
         Ok(Pages {
-            rows: found.into_iter().map(|(snapshot, _)| snapshot).collect(),
-            next,
+            rows: found.rows.into_iter().map(|(row, _)| row).collect(),
+            next: found.next,
         })
     }
 
@@ -364,7 +379,13 @@ impl Reader for SqliteReader {
             .map(|word| format!("\"{}\"*", word.replace('"', "\"\"")))
             .collect();
         if query.is_empty() {
-            return Ok(Vec::new());
+            return list(
+                &self.db,
+                "SELECT id, text, task, agent, created_at FROM sb_learning ORDER BY n DESC LIMIT ?",
+                [rows_max(limit)],
+                rows::learning,
+            )
+            .map_err(world);
         }
         list(
             &self.db,
@@ -455,7 +476,10 @@ fn cursor(page: &Page) -> Result<Option<i64>, Error> {
     page.after.as_ref().map(parse).transpose()
 }
 
-fn pages<T>(rows: Vec<T>, page: &Page, cursor: impl Fn(&T) -> String) -> Pages<T> {
-    let next = rows.last().filter(|_| rows.len() == page.limit).map(cursor);
+fn pages<T>(mut rows: Vec<T>, page: &Page, cursor: impl Fn(&T) -> String) -> Pages<T> {
+    // One row more than a page was read, to know whether this is the last one.
+    let more = rows.len() > page.limit;
+    rows.truncate(page.limit);
+    let next = rows.last().filter(|_| more).map(cursor);
     Pages { rows, next }
 }

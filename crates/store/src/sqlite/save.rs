@@ -28,6 +28,10 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
     for (task, new) in &save.tasks {
         if *new {
             insert_task(db, task)?;
+            // Created and taken, or failed, within one batch.
+            if task.epoch > 0 || task.status().is_final() {
+                update_task(db, task)?;
+            }
         } else {
             if save.redescribed_tasks.contains(&task.id) {
                 describe_task(db, task)?;
@@ -177,8 +181,10 @@ fn insert_task(db: &Connection, task: &Task) -> Result {
         shown.at.0,
     ])?;
     for dependency in &task.dependencies {
-        db.prepare_cached("INSERT OR IGNORE INTO sb_dep(needs, task) VALUES (?, ?)")?
-            .execute([dependency.as_str(), task.id.as_str()])?;
+        db.prepare_cached(
+            "INSERT OR IGNORE INTO sb_dep(needs, number, task) VALUES (?, ?, ?)",
+        )?
+        .execute(params![dependency.as_str(), signed(task.number), task.id.as_str()])?;
     }
     Ok(())
 }
@@ -378,12 +384,13 @@ fn put_lease(db: &Connection, lease: &Lease) -> Result {
 fn put_message(db: &Connection, message: &Message, new: bool) -> Result {
     if !new {
         db.prepare_cached(
-            "UPDATE messages SET acknowledged_at = ?, acknowledged_by = ?, delivered_at = ?, rev = rev + 1 WHERE number = ?",
+            "UPDATE messages SET acknowledged_at = ?, acknowledged_by = ?, delivered_at = ?, rev = ? WHERE number = ?",
         )?
         .execute(params![
             message.acknowledged.as_ref().map(|(_, at)| Iso::new(*at)),
             message.acknowledged.as_ref().map(|(by, _)| by.as_str()),
             message.delivered_at.map(Iso::new),
+            signed(message.rev),
             signed(message.number),
         ])?;
         return Ok(());

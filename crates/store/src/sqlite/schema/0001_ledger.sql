@@ -202,7 +202,12 @@ CREATE TABLE sb_log (
   body  TEXT NOT NULL
 );
 
-CREATE TABLE sb_dep (needs TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (needs, task)) WITHOUT ROWID;
+CREATE TABLE sb_dep (
+  needs  TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  task   TEXT NOT NULL,
+  PRIMARY KEY (needs, number)
+) WITHOUT ROWID;
 
 CREATE TABLE sb_lane (
   lane  INTEGER PRIMARY KEY,
