@@ -443,9 +443,9 @@ where
 }
 
 impl Listener for Arc<Shared> {
-    fn taken(&self, verbs: usize) {
+    fn taken(&self, inputs: usize) {
         let _ = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
-            Some(waiting.saturating_sub(verbs))
+            Some(waiting.saturating_sub(inputs))
         });
     }
 

@@ -69,7 +69,7 @@ pub(crate) struct Sequencer<L: Listener> {
 
 /// Hears of every batch, on the writer's thread: must be quick.
 pub(crate) trait Listener: Send {
-    fn taken(&self, verbs: usize);
+    fn taken(&self, inputs: usize);
     fn committed(&self, batch: &Committed<'_>);
     /// The ledger can no longer be trusted to be durable. Does not return.
     fn fatal(&self, error: &StoreError) -> !;
@@ -81,18 +81,22 @@ impl<L: Listener> Sequencer<L> {
         let mut jobs: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
         loop {
             let mut stop = false;
+            let mut taken = 1;
             match self.input.recv() {
                 Ok(first) => stop |= self.take(first, &mut jobs),
                 Err(RecvError) => stop = true,
             }
             while !stop && jobs.len() < BATCH_MAX {
                 match self.input.try_recv() {
-                    Ok(next) => stop |= self.take(next, &mut jobs),
+                    Ok(next) => {
+                        taken += 1;
+                        stop |= self.take(next, &mut jobs);
+                    }
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => stop = true,
                 }
             }
-            self.listener.taken(jobs.len());
+            self.listener.taken(taken);
             self.serve(&mut jobs);
             if stop {
                 self.flush();
