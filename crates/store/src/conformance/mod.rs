@@ -10,11 +10,19 @@ use switchboard_core::verb::PruneTasks;
 
 use crate::{Engine, ManualClock};
 
+mod acts;
+mod batches;
 mod deeds;
 mod errands;
+mod lanes;
 mod ledger;
+mod lists;
+mod prunes;
+mod put;
 mod random;
+mod ranges;
 mod rows;
+mod rows_kept;
 
 pub use deeds::{Deed, best_for};
 pub use ledger::{AnyVerb, Cache, Ledger};
@@ -26,6 +34,151 @@ pub const START: Timestamp = Timestamp(1_760_000_000_000);
 
 /// Makes an empty ledger that tells the time by this clock.
 pub type Make<'a> = &'a mut dyn FnMut(ManualClock) -> Box<dyn Engine>;
+
+/// Everything an engine must do. Panics at the first thing it does not.
+pub fn run(make: Make<'_>) {
+    for cache in [
+        Cache::Kept,
+        Cache::Forgotten,
+        Cache::ForgottenAtRandom(Random::new(1)),
+    ] {
+        let mut world = World {
+            make: &mut *make,
+            cache,
+        };
+        for (name, case) in CASES {
+            tracing::debug!("conformance: {name}");
+            case(&mut world);
+        }
+    }
+    for seed in 0..4 {
+        let clock = ManualClock::at(START);
+        let mut kept = Ledger::new(make(clock.clone()));
+        let mut lost = Ledger::new(make(clock.clone())).with_cache(Cache::Forgotten);
+        differential(&mut kept, &mut lost, &clock, seed, 150);
+    }
+}
+
+/// Where a case gets its empty ledgers from.
+struct World<'a> {
+    make: Make<'a>,
+    cache: Cache,
+}
+
+impl World<'_> {
+    fn ledger(&mut self) -> (Ledger, ManualClock) {
+        let clock = ManualClock::at(START);
+        let ledger = Ledger::new((self.make)(clock.clone()));
+        (ledger.with_cache(self.cache.clone()), clock)
+    }
+}
+
+type Case = fn(&mut World<'_>);
+
+const CASES: &[(&str, Case)] = &[
+    ("tasks come back", rows_kept::tasks_come_back),
+    ("agents come back", rows_kept::agents_come_back),
+    (
+        "signs of life are added",
+        rows_kept::signs_of_life_are_added,
+    ),
+    (
+        "messages and deliveries come back",
+        rows_kept::messages_and_deliveries_come_back,
+    ),
+    ("leases come back", rows_kept::leases_come_back),
+    (
+        "history and quality come back",
+        rows_kept::history_and_quality_come_back,
+    ),
+    ("keys come back", rows_kept::keys_come_back),
+    ("agents by presence", ranges::agents_by_presence),
+    (
+        "dependants and finished tasks",
+        ranges::dependants_and_finished_tasks,
+    ),
+    ("what is due", ranges::what_is_due),
+    (
+        "leases by path, agent and task",
+        ranges::leases_by_path_agent_and_task,
+    ),
+    ("inboxes", ranges::inboxes),
+    ("lanes and queues", ranges::lanes_and_queues),
+    ("many lanes of a word", ranges::many_lanes_of_a_word),
+    (
+        "a rolled back batch leaves nothing",
+        batches::a_rolled_back_batch_leaves_nothing,
+    ),
+    (
+        "verbs of a batch see each other",
+        batches::verbs_of_a_batch_see_each_other,
+    ),
+    (
+        "readers see what was committed",
+        batches::readers_see_what_was_committed,
+    ),
+    (
+        "the log is gapless and paged",
+        batches::the_log_is_gapless_and_paged,
+    ),
+    ("time does not go back", batches::time_does_not_go_back),
+    (
+        "a quiet batch writes its head",
+        batches::a_quiet_batch_writes_its_head,
+    ),
+    (
+        "held back signs of life",
+        batches::held_back_signs_of_life_are_written_when_due,
+    ),
+    ("tasks by filter", lists::tasks_by_filter),
+    (
+        "pages have no gap and no repeat",
+        lists::pages_have_no_gap_and_no_repeat,
+    ),
+    ("agents by filter", lists::agents_by_filter),
+    ("leases by filter", lists::leases_by_filter),
+    (
+        "messages by filter and since",
+        lists::messages_by_filter_and_since,
+    ),
+    (
+        "snapshots, attempts, learnings",
+        lists::snapshots_attempts_and_learnings,
+    ),
+    (
+        "skills decide who gets what",
+        lanes::skills_decide_who_gets_what,
+    ),
+    (
+        "claims go by priority, then age",
+        lanes::claims_go_by_priority_then_age,
+    ),
+    (
+        "foreign lanes do not hide a task",
+        lanes::foreign_lanes_do_not_hide_a_task,
+    ),
+    (
+        "exclusions go past a page",
+        lanes::exclusions_go_past_a_page,
+    ),
+    (
+        "retries, audiences, closing lanes",
+        lanes::retries_audiences_and_closing_lanes,
+    ),
+    (
+        "old events go oldest first",
+        prunes::old_events_go_oldest_first,
+    ),
+    (
+        "read messages go, waiting ones stay",
+        prunes::read_messages_go_and_waiting_ones_stay,
+    ),
+    (
+        "old answers and signatures go",
+        prunes::old_answers_and_signatures_go,
+    ),
+    ("forgotten rows are gone", prunes::forgotten_rows_are_gone),
+];
 
 /// The same random history on two ledgers: equal replies, equal rows, equal log.
 ///
@@ -113,4 +266,15 @@ fn sweep(ledger: &mut Ledger, keep: Duration) {
         }
     }
     panic!("the search for finished tasks does not end");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryEngine;
+
+    #[test]
+    fn the_model_conforms() {
+        run(&mut |clock| Box::new(MemoryEngine::new(Box::new(clock))));
+    }
 }

@@ -84,6 +84,7 @@ impl Engine for MemoryEngine {
         assert!(self.batch.is_none(), "the batch before has ended");
         let rows = self.committed.get();
         slice.head = rows.head.clone();
+        slice.has_head = true;
         let now = self.clock.now().max(rows.head.last_at);
         self.batch = Some(Batch {
             rows,

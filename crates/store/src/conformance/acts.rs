@@ -1,0 +1,135 @@
+//! Short ways to say what agents do, for the cases of this suite.
+
+use std::time::Duration;
+
+use switchboard_core::agent::{AgentKind, Capabilities};
+use switchboard_core::verb::{
+    AcquireLease, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter, LeaseAnswer,
+    NewTask, Register, Send,
+};
+use switchboard_core::{AgentId, FailureKind, GatePolicy, LeasePath, Skills, TaskId};
+
+use super::ledger::Ledger;
+
+pub(super) fn register(agent: &str, skills: &[&str]) -> Register {
+    Register {
+        agent: agent.into(),
+        name: agent.to_owned(),
+        kind: AgentKind::Custom,
+        skills: Skills::new(skills),
+        capabilities: Capabilities {
+            max_task_minutes: 60,
+            can_run_tests: true,
+            can_run_build: true,
+            can_access_browser: false,
+        },
+        machine: None,
+    }
+}
+
+pub(super) fn claim(agent: &str) -> Claim {
+    Claim {
+        agent: agent.into(),
+        filter: Filter::default(),
+        task: None,
+    }
+}
+
+pub(super) fn complete(agent: &str, task: &str) -> Complete {
+    Complete {
+        agent: agent.into(),
+        task: task.into(),
+        epoch: None,
+        result: "{}".into(),
+        learnings: Vec::new(),
+        metrics: None,
+        policy: GatePolicy::default().into(),
+    }
+}
+
+pub(super) fn fail(agent: &str, task: &str) -> Fail {
+    Fail {
+        agent: agent.into(),
+        task: task.into(),
+        epoch: None,
+        kind: FailureKind::TaskError,
+        message: "it broke".to_owned(),
+        details: None,
+        recoverable: true,
+        suggested_action: None,
+    }
+}
+
+pub(super) fn send(id: &str, from: &str, to: Option<&str>) -> Send {
+    Send {
+        id: id.into(),
+        from: from.into(),
+        to: to.map(AgentId::from),
+        kind: "custom".to_owned(),
+        payload: "1".into(),
+        ack_required: false,
+        expires_in: None,
+        corr_id: id.into(),
+        handoff: None,
+        lock: None,
+    }
+}
+
+pub(super) fn task_with(id: &str, edit: impl FnOnce(&mut NewTask)) -> NewTask {
+    let mut task = NewTask::plain(id, id);
+    edit(&mut task);
+    task
+}
+
+impl Ledger {
+    pub(super) fn join(&mut self, agent: &str, skills: &[&str]) {
+        self.run(register(agent, skills)).expect("the id is free");
+    }
+
+    pub(super) fn leave(&mut self, agent: &str) {
+        let done = self.run(Deregister {
+            agent: agent.into(),
+        });
+        done.expect("the agent is there");
+    }
+
+    pub(super) fn create(&mut self, tasks: Vec<NewTask>) {
+        self.run(CreateTasks { tasks })
+            .expect("the tasks can be made");
+    }
+
+    pub(super) fn add(&mut self, id: &str) {
+        self.create(vec![task_with(id, |_| ())]);
+    }
+
+    /// The id of what this agent gets when it asks for a task.
+    pub(super) fn takes(&mut self, agent: &str) -> Option<String> {
+        match self.run(claim(agent)).expect("the agent may ask") {
+            Claimed::Task(task) => Some(task.id.to_string()),
+            Claimed::None(_) => None,
+        }
+    }
+
+    pub(super) fn hold(&mut self, agent: &str, task: &str) {
+        let mut claim = claim(agent);
+        claim.task = Some(task.into());
+        self.run(claim).expect("the task is free");
+    }
+
+    pub(super) fn lease(
+        &mut self,
+        agent: &str,
+        path: &str,
+        task: Option<&str>,
+        lasts_for: Duration,
+    ) {
+        let answer = self.run(AcquireLease {
+            agent: agent.into(),
+            task: task.map(TaskId::from),
+            path: LeasePath::stored(path),
+            lasts_for,
+        });
+        let answer = answer.expect("a lease may be asked for");
+        assert!(matches!(answer, LeaseAnswer::Granted(_)), "{path} is free");
+    }
+}

@@ -1,0 +1,184 @@
+//! What goes when it is old, and what stays.
+
+use std::time::Duration;
+
+use switchboard_core::changes::{Nonce, Prune};
+use switchboard_core::idempotency::{Key, Remembered};
+use switchboard_core::verb::{Cancel, Receive, Serve};
+use switchboard_core::{Ask, TaskId, limits};
+
+use super::acts::{send, task_with};
+use super::ledger::must;
+use super::rows::Everything;
+use super::rows_kept::put;
+use super::{START, World};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+pub(super) fn old_events_go_oldest_first(world: &mut World<'_>) {
+    let (mut ledger, clock) = world.ledger();
+    for at in 0..6 {
+        ledger.add(&format!("t{at}"));
+        clock.advance(MINUTE);
+    }
+    let before = START + 3 * MINUTE;
+    put(&mut ledger, |changes| {
+        changes.prunes.push(Prune::Events { before, limit: 2 })
+    });
+    let reader = ledger.reader();
+    assert_eq!(
+        must("ask for the oldest", reader.oldest_event()),
+        Some(3),
+        "two at a time"
+    );
+    put(&mut ledger, |changes| {
+        changes.prunes.push(Prune::Events { before, limit: 9 })
+    });
+    assert_eq!(
+        must("ask for the oldest", reader.oldest_event()),
+        Some(4),
+        "only the old"
+    );
+    let log = must("read the log", reader.events(0, 100));
+    assert_eq!(log[0].seq, 4, "the log begins later");
+    assert_eq!(
+        must("read the head", reader.head()).seq,
+        8,
+        "and goes on where it was"
+    );
+}
+
+pub(super) fn read_messages_go_and_waiting_ones_stay(world: &mut World<'_>) {
+    let (mut ledger, clock) = world.ledger();
+    ledger.join("ann", &[]);
+    ledger.join("bob", &[]);
+    for id in ["read", "waiting", "young"] {
+        if id == "young" {
+            clock.advance(MINUTE);
+        }
+        ledger
+            .run(send(id, "ann", Some("bob")))
+            .expect("bob is there");
+        if id != "waiting" {
+            let receive = Receive {
+                agent: "bob".into(),
+                kinds: Vec::new(),
+                limit: 1,
+            };
+            ledger.run(receive).expect("bob is there");
+        }
+    }
+    // "young" was sent after "waiting", so bob has fetched "read" and "waiting".
+    let before = START + MINUTE;
+    put(&mut ledger, |changes| {
+        changes.prunes.push(Prune::Messages { before, limit: 9 })
+    });
+    let seen = Everything::read(&*ledger.reader());
+    let left: Vec<&str> = seen.messages.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(left, ["young"], "what was read and is old is gone");
+    assert_eq!(seen.deliveries.len(), 1, "with its deliveries");
+    clock.advance(MINUTE);
+    let before = START + 5 * MINUTE;
+    put(&mut ledger, |changes| {
+        changes.prunes.push(Prune::Messages { before, limit: 9 })
+    });
+    let seen = Everything::read(&*ledger.reader());
+    assert_eq!(seen.messages.len(), 1, "what nobody fetched stays");
+}
+
+pub(super) fn old_answers_and_signatures_go(world: &mut World<'_>) {
+    let (mut ledger, clock) = world.ledger();
+    let key = |name: &str| Key {
+        principal: "ann".into(),
+        operation: "claim",
+        key: name.into(),
+    };
+    let nonce = |name: &str, valid_until| Nonce {
+        agent: "ann".into(),
+        value: name.into(),
+        valid_until,
+    };
+    for (name, minutes) in [("old", 0), ("older", 0), ("young", 2)] {
+        let at = START + minutes * MINUTE;
+        put(&mut ledger, |changes| {
+            let remembered = Remembered {
+                body_hash: [1; 32],
+                answer: b"answer".as_slice().into(),
+                at,
+            };
+            changes.remembered.push((key(name), remembered));
+            changes.nonces.push(nonce(name, at));
+        });
+    }
+    clock.advance(3 * MINUTE);
+    let before = START + MINUTE;
+    put(&mut ledger, |changes| {
+        changes.prunes.push(Prune::Remembered { before, limit: 1 });
+        changes.prunes.push(Prune::Nonces { before, limit: 9 });
+    });
+    let serve = || Serve {
+        starting: false,
+        slept: false,
+    };
+    ledger.run(serve()).expect("serving is not refused");
+    let head = must("read the head", ledger.reader().head());
+    assert_eq!(
+        (head.idempotency_rows, head.idempotency_bytes),
+        (2, 12),
+        "one answer is gone"
+    );
+    put(&mut ledger, |changes| {
+        let limit = limits::CARETAKER_STEP;
+        changes.prunes.push(Prune::Remembered { before, limit });
+    });
+    ledger.run(serve()).expect("serving is not refused");
+    let head = must("read the head", ledger.reader().head());
+    assert_eq!(
+        (head.idempotency_rows, head.idempotency_bytes),
+        (1, 6),
+        "the young one stays"
+    );
+    let (young, old) = (nonce("young", START + 2 * MINUTE), nonce("old", START));
+    let slice = ledger.look(&[
+        Ask::Remembered(key("young")),
+        Ask::Remembered(key("old")),
+        Ask::Nonce(young.clone()),
+        Ask::Nonce(old.clone()),
+    ]);
+    let ranges = &slice.ranges;
+    let kept = |name| ranges.remembered[&key(name)].is_some();
+    assert_eq!((kept("young"), kept("old")), (true, false), "answers");
+    assert_eq!(
+        (ranges.nonces[&young], ranges.nonces[&old]),
+        (true, false),
+        "signatures"
+    );
+}
+
+pub(super) fn forgotten_rows_are_gone(world: &mut World<'_>) {
+    let (mut ledger, _) = world.ledger();
+    ledger.join("ann", &[]);
+    ledger.create(vec![task_with("t", |_| ()), task_with("u", |_| ())]);
+    ledger.hold("ann", "t");
+    let (task, reason): (TaskId, _) = ("t".into(), String::new());
+    ledger.run(Cancel { task, reason }).expect("t is open");
+    ledger.leave("ann");
+    put(&mut ledger, |changes| {
+        changes.forgotten_tasks.push("t".into());
+        changes.forgotten_agents.push("ann".into());
+    });
+    let seen = Everything::read(&*ledger.reader());
+    let left: Vec<&str> = seen.tasks.iter().map(|task| task.id.as_str()).collect();
+    assert_eq!((left, seen.head.tasks_total()), (vec!["u"], 1), "tasks");
+    assert!(seen.agents.is_empty(), "agents");
+    let attempts = must("list attempts", ledger.reader().attempts(1));
+    assert!(attempts.is_empty(), "attempts go with their task");
+    ledger.join("ann", &[]);
+    ledger.add("t");
+    let seen = Everything::read(&*ledger.reader());
+    assert_eq!(
+        seen.tasks.last().map(|task| task.number),
+        Some(3),
+        "an id may be used again"
+    );
+}
