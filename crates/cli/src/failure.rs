@@ -46,7 +46,11 @@ impl Failure {
             Failure::Output(_) | Failure::Failed(_) | Failure::Import { .. } => 1,
             Failure::Usage(_) | Failure::Hub(client::Error::Invalid(_)) => 2,
             Failure::NoHub(_) | Failure::Hub(client::Error::Unreachable { .. }) => 3,
-            Failure::Hub(client::Error::Refused { .. } | client::Error::Unreadable { .. }) => 1,
+            Failure::Hub(
+                client::Error::Refused { .. }
+                | client::Error::Untrusted { .. }
+                | client::Error::Unreadable { .. },
+            ) => 1,
         }
     }
 }
@@ -64,6 +68,7 @@ impl Failure {
             Failure::Hub(client::Error::Unreachable { .. }) | Failure::NoHub(_) => {
                 ("no_hub", None, None)
             }
+            Failure::Hub(client::Error::Untrusted { .. }) => ("untrusted_certificate", None, None),
             Failure::Hub(client::Error::Unreadable { .. }) => ("unreadable_answer", None, None),
             Failure::Hub(client::Error::Invalid(_)) | Failure::Usage(_) => ("usage", None, None),
             Failure::Import { .. } => ("invalid_file", None, None),
@@ -104,6 +109,12 @@ fn from_hub(error: &client::Error) -> String {
             Some(step) => format!("{}; {step}", message.trim_end_matches('.')),
             None => message.clone(),
         },
+        client::Error::Untrusted { source, .. } => {
+            format!(
+                "{error} ({}); name the certificate to trust with --ca-cert or SWITCHBOARD_CA_CERT",
+                root(source)
+            )
+        }
         client::Error::Unreadable { .. } => {
             format!(
                 "{error}; check with 'switchboard doctor' that this address is a hub of the same version"
@@ -115,7 +126,9 @@ fn from_hub(error: &client::Error) -> String {
 
 fn next_step(code: &str) -> Option<&'static str> {
     Some(match code {
-        "unauthenticated" => "pass --token or set SWITCHBOARD_TOKEN",
+        "unauthenticated" => {
+            "pass --token or set SWITCHBOARD_TOKEN (the first one is made with 'switchboard token create' while the hub runs with --auth none)"
+        }
         "forbidden" | "not_you" => {
             "use a token of scope steward ('switchboard token create --scope steward NAME')"
         }

@@ -6,9 +6,9 @@ use switchboard_wire::jetpack::{
     Request, StatusResponse, TokenResponse, TokensResponse,
 };
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
-use crate::transport::Call;
 
 /// Calls about the hub itself.
 #[derive(Debug, Clone, Copy)]

@@ -6,9 +6,9 @@ use switchboard_wire::jetpack::{
     HeartbeatResponse, RegisterRequest, RegisterResponse,
 };
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
-use crate::transport::Call;
 
 /// Calls about agents.
 #[derive(Debug, Clone, Copy)]

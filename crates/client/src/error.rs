@@ -25,6 +25,13 @@ pub enum Error {
         #[source]
         source: reqwest::Error,
     },
+    /// Somebody answered, with a certificate that this client has no reason to trust.
+    #[error("the certificate of {address} is not trusted")]
+    Untrusted {
+        address: String,
+        #[source]
+        source: reqwest::Error,
+    },
     /// The hub answered, and the answer is not what it should be.
     #[error("the answer from {address} cannot be read: {reason}")]
     Unreadable { address: String, reason: String },
@@ -38,7 +45,10 @@ impl Error {
     pub fn code(&self) -> Option<&str> {
         match self {
             Error::Refused { code, .. } => Some(code),
-            Error::Unreachable { .. } | Error::Unreadable { .. } | Error::Invalid(_) => None,
+            Error::Unreachable { .. }
+            | Error::Untrusted { .. }
+            | Error::Unreadable { .. }
+            | Error::Invalid(_) => None,
         }
     }
 
@@ -47,9 +57,28 @@ impl Error {
         match self {
             Error::Refused { status, .. } => transient_status(*status),
             Error::Unreachable { .. } => true,
-            Error::Unreadable { .. } | Error::Invalid(_) => false,
+            Error::Untrusted { .. } | Error::Unreadable { .. } | Error::Invalid(_) => false,
         }
     }
+}
+
+/// Whether a call failed because the other side's certificate was refused.
+pub(crate) fn is_untrusted(error: &reqwest::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(inner) = cause {
+        if let Some(rustls::Error::InvalidCertificate(_)) = inner.downcast_ref() {
+            return true;
+        }
+        // An I/O error hides what it wraps from `source`.
+        let wrapped = inner
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref);
+        cause = match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => inner.source(),
+        };
+    }
+    false
 }
 
 /// Statuses that say "not now" and not "no": the hub's own, and those of a proxy in front of it.

@@ -10,10 +10,10 @@ use switchboard_wire::Query;
 use switchboard_wire::jetpack::{Event, EventPage, EventQuery};
 use tracing::debug;
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
 use crate::sse::{Frame, Parser};
-use crate::transport::Call;
 
 /// A stream that says nothing for this long, not even a comment, is taken for cut.
 const SILENT_AFTER: Duration = Duration::from_secs(90);
@@ -107,7 +107,10 @@ impl Follow {
                 return Ok(event);
             }
             match &mut self.open {
-                None => self.connect().await?,
+                None => {
+                    self.begin().await?;
+                    self.connect().await?;
+                }
                 Some((response, parser)) => {
                     let mut frames = Vec::new();
                     let more = match tokio::time::timeout(SILENT_AFTER, response.chunk()).await {
@@ -126,6 +129,18 @@ impl Follow {
                 }
             }
         }
+    }
+
+    /// Fixes where "from now on" is, so that a cut before the first event loses nothing.
+    async fn begin(&mut self) -> Result<(), Error> {
+        if self.last.is_none() {
+            let query = EventQuery {
+                limit: Some(1),
+                ..EventQuery::default()
+            };
+            self.last = Some(self.client.events().list(&query).await?.latest);
+        }
+        Ok(())
     }
 
     /// Connects; the first time as the policy says, later for as long as it takes.

@@ -6,9 +6,9 @@ use switchboard_wire::jetpack::{
     ExtendLeaseRequest, LeasePage, LeaseQuery, ReleaseLeaseRequest, ReleaseLeaseResponse,
 };
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
-use crate::transport::Call;
 
 /// Calls about leases.
 #[derive(Debug, Clone, Copy)]

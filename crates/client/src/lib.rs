@@ -19,6 +19,7 @@
 
 mod admin;
 mod agents;
+mod call;
 mod client;
 mod error;
 mod events;

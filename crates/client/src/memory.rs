@@ -3,9 +3,9 @@
 use switchboard_wire::Query;
 use switchboard_wire::jetpack::{LearningsResponse, MemoryQuery};
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
-use crate::transport::Call;
 
 /// Calls about memory.
 #[derive(Debug, Clone, Copy)]

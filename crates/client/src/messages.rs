@@ -6,9 +6,9 @@ use switchboard_wire::jetpack::{
     ReceiveMessagesResponse, SendMessageRequest, SendMessageResponse,
 };
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
-use crate::transport::Call;
 
 /// Calls about messages.
 #[derive(Debug, Clone, Copy)]

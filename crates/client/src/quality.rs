@@ -3,9 +3,9 @@
 use switchboard_wire::Query;
 use switchboard_wire::jetpack::{BaselineRequest, BaselineResponse, SnapshotPage, SnapshotQuery};
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
-use crate::transport::Call;
 
 /// Calls about quality.
 #[derive(Debug, Clone, Copy)]

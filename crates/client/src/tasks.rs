@@ -8,9 +8,9 @@ use switchboard_wire::jetpack::{
     TaskResponse, TasksResponse, WhyQuery, WhyResponse,
 };
 
+use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
-use crate::transport::Call;
 
 /// Calls about tasks.
 #[derive(Debug, Clone, Copy)]

@@ -388,11 +388,26 @@ async fn a_cut_event_stream_is_taken_up_where_it_broke_off() {
 async fn a_refused_event_stream_ends_with_the_refusal() {
     let hub = StandIn::play(vec![events(&[1]), refusal("401 Who", "unauthenticated")]).await;
     let client = hub.client();
-    let mut stream = Box::pin(client.events().follow(None));
+    let mut stream = Box::pin(client.events().follow(Some(0)));
     assert_eq!(stream.next().await.unwrap().unwrap().seq, 1);
-    assert_eq!(
-        stream.next().await.unwrap().unwrap_err().code(),
-        Some("unauthenticated")
-    );
+    let refused = stream.next().await.unwrap().unwrap_err();
+    assert_eq!(refused.code(), Some("unauthenticated"));
     assert!(stream.next().await.is_none());
+}
+
+#[tokio::test]
+async fn from_now_on_stays_where_it_was_when_the_stream_is_cut_before_its_first_event() {
+    let newest = r#"{"success":true,"events":[],"next":null,"latest":7}"#.to_owned();
+    let hub = StandIn::play(vec![
+        Step::Answer("200 OK", newest),
+        Step::HangUp,
+        events(&[8]),
+    ])
+    .await;
+    let client = hub.client();
+    let mut stream = Box::pin(client.events().follow(None));
+    assert_eq!(stream.next().await.unwrap().unwrap().seq, 8);
+    for request in &hub.requests().await[1..] {
+        assert_eq!(header(request, "last-event-id").as_deref(), Some("7"));
+    }
 }

@@ -9,15 +9,15 @@ use bytes::{Bytes, BytesMut};
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
-use reqwest::{Method, Response, Url};
-use serde::Serialize;
+use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
 use switchboard_wire::IsoTime;
 use switchboard_wire::signature::{AgentKey, SignedRequest};
 use tracing::debug;
 use ulid::Ulid;
 
-use crate::error::Error;
+use crate::call::Call;
+use crate::error::{Error, is_untrusted};
 use crate::retry::RetryPolicy;
 
 /// Largest answer that is read.
@@ -45,87 +45,6 @@ pub(crate) struct Transport {
 pub(crate) struct Signer {
     pub(crate) agent: String,
     pub(crate) key: AgentKey,
-}
-
-/// What to send.
-#[derive(Debug)]
-pub(crate) struct Call {
-    method: Method,
-    /// Path segments as they are meant, not yet encoded.
-    path: Vec<String>,
-    query: String,
-    body: Option<Bytes>,
-    /// How long the hub may hold the answer back on purpose.
-    wait: Duration,
-    /// Outside `/api/v1`.
-    bare: bool,
-    /// Whether it may change something, so that sending it twice has to count once.
-    mutates: bool,
-}
-
-impl Call {
-    pub(crate) fn get(path: &[&str]) -> Self {
-        Self::new(Method::GET, path)
-    }
-
-    pub(crate) fn delete(path: &[&str]) -> Self {
-        Self::new(Method::DELETE, path)
-    }
-
-    pub(crate) fn post<B: Serialize>(path: &[&str], body: &B) -> Result<Self, Error> {
-        Self::new(Method::POST, path).with_body(body)
-    }
-
-    pub(crate) fn put<B: Serialize>(path: &[&str], body: &B) -> Result<Self, Error> {
-        Self::new(Method::PUT, path).with_body(body)
-    }
-
-    pub(crate) fn patch<B: Serialize>(path: &[&str], body: &B) -> Result<Self, Error> {
-        Self::new(Method::PATCH, path).with_body(body)
-    }
-
-    pub(crate) fn query(mut self, query: String) -> Self {
-        self.query = query;
-        self
-    }
-
-    pub(crate) fn wait(mut self, seconds: Option<u32>) -> Self {
-        self.wait = Duration::from_secs(u64::from(seconds.unwrap_or(0)));
-        self
-    }
-
-    /// Not under `/api/v1`.
-    pub(crate) fn bare(mut self) -> Self {
-        self.bare = true;
-        self
-    }
-
-    /// A GET that changes something: what it hands out is marked as handed out.
-    pub(crate) fn mutating(mut self) -> Self {
-        self.mutates = true;
-        self
-    }
-
-    fn new(method: Method, path: &[&str]) -> Self {
-        let path = path.iter().map(|segment| (*segment).to_owned()).collect();
-        let mutates = method != Method::GET;
-        Self {
-            method,
-            path,
-            query: String::new(),
-            body: None,
-            wait: Duration::ZERO,
-            bare: false,
-            mutates,
-        }
-    }
-
-    fn with_body<B: Serialize>(mut self, body: &B) -> Result<Self, Error> {
-        let bytes = serde_json::to_vec(body)
-            .map_err(|error| Error::Invalid(format!("the request is not JSON: {error}")))?;
-        self.body = Some(bytes.into());
-        Ok(self)
-    }
 }
 
 impl Transport {
@@ -206,10 +125,7 @@ impl Transport {
         if let Some(body) = &call.body {
             request = request.body(body.clone());
         }
-        let response = request
-            .send()
-            .await
-            .map_err(|source| self.unreachable(source))?;
+        let response = request.send().await.map_err(|source| self.broken(source))?;
         if response.status().is_success() {
             Ok(response)
         } else {
@@ -328,7 +244,7 @@ impl Transport {
         while let Some(chunk) = response
             .chunk()
             .await
-            .map_err(|source| self.unreachable(source))?
+            .map_err(|source| self.broken(source))?
         {
             if bytes.len() + chunk.len() > ANSWER_BYTES_MAX {
                 return Err(self.unreadable(format!("it is longer than {ANSWER_BYTES_MAX} bytes")));
@@ -338,11 +254,13 @@ impl Transport {
         Ok(bytes.freeze())
     }
 
-    pub(crate) fn unreachable(&self, source: reqwest::Error) -> Error {
-        Error::Unreachable {
-            address: self.address(),
-            source,
+    /// What a failure below HTTP means.
+    fn broken(&self, source: reqwest::Error) -> Error {
+        let address = self.address();
+        if is_untrusted(&source) {
+            return Error::Untrusted { address, source };
         }
+        Error::Unreachable { address, source }
     }
 
     pub(crate) fn unreadable(&self, reason: String) -> Error {
@@ -374,7 +292,10 @@ impl Retries {
         }
         let asked = match &error {
             Error::Refused { retry_after, .. } => *retry_after,
-            Error::Unreachable { .. } | Error::Unreadable { .. } | Error::Invalid(_) => None,
+            Error::Unreachable { .. }
+            | Error::Untrusted { .. }
+            | Error::Unreadable { .. }
+            | Error::Invalid(_) => None,
         };
         let Some(wait) = self
             .waits

@@ -24,6 +24,13 @@ use crate::failure::Failure;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Up(Box<up::Args>),
+    #[command(flatten)]
+    Errand(Errand),
+}
+
+/// Everything but running a hub: it does one thing and ends.
+#[derive(Debug, Subcommand)]
+pub enum Errand {
     Init(init::Args),
     Status(status::Args),
     /// Add, see and steer tasks
@@ -53,23 +60,22 @@ pub enum Command {
     Completions(completions::Args),
 }
 
-impl Command {
+impl Errand {
     pub async fn run(self, context: &mut Context) -> Result<(), Failure> {
         match self {
-            Command::Up(args) => up::run(args, &context.options),
-            Command::Init(args) => init::run(args, context),
-            Command::Status(args) => status::run(args, context).await,
-            Command::Task(command) => command.run(context).await,
-            Command::Agent(command) => command.run(context).await,
-            Command::Token(command) => command.run(context).await,
-            Command::Message(command) => command.run(context).await,
-            Command::Lease(command) => command.run(context).await,
-            Command::Events(args) => events::run(args, context).await,
-            Command::Quality(command) => command.run(context).await,
-            Command::Memory(command) => command.run(context).await,
-            Command::Backup(args) => backup::run(args, context),
-            Command::Doctor(args) => doctor::run(args, context).await,
-            Command::Completions(args) => completions::run(&args, context),
+            Errand::Init(args) => init::run(args, context),
+            Errand::Status(args) => status::run(args, context).await,
+            Errand::Task(command) => command.run(context).await,
+            Errand::Agent(command) => command.run(context).await,
+            Errand::Token(command) => command.run(context).await,
+            Errand::Message(command) => command.run(context).await,
+            Errand::Lease(command) => command.run(context).await,
+            Errand::Events(args) => events::run(args, context).await,
+            Errand::Quality(command) => command.run(context).await,
+            Errand::Memory(command) => command.run(context).await,
+            Errand::Backup(args) => backup::run(args, context),
+            Errand::Doctor(args) => doctor::run(args, context).await,
+            Errand::Completions(args) => completions::run(&args, context),
         }
     }
 }

@@ -8,7 +8,6 @@ use clap::{Args as ClapArgs, ValueEnum};
 use switchboard_hub::config::{Config, Overrides};
 use tracing_subscriber::EnvFilter;
 
-use crate::context::Options;
 use crate::failure::Failure;
 use crate::project;
 
@@ -127,7 +126,7 @@ fn store_url(url: &str, here: &Path) -> String {
     }
 }
 
-pub fn run(args: Box<Args>, _: &Options) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), Failure> {
     let here = env::current_dir().map_err(|error| {
         Failure::Failed(format!("the current directory cannot be read: {error}"))
     })?;
