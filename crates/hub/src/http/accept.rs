@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::header;
 use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -138,7 +139,6 @@ where
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(BUFFER_BYTES)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), entry);
     let mut connection = std::pin::pin!(connection);
     let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK_EVERY, LOOK_EVERY);
@@ -155,6 +155,7 @@ where
             }
             () = stopping.cancelled(), if !leaving => {
                 leaving = true;
+                watch.hurries();
                 connection.as_mut().graceful_shutdown();
             }
             () = cut.cancelled() => return,
@@ -218,13 +219,19 @@ impl Future for Serving {
     type Output = Result<Response, std::convert::Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = match &mut self.answer {
-            Answer::Refused(response) => Ok(response
+        let answered = match &mut self.answer {
+            Answer::Refused(response) => response
                 .take()
-                .expect("a future is not polled after its end")),
-            Answer::Routed(routed) => std::task::ready!(Pin::new(routed).poll(cx)),
+                .expect("a future is not polled after its end"),
+            Answer::Routed(routed) => {
+                let Ok(response) = std::task::ready!(Pin::new(routed).poll(cx));
+                response
+            }
         };
         self.watch.served();
-        Poll::Ready(answer)
+        if answered.headers().contains_key(header::CONNECTION) {
+            self.watch.leaves_unread();
+        }
+        Poll::Ready(Ok(answered))
     }
 }

@@ -5,7 +5,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// A reader that takes nothing for this long is gone.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
+/// A refused sender is listened to for this long, and for this many bytes.
+const DRAIN_WITHIN: Duration = Duration::from_secs(2);
+const DRAIN_BYTES: usize = 4 * 1024 * 1024;
 /// A connection that nobody uses.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
 /// How often the watch is looked at.
@@ -27,6 +30,11 @@ pub struct Watch {
     head_since: AtomicU64,
     idle_since: AtomicU64,
     stalled_since: AtomicU64,
+    draining_since: AtomicU64,
+    /// An answer was given before the whole request was read.
+    unread: AtomicBool,
+    /// The hub stops: nobody is waited for.
+    hurry: AtomicBool,
     limits: Limits,
 }
 
@@ -34,6 +42,7 @@ pub struct Watch {
 struct Limits {
     head_within: Duration,
     stalled_after: Duration,
+    drain_within: Duration,
     idle_after: Duration,
 }
 
@@ -51,6 +60,7 @@ impl Watch {
         let limits = Limits {
             head_within: HEAD_WITHIN,
             stalled_after: STALLED_AFTER,
+            drain_within: DRAIN_WITHIN,
             idle_after: IDLE_AFTER,
         };
         Watch {
@@ -59,6 +69,9 @@ impl Watch {
             head_since: AtomicU64::new(1),
             idle_since: AtomicU64::new(0),
             stalled_since: AtomicU64::new(0),
+            draining_since: AtomicU64::new(0),
+            unread: AtomicBool::new(false),
+            hurry: AtomicBool::new(false),
             limits,
         }
     }
@@ -83,6 +96,23 @@ impl Watch {
     /// The answer is made; the next head may come.
     pub fn served(&self) {
         self.idle_since.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// The answer ends the connection, and something of the request was not read.
+    pub fn leaves_unread(&self) {
+        self.unread.store(true, Ordering::Relaxed);
+    }
+
+    pub fn hurries(&self) {
+        self.hurry.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the other end may still be sending what nobody will read: then closing at once would take the answer
+    /// away from it.
+    fn must_drain(&self) -> bool {
+        let refused =
+            self.unread.load(Ordering::Relaxed) || self.head_since.load(Ordering::Relaxed) != 0;
+        refused && !self.hurry.load(Ordering::Relaxed)
     }
 
     /// Bytes came in: if nothing is being served, they begin a head.
@@ -113,6 +143,8 @@ impl Watch {
         };
         if over(&self.stalled_since, self.limits.stalled_after) {
             Verdict::Drop("it takes no answer")
+        } else if over(&self.draining_since, self.limits.drain_within) {
+            Verdict::Drop("it was refused and goes on sending")
         } else if over(&self.head_since, self.limits.head_within) {
             Verdict::Drop("it sent no whole request")
         } else if over(&self.idle_since, self.limits.idle_after) {
@@ -127,11 +159,33 @@ impl Watch {
 pub struct Watched<S> {
     stream: S,
     watch: Arc<Watch>,
+    shut: bool,
+    drained: usize,
 }
 
 impl<S> Watched<S> {
     pub fn new(stream: S, watch: Arc<Watch>) -> Self {
-        Watched { stream, watch }
+        Watched {
+            stream,
+            watch,
+            shut: false,
+            drained: 0,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Watched<S> {
+    /// Takes and throws away what still comes, up to a bound.
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut scratch = [0; 8 * 1024];
+        while self.drained < DRAIN_BYTES && self.watch.must_drain() {
+            let mut buf = ReadBuf::new(&mut scratch);
+            match std::task::ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buf)) {
+                Ok(()) if !buf.filled().is_empty() => self.drained += buf.filled().len(),
+                Ok(()) | Err(_) => break,
+            }
+        }
+        Poll::Ready(())
     }
 }
 
@@ -150,7 +204,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -180,7 +234,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        if !self.shut {
+            std::task::ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            self.shut = true;
+            let now = self.watch.now();
+            self.watch.draining_since.store(now, Ordering::Relaxed);
+        }
+        self.poll_drain(cx).map(Ok)
     }
 }
 

@@ -1,0 +1,156 @@
+//! The event log: pages without gaps, streams that are taken up where they broke off.
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::Response;
+use hyper::body::Incoming;
+use serde_json::Value;
+
+use crate::harness::{SOON, TestHub, start};
+
+#[tokio::test]
+async fn pages_cover_the_log_without_gaps() {
+    let hub = start().await;
+    for number in 0..25 {
+        hub.client.task(&number.to_string()).await;
+    }
+    let latest = hub.client.get("/api/v1/status").await.expect(200)["events"]["latest"]
+        .as_u64()
+        .unwrap();
+    let (mut after, mut seen) = (0, Vec::new());
+    loop {
+        let page = hub
+            .client
+            .get(&format!("/api/v1/events?after={after}&limit=10"))
+            .await
+            .expect(200);
+        seen.extend(
+            page["events"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|event| event["seq"].as_u64().unwrap()),
+        );
+        assert_eq!(page["latest"], latest);
+        match page["next"].as_u64() {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert_eq!(seen, (1..=latest).collect::<Vec<u64>>());
+    let created = hub
+        .client
+        .get("/api/v1/events?types=task_created&limit=7")
+        .await
+        .expect(200);
+    let events = created["events"].as_array().unwrap();
+    assert_eq!(events.len(), 7);
+    assert!(
+        events
+            .iter()
+            .all(|event| event["type"] == "task_created" && event["at"].is_string())
+    );
+    assert_eq!(created["next"], events[6]["seq"]);
+    let none = hub
+        .client
+        .get("/api/v1/events?types=no_such")
+        .await
+        .expect(200);
+    assert_eq!(
+        (
+            none["events"].as_array().unwrap().len(),
+            none["next"].is_null()
+        ),
+        (0, true)
+    );
+    hub.running.shutdown().await;
+}
+
+struct Stream {
+    response: Response<Incoming>,
+    text: String,
+}
+
+impl Stream {
+    async fn open(hub: &TestHub, path: &str, last: Option<&str>) -> Stream {
+        let mut headers = vec![("accept", "text/event-stream")];
+        headers.extend(last.map(|last| ("last-event-id", last)));
+        let response = hub.client.open("GET", path, &headers, Bytes::new()).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Stream {
+            response,
+            text: String::new(),
+        }
+    }
+
+    /// The next frame with an event in it; `None` at the end.
+    async fn next(&mut self) -> Option<(u64, String, Value)> {
+        loop {
+            if let Some((frame, rest)) = self.text.split_once("\n\n") {
+                let (frame, rest) = (frame.to_owned(), rest.to_owned());
+                self.text = rest;
+                let field = |name: &str| {
+                    frame
+                        .lines()
+                        .find_map(|line| line.strip_prefix(name).map(str::to_owned))
+                };
+                if let Some(id) = field("id: ") {
+                    let data = serde_json::from_str(&field("data: ").unwrap()).unwrap();
+                    return Some((id.parse().unwrap(), field("event: ").unwrap(), data));
+                }
+                continue;
+            }
+            let frame = tokio::time::timeout(SOON, self.response.body_mut().frame())
+                .await
+                .expect("a frame in time")?;
+            let data = frame.unwrap().into_data().unwrap();
+            self.text.push_str(std::str::from_utf8(&data).unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_tells_what_happens_from_now_on_and_ends_with_the_hub() {
+    let hub = start().await;
+    hub.client.task("before").await;
+    let mut stream = Stream::open(&hub, "/api/v1/events?types=task_created", None).await;
+    let mut all = Stream::open(&hub, "/api/v1/events", None).await;
+    let id = hub.client.task("after").await;
+    let (seq, kind, data) = stream.next().await.unwrap();
+    assert_eq!(
+        (kind.as_str(), data["seq"].as_u64(), data["task"].as_str()),
+        ("task_created", Some(seq), Some(&*id))
+    );
+    assert_eq!(all.next().await.unwrap().0, seq);
+    hub.running.shutdown().await;
+    assert_eq!(stream.next().await, None);
+}
+
+#[tokio::test]
+async fn a_stream_is_taken_up_where_it_broke_off() {
+    let hub = start().await;
+    for number in 0..200 {
+        hub.client.task(&number.to_string()).await;
+    }
+    let latest = hub.client.get("/api/v1/status").await.expect(200)["events"]["latest"]
+        .as_u64()
+        .unwrap();
+    let mut stream = Stream::open(&hub, "/api/v1/events", Some("3")).await;
+    for expected in 4..=latest {
+        assert_eq!(stream.next().await.unwrap().0, expected);
+    }
+    let mut from_query =
+        Stream::open(&hub, &format!("/api/v1/events?after={}", latest - 1), None).await;
+    assert_eq!(from_query.next().await.unwrap().0, latest);
+    hub.client
+        .send(
+            "GET",
+            "/api/v1/events",
+            &[("accept", "text/event-stream"), ("last-event-id", "x")],
+            "",
+        )
+        .await
+        .refused(400, "invalid_operation");
+    hub.running.shutdown().await;
+}

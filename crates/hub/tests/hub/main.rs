@@ -1,0 +1,11 @@
+//! The hub over a real socket: what a stranger with an HTTP client sees.
+
+mod errors;
+mod events;
+mod harness;
+mod idempotency;
+mod lifecycle;
+mod limits;
+mod operations;
+mod security;
+mod steering;
