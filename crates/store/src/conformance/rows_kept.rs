@@ -8,13 +8,14 @@ use switchboard_core::changes::{Nonce, Pulse, Served};
 use switchboard_core::idempotency::{Key, Remembered};
 use switchboard_core::task::{Failure, OnDependencyFailure, Progress};
 use switchboard_core::token::{Scope, Token};
-use switchboard_core::verb::{CreateTasks, NewTask};
+use switchboard_core::verb::CreateTasks;
 use switchboard_core::{
     Agent, AgentId, AgentKind, Ask, Baseline, Changes, Delivery, DeliveryState, Doing, Event,
     FailureKind, Learning, Lease, LeasePath, Message, Metrics, Phase, Priority, Skills, Snapshot,
     Task, TaskKind, TaskState, Timestamp,
 };
 
+use super::acts::task_with;
 use super::ledger::{Ledger, must};
 use super::put::Put;
 use super::rows::Everything;
@@ -29,11 +30,16 @@ pub(super) fn tasks_come_back(world: &mut World<'_>) {
         for full in [true, false] {
             let (mut ledger, _) = world.ledger();
             let made = ledger.run(CreateTasks {
-                tasks: vec![NewTask::plain("t", "plain")],
+                tasks: vec![task_with("t", |task| {
+                    task.corr_id = "corr".into();
+                    task.on_dependency_failure = OnDependencyFailure::Fail;
+                })],
             });
             let plain = made.expect("a plain task is made").remove(0);
+            let untouched = matches!(state, TaskState::Waiting | TaskState::Ready);
             let mut task = Task {
                 rev: 1,
+                epoch: u64::from(!untouched),
                 state: state.clone(),
                 ..plain
             };
@@ -43,7 +49,16 @@ pub(super) fn tasks_come_back(world: &mut World<'_>) {
             if state == TaskState::Waiting {
                 task.blockers = vec!["gone".into()];
             }
-            put(&mut ledger, |changes| changes.tasks.push(task.clone()));
+            put(&mut ledger, |changes| {
+                changes.tasks.push(task.clone());
+                // The same at once, as a new row.
+                changes.tasks.push(Task {
+                    id: "new".into(),
+                    number: 2,
+                    rev: 1,
+                    ..task.clone()
+                });
+            });
             task.rev = 2;
             let found = must(
                 "read a task",
@@ -52,6 +67,11 @@ pub(super) fn tasks_come_back(world: &mut World<'_>) {
             let found = found.expect("the task was saved");
             task.lane = found.lane;
             assert_eq!(found, task, "a task in a reader");
+            let new = must("read a task", ledger.reader().task(&TaskRef::Number(2)));
+            let mut new = new.expect("the new task was saved");
+            assert_eq!(new.id, "new".into(), "a task by its number");
+            (new.id, new.number) = (task.id.clone(), task.number);
+            assert_eq!(new, task, "a new task in a reader");
             let slice = ledger.look(&[Ask::Task("t".into())]);
             assert_eq!(slice.task(&"t".into()), Some(&task), "a task in a batch");
         }
@@ -83,8 +103,6 @@ fn fill(task: &mut Task) {
     task.estimated_minutes = Some(90);
     task.branch = Some("feature/x".to_owned());
     task.audience = vec!["eve".into(), "ann".into()];
-    task.on_dependency_failure = OnDependencyFailure::Fail;
-    task.corr_id = "corr".into();
     task.retries = 3;
     task.max_retries = 9;
     task.previous_agents = vec!["ann".into(), "bob".into()];

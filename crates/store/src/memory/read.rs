@@ -4,7 +4,7 @@ use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Doing, Head, Learning, Lease, Logged, Message, MessageId,
-    Presence, Snapshot, Task, TaskId, Timestamp, limits,
+    Presence, Snapshot, Task, TaskId, TaskState, Timestamp, limits,
 };
 
 use super::{Rows, Shared};
@@ -220,12 +220,27 @@ fn matches(filter: &TaskFilter, task: &Task) -> bool {
         && filter
             .holder
             .as_ref()
-            .is_none_or(|id| task.holder() == Some(id))
+            .is_none_or(|id| assigned(task) == Some(id))
         && filter
             .skill
             .as_ref()
             .is_none_or(|skill| task.required_skills.contains(&skill.to_lowercase()))
         && (filter.branch.is_none() || filter.branch == task.branch)
+}
+
+/// The agent that the public row names: who holds it, or who brought it to an end.
+fn assigned(task: &Task) -> Option<&AgentId> {
+    match &task.state {
+        TaskState::Claimed { by, .. }
+        | TaskState::InProgress { by, .. }
+        | TaskState::NeedsPerson { by, .. }
+        | TaskState::Completed { by, .. } => Some(by),
+        TaskState::Waiting
+        | TaskState::Ready
+        | TaskState::RetryWait { .. }
+        | TaskState::Failed { .. }
+        | TaskState::Canceled { .. } => None,
+    }
 }
 
 fn number_in(page: &Page) -> Result<Option<u64>, Error> {
