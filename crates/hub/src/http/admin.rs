@@ -6,7 +6,6 @@ use switchboard_wire::jetpack::{
     Done, KeyResponse, KeyRevokedResponse, NewTokenRequest, TokenResponse, TokensResponse,
     from_wire, to_wire,
 };
-use switchboard_wire::parse;
 
 use super::Shared;
 use super::call::Call;
@@ -101,12 +100,11 @@ pub async fn tokens(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn make_token(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request: NewTokenRequest = parse(&call.body)?;
+    let (opened, request) = Opened::read::<NewTokenRequest>(&app, &call).await?;
     from_wire::token_name(&request.name)?;
-    let opened = Opened::new(&app, &call).await?;
     opened.caller.may_steer()?;
     let id = TokenId::from(app.ids.fresh("tok"));
-    let hash = crate::auth::token_hash(&app.auth.token_secret(&id));
+    let hash = crate::auth::token_hash(app.auth.token_secret(&id));
     let verb = CreateToken {
         id,
         name: request.name,

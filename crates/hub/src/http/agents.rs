@@ -7,7 +7,6 @@ use switchboard_wire::jetpack::{
     AgentPage, AgentQuery, AgentResponse, CommandRequest, CommandResponse, Done, Operation,
     from_wire, to_wire,
 };
-use switchboard_wire::parse;
 
 use super::call::Call;
 use super::error::Failure;
@@ -105,8 +104,7 @@ pub async fn deregister(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn command(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request: CommandRequest = parse(&call.body)?;
-    let opened = Opened::new(&app, &call).await?;
+    let (opened, request) = Opened::read::<CommandRequest>(&app, &call).await?;
     opened.caller.may_steer()?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
     let id = CommandId::from(app.ids.fresh("cmd"));

@@ -1,20 +1,18 @@
 //! CLAIM: one task for one agent, at once or as soon as one fits.
 
 use switchboard_wire::jetpack::from_wire;
-use switchboard_wire::jetpack::{ClaimRequest, Envelope, Operation, WaitQuery};
-use switchboard_wire::parse;
+use switchboard_wire::jetpack::{ClaimRequest, Operation, WaitQuery};
 
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
 use super::seal::{self, Seal};
-use super::{Shared, operation};
+use super::{Shared, open, operation};
 
 pub async fn claim(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let envelope: Envelope = parse(&call.body)?;
+    let (envelope, mut request) = open::open::<ClaimRequest>(&call.body)?;
     envelope.expect(Operation::Claim)?;
     let versionless = seal::is_versionless(&call, &envelope)?;
-    let mut request: ClaimRequest = parse(&call.body)?;
     if call.uri.query().is_some() {
         request.wait = request.wait.or(call.query::<WaitQuery>()?.wait);
     }

@@ -5,7 +5,6 @@ use switchboard_store::LeaseFilter;
 use switchboard_wire::jetpack::{
     CheckLeaseQuery, ExtendLeaseRequest, LeasePage, LeaseQuery, Operation, from_wire, to_wire,
 };
-use switchboard_wire::parse;
 
 use super::call::Call;
 use super::error::Failure;
@@ -23,9 +22,8 @@ pub async fn release(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn extend(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request: ExtendLeaseRequest = parse(&call.body)?;
+    let (opened, request) = Opened::read::<ExtendLeaseRequest>(&app, &call).await?;
     let verb: ExtendLease = from_wire::extend_lease(request, &app.root)?;
-    let opened = Opened::new(&app, &call).await?;
     opened.acts_as(&verb.agent)?;
     let guard = opened.guard(Some(&verb.agent), "extendLease")?;
     opened

@@ -3,10 +3,10 @@
 use switchboard_core::verb::Acknowledge;
 use switchboard_core::{Refusal, limits};
 use switchboard_store::MessageFilter;
+use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{
     AckRequest, Envelope, MessagePage, MessageQuery, MessageResponse, Operation, from_wire, to_wire,
 };
-use switchboard_wire::{Malformed, parse};
 
 use super::call::Call;
 use super::error::Failure;
@@ -89,9 +89,8 @@ pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn acknowledge(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request: AckRequest = parse(&call.body)?;
+    let (opened, request) = Opened::read::<AckRequest>(&app, &call).await?;
     let verb: Acknowledge = from_wire::acknowledge(&call.id()?, &request)?;
-    let opened = Opened::new(&app, &call).await?;
     opened.acts_as(&verb.agent)?;
     let guard = opened.guard(Some(&verb.agent), "ackMessage")?;
     opened

@@ -16,6 +16,7 @@ mod leases;
 mod lists;
 mod memory;
 mod messages;
+mod open;
 mod operation;
 mod protocol;
 mod quality;

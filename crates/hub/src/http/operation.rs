@@ -10,15 +10,14 @@ use switchboard_core::verb::{
 use switchboard_core::{AgentId, Message, Verb};
 use switchboard_store::{MessageSince, Since};
 use switchboard_wire::jetpack::from_wire::{self, Fetch};
-use switchboard_wire::jetpack::{Envelope, Operation, ReleaseLeaseResponse, Request, to_wire};
-use switchboard_wire::parse;
+use switchboard_wire::jetpack::{Operation, ReleaseLeaseResponse, to_wire};
 
-use super::App;
 use super::call::Call;
 use super::error::Failure;
 use super::reply::{Reply, to_json};
 use super::seal::{self, Seal};
 use super::with::With;
+use super::{App, open};
 use crate::auth::Caller;
 use crate::hub::{Guard, Outcome};
 use crate::rate::Class;
@@ -35,10 +34,9 @@ pub async fn on_path(
     operation: Operation,
     path_id: Option<&str>,
 ) -> Result<Reply, Failure> {
-    let envelope: Envelope = parse(&call.body)?;
+    let (envelope, request) = open::operation(operation, &call.body)?;
     envelope.expect(operation)?;
     let versionless = seal::is_versionless(call, &envelope)?;
-    let request = Request::parse(operation, &call.body)?;
     let asked = from_wire::Call::new(
         request,
         path_id,
@@ -108,10 +106,11 @@ pub async fn perform(
             fetch: Fetch::Next(receive),
             wait_for,
         } => {
-            let waiting = app.hub.receive(receive, guard, received, wait_for);
+            let render = |messages: &Vec<Message>| received(messages);
+            let waiting = app.hub.receive(receive, guard, render, wait_for);
             Ok(rendered(
                 unless_stopping(app, wait_for, waiting).await?,
-                received,
+                render,
             ))
         }
         Asked::Receive {
@@ -285,7 +284,7 @@ fn claimed(reply: &Claimed) -> Vec<u8> {
     to_json(&to_wire::claimed(reply))
 }
 
-fn received(messages: &Vec<Message>) -> Vec<u8> {
+fn received(messages: &[Message]) -> Vec<u8> {
     to_json(&to_wire::received(messages))
 }
 

@@ -6,20 +6,20 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use serde_json::value::RawValue;
 use switchboard_core::limits;
+use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::from_wire::{self, Fetch};
-use switchboard_wire::jetpack::{Envelope, IncomingBatch, Request, Version};
-use switchboard_wire::{Malformed, parse};
+use switchboard_wire::jetpack::{Envelope, IncomingBatch, Version};
 
 use super::call::Call;
 use super::error::Failure;
 use super::operation::perform;
 use super::reply::Reply;
 use super::seal::{self, Seal};
-use super::{App, Shared};
+use super::{App, Shared, open};
 use crate::auth::{Caller, Evidence};
 
 pub async fn protocol(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (envelope, request) = Request::parse_envelope(&call.body)?;
+    let (envelope, request) = open::enveloped(&call.body)?;
     let versionless = seal::is_versionless(&call, &envelope)?;
     let asked = from_wire::Call::new(
         request,
@@ -44,12 +44,11 @@ pub async fn protocol(app: Shared, call: Call) -> Result<Reply, Failure> {
 
 /// Each operation acts by itself, in order; each is answered by itself.
 pub async fn batch(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let batch: IncomingBatch<'_> = parse(&call.body)?;
+    let (envelope, batch) = open::outer::<IncomingBatch<'_>>(&call.body)?;
     if batch.operations.len() > limits::BATCH_OPERATIONS_MAX {
         let message = format!("has more than {} items", limits::BATCH_OPERATIONS_MAX);
         return Err(Malformed::field("operations", message).into());
     }
-    let envelope: Envelope = parse(&call.body)?;
     let outer = Outer {
         app: &app,
         call: &call,
@@ -103,7 +102,7 @@ struct Part<'a> {
 impl<'a> Outer<'a> {
     async fn part(&self, operation: &'a RawValue) -> Result<Part<'a>, Failure> {
         let body = operation.get().as_bytes();
-        let (envelope, request) = Request::parse_envelope(body)?;
+        let (envelope, request) = open::enveloped(body)?;
         let versionless = match envelope.version(None) {
             Version::Supported => false,
             Version::Missing => !self.spoken,

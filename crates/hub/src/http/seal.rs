@@ -1,6 +1,7 @@
 //! What goes around a change: the version it speaks, and the key under which it happens once.
 
 use aws_lc_rs::digest;
+use serde::Deserialize;
 use serde_json::Value;
 use switchboard_core::idempotency::Key;
 use switchboard_core::{AgentId, Verb};
@@ -10,7 +11,7 @@ use switchboard_wire::{Malformed, canonical, parse};
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
-use super::{App, operation};
+use super::{App, open, operation};
 use crate::auth::Caller;
 use crate::hub::Guard;
 use crate::rate::Class;
@@ -40,8 +41,21 @@ pub struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
+    /// A call whose body says nothing beyond its envelope.
     pub async fn new(app: &'a App, call: &'a Call) -> Result<Self, Failure> {
-        let envelope: Envelope = parse(&call.body)?;
+        Self::around(app, call, parse(&call.body)?).await
+    }
+
+    /// A call with a message in its body.
+    pub async fn read<T: Deserialize<'a>>(
+        app: &'a App,
+        call: &'a Call,
+    ) -> Result<(Self, T), Failure> {
+        let (envelope, message) = open::open(&call.body)?;
+        Ok((Self::around(app, call, envelope).await?, message))
+    }
+
+    pub async fn around(app: &'a App, call: &'a Call, envelope: Envelope) -> Result<Self, Failure> {
         let versionless = is_versionless(call, &envelope)?;
         let caller = app
             .auth

@@ -3,42 +3,43 @@
 use switchboard_core::verb::{CreateTasks, RetryTask, Review, Ruling, Why};
 use switchboard_core::{Refusal, Task, TaskId};
 use switchboard_store::{TaskFilter, TaskRef};
+use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{
     CreateTasksRequest, ListOrder, PatchTaskRequest, RejectTaskRequest, ReleaseTaskRequest,
     SteerTaskRequest, TaskDetails, TaskPage, TaskQuery, TaskResponse, TasksResponse, WhyQuery,
     from_wire, to_wire,
 };
-use switchboard_wire::{Malformed, parse};
 
 use super::call::Call;
 use super::error::Failure;
 use super::lists::page;
 use super::reply::{Reply, to_json};
 use super::seal::Opened;
-use super::{App, Shared};
+use super::{App, Shared, open};
 use crate::hub;
 
 pub async fn create(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request = CreateTasksRequest::parse(&call.body)?;
-    let opened = Opened::new(&app, &call).await?;
+    let (envelope, request) = open::new_tasks(&call.body)?;
+    let opened = Opened::around(&app, &call, envelope).await?;
     opened.caller.may_create()?;
     opened.acts()?;
-    let one = matches!(request, CreateTasksRequest::One(_));
+    let render: fn(&Vec<Task>) -> Vec<u8> = match &request {
+        CreateTasksRequest::One(_) => |tasks| made_one(tasks),
+        CreateTasksRequest::Many { .. } => |tasks| made_many(tasks),
+    };
     let verb = from_wire::create(request, &mut app.context(&mut |kind| app.ids.fresh(kind)))?;
     let guard = opened.guard(opened.caller.is_agent(), "createTasks")?;
-    opened
-        .run::<CreateTasks>(verb, guard, 201, if one { made_one } else { made_many })
-        .await
+    opened.run::<CreateTasks>(verb, guard, 201, render).await
 }
 
-fn made_one(tasks: &Vec<Task>) -> Vec<u8> {
+fn made_one(tasks: &[Task]) -> Vec<u8> {
     match tasks.first() {
         Some(task) => changed(task),
         None => made_many(tasks),
     }
 }
 
-fn made_many(tasks: &Vec<Task>) -> Vec<u8> {
+fn made_many(tasks: &[Task]) -> Vec<u8> {
     to_json(&TasksResponse {
         success: true,
         tasks: tasks.iter().map(to_wire::task).collect(),
@@ -146,8 +147,7 @@ async fn named_task(app: &App, call: &Call) -> Result<TaskId, Failure> {
 }
 
 pub async fn change(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let patch: PatchTaskRequest = parse(&call.body)?;
-    let opened = Opened::new(&app, &call).await?;
+    let (opened, patch) = Opened::read::<PatchTaskRequest>(&app, &call).await?;
     opened.caller.may_steer()?;
     let verb = from_wire::change(named_task(&app, &call).await?, patch)?;
     let guard = opened.guard(None, "changeTask")?;
@@ -155,8 +155,7 @@ pub async fn change(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn release(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request: ReleaseTaskRequest = parse(&call.body)?;
-    let opened = Opened::new(&app, &call).await?;
+    let (opened, request) = Opened::read::<ReleaseTaskRequest>(&app, &call).await?;
     let mut verb = from_wire::release(named_task(&app, &call).await?, request)?;
     // An agent that names nobody lets go of its own; a person may let go for anyone.
     verb.agent = verb.agent.or_else(|| opened.caller.is_agent().cloned());
@@ -169,8 +168,7 @@ pub async fn release(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn cancel(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request: SteerTaskRequest = parse(&call.body)?;
-    let opened = Opened::new(&app, &call).await?;
+    let (opened, request) = Opened::read::<SteerTaskRequest>(&app, &call).await?;
     opened.caller.may_steer()?;
     let verb = from_wire::cancel(named_task(&app, &call).await?, request.reason)?;
     let guard = opened.guard(None, "cancelTask")?;
@@ -178,8 +176,7 @@ pub async fn cancel(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn retry(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request: SteerTaskRequest = parse(&call.body)?;
-    let opened = Opened::new(&app, &call).await?;
+    let (opened, request) = Opened::read::<SteerTaskRequest>(&app, &call).await?;
     opened.caller.may_steer()?;
     from_wire::reason(request.reason, "")?;
     let verb = RetryTask {
@@ -190,8 +187,7 @@ pub async fn retry(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn approve(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request: SteerTaskRequest = parse(&call.body)?;
-    let opened = Opened::new(&app, &call).await?;
+    let (opened, request) = Opened::read::<SteerTaskRequest>(&app, &call).await?;
     opened.caller.may_steer()?;
     let reason = from_wire::reason(request.reason, "approved by a person")?;
     let verb = Review {
@@ -204,8 +200,7 @@ pub async fn approve(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn reject(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let request: RejectTaskRequest = parse(&call.body)?;
-    let opened = Opened::new(&app, &call).await?;
+    let (opened, request) = Opened::read::<RejectTaskRequest>(&app, &call).await?;
     opened.caller.may_steer()?;
     let verb = from_wire::reject(named_task(&app, &call).await?, request)?;
     let guard = opened.guard(None, "rejectTask")?;
