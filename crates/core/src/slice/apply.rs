@@ -169,10 +169,13 @@ impl Slice {
         let before = self.tasks.get(&task.id).and_then(|cell| cell.row.as_ref());
         self.head
             .moved(before.map(Task::status), Some(task.status()));
-        let was_ready = before.is_some_and(|before| before.status() == TaskStatus::Ready);
+        let waited_in = before
+            .filter(|before| before.status() == TaskStatus::Ready)
+            .and_then(|before| before.lane);
         task.lane = self.lanes.moved(before, &task, &mut self.head.lane);
         match &task.state {
-            TaskState::Ready if !was_ready => self.notices.readied.extend(task.lane),
+            // Also when it only changed lanes: others may take it now.
+            TaskState::Ready if waited_in != task.lane => self.notices.readied.extend(task.lane),
             TaskState::RetryWait { until } => self.notices.due_at(*until),
             TaskState::Ready
             | TaskState::Waiting
@@ -225,6 +228,7 @@ impl Slice {
     fn apply_lease(&mut self, mut lease: Lease) {
         lease.rev += 1;
         self.head.fencing = self.head.fencing.max(lease.fencing);
+        self.notices.due_at(lease.expires_at);
         let before = self
             .leases
             .get(&lease.path)
@@ -273,7 +277,9 @@ impl Slice {
         self.ranges.inbox_changed(&delivery.agent);
         if queued(&delivery) {
             self.notices.inboxes.push(delivery.agent.clone());
-            delivery.expires_at.map(|at| self.notices.due_at(at));
+            if let Some(at) = delivery.expires_at {
+                self.notices.due_at(at);
+            }
         }
         put(
             &mut self.deliveries,

@@ -154,14 +154,24 @@ fn move_leases(
 ) {
     let mut kept: Vec<&Lease> = Want::new(slice).leases_of_agent(&message.from).collect();
     kept.retain(|lease| message.from != *taker && lease.task.as_ref() != Some(task));
-    let mut fencing = slice.head.fencing;
-    for lease in Want::new(slice).leases_of_task(task) {
-        let mut lease = lease.clone();
-        if kept.iter().any(|kept| kept.path.overlaps(&lease.path)) {
-            lease.task = None;
-            changes.leases.push(lease);
-            continue;
+    let mut moved: Vec<&Lease> = Want::new(slice).leases_of_task(task).collect();
+    // What stays may in turn hold others back.
+    while let Some(lease) = kept.pop() {
+        let (stay, go): (Vec<&Lease>, Vec<&Lease>) = moved
+            .into_iter()
+            .partition(|other| other.path.overlaps(&lease.path));
+        moved = go;
+        for stays in stay {
+            changes.leases.push(Lease {
+                task: None,
+                ..stays.clone()
+            });
+            kept.push(stays);
         }
+    }
+    let mut fencing = slice.head.fencing;
+    for lease in moved {
+        let mut lease = lease.clone();
         fencing += 1;
         lease.agent = taker.clone();
         lease.fencing = fencing;
@@ -285,16 +295,22 @@ mod tests {
     #[test]
     fn a_lease_under_another_lease_of_the_giver_stays_with_the_giver() {
         let mut swarm = offered(TaskStatus::Claimed);
-        swarm.lease("A", "src", None);
+        swarm.lease("A", "src/b.rs", None);
+        swarm.lease("A", "src", Some("T"));
         swarm.lease("A", "src/a.rs", Some("T"));
         swarm.lease("A", "docs", Some("T"));
         swarm.ok(acknowledge("B", "offer"));
         assert_eq!(
             swarm.leased(),
-            [("docs", "B"), ("src", "A"), ("src/a.rs", "A")]
+            [
+                ("docs", "B"),
+                ("src", "A"),
+                ("src/a.rs", "A"),
+                ("src/b.rs", "A")
+            ]
         );
         swarm.ok(complete("B", "T"));
-        assert_eq!(swarm.leased(), [("src", "A"), ("src/a.rs", "A")]);
+        assert_eq!(swarm.leased().len(), 3, "what stayed is the task's no more");
     }
 
     #[test]

@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn small_or_frequent_steps_of_progress_write_no_event() {
         let mut swarm = Swarm::with_task(TaskStatus::Claimed);
-        let mut said = |swarm: &mut Swarm, after: Duration, percent, phase| {
+        let said = |swarm: &mut Swarm, after: Duration, percent, phase| {
             swarm.wait(after);
             swarm.ok(beat_about("T", Some(percent), Some(phase)));
             swarm.said().contains(&"task_progressed")

@@ -230,4 +230,32 @@ mod tests {
         swarm.wait(31 * DAY);
         assert_eq!(swarm.ok(prune).done, 0, "a message waits for it");
     }
+
+    #[test]
+    fn past_the_bound_remembered_answers_stay_an_hour_instead_of_a_day() {
+        let prune = Prune {
+            keep: Retention::default(),
+        };
+        let now = Timestamp::ZERO + 100 * DAY;
+        let (rows, bytes) = (limits::IDEMPOTENCY_ROWS_MAX, limits::IDEMPOTENCY_BYTES_MAX);
+        for (rows, bytes, kept_for) in [
+            (rows - 1, 0, limits::IDEMPOTENCY_FOR),
+            (rows, bytes, limits::IDEMPOTENCY_FOR),
+            (rows + 1, 0, limits::IDEMPOTENCY_FOR_MIN),
+            (0, bytes + 1, limits::IDEMPOTENCY_FOR_MIN),
+        ] {
+            let mut slice = Slice::default();
+            slice.head.idempotency_rows = rows;
+            slice.head.idempotency_bytes = bytes;
+            let (_, changes) = prune.decide(&slice, now).expect("it is never refused");
+            let expected = changes::Prune::Remembered {
+                before: now - kept_for,
+                limit: limits::CARETAKER_STEP,
+            };
+            assert!(
+                changes.prunes.contains(&expected),
+                "{rows} rows, {bytes} bytes"
+            );
+        }
+    }
 }

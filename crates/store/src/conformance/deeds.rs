@@ -100,7 +100,7 @@ impl Maker<'_> {
 
     /// Somebody who is there, mostly.
     pub fn agent(&mut self) -> AgentId {
-        let mut random = Random::new(self.random.next());
+        let mut random = Random::new(self.random.draw());
         let there = random.pick(&self.present()).copied().cloned();
         there
             .filter(|_| random.percent(94))

@@ -30,7 +30,7 @@ const PATHS: &[&str] = &[
 
 pub(super) fn complete(make: &mut Maker<'_>) -> Deed {
     let (agent, task, epoch) = make.held();
-    let name = make.random.next();
+    let name = make.random.draw();
     let metrics = make.random.percent(60).then(|| {
         let metrics = metrics(make);
         (format!("q{name}").into(), metrics)

@@ -197,7 +197,7 @@ pub fn differential(
         // A few deeds at a time share a batch, chosen from what was seen before it.
         let count = 1 + random.below(3) as usize;
         let deeds: Vec<Deed> = (0..count)
-            .map(|_| Deed::choose(random.next(), &seen))
+            .map(|_| Deed::choose(random.draw(), &seen))
             .collect();
         let when = format!("after step {step} of seed {seed}, {deeds:?}");
         for turn in deeds.split_inclusive(|deed| matches!(deed, Deed::Wait(_))) {

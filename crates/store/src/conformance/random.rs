@@ -9,7 +9,7 @@ impl Random {
     }
 
     /// SplitMix64.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,7 +20,7 @@ impl Random {
     /// A number from 0 up to, not including, `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "there is nothing to choose from");
-        self.next() % end
+        self.draw() % end
     }
 
     pub fn percent(&mut self, likely: u64) -> bool {
