@@ -104,8 +104,7 @@ impl DataDir {
             version: env!("CARGO_PKG_VERSION"),
         };
         let text = serde_json::to_vec(&card).expect("numbers and text are always JSON");
-        let path = self.path.join(HUB_FILE);
-        self.write_private(&path, &text)?;
+        let path = self.keep(HUB_FILE, &text)?;
         Ok(HubFile { path })
     }
 
@@ -125,27 +124,28 @@ impl DataDir {
                     path: path.clone(),
                     source: std::io::Error::other("the system gives no random bytes"),
                 })?;
-                self.write_private(&path, to_hex(&key).as_bytes())?;
+                self.keep(KEY_FILE, to_hex(&key).as_bytes())?;
                 Ok(MasterKey::new(key))
             }
             Err(source) => Err(DataDirError::Unusable { path, source }),
         }
     }
 
-    /// Whole or not at all, and for the owner's eyes only.
-    fn write_private(&self, path: &Path, bytes: &[u8]) -> Result<(), DataDirError> {
+    /// Writes a file, whole or not at all, and for the owner's eyes only.
+    pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, DataDirError> {
+        let path = self.path.join(name);
         let write = || {
             // tempfile makes its files 0600.
             let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
             file.write_all(bytes)?;
             file.as_file().sync_all()?;
-            file.persist(path).map_err(|error| error.error)?;
+            file.persist(&path).map_err(|error| error.error)?;
             File::open(&self.path)?.sync_all()
         };
-        write().map_err(|source| DataDirError::Unusable {
-            path: path.to_owned(),
-            source,
-        })
+        match write() {
+            Ok(()) => Ok(path),
+            Err(source) => Err(DataDirError::Unusable { path, source }),
+        }
     }
 }
 

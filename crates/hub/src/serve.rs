@@ -60,8 +60,6 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
 pub struct Running {
     pub addr: SocketAddr,
     pub hub: Hub,
-    /// The certificate that was made for this run, for clients to trust.
-    pub certificate: Option<String>,
     app: Arc<App>,
     server: JoinHandle<()>,
     announced: HubFile,
@@ -96,7 +94,7 @@ impl Running {
         safety: AddressSafety,
     ) -> Result<Running, ServeError> {
         warn_of(&config, safety);
-        let (acceptor, made) = tls::acceptor(&config.http)?;
+        let acceptor = tls::acceptor(&config.http, &data_dir)?;
         // Bound before the ledger is served: a taken port must not look like an outage that ended.
         let listener = listen(config.http.listen)?;
         let addr = listener.local_addr().map_err(|source| ServeError::Listen {
@@ -125,7 +123,6 @@ impl Running {
         Ok(Running {
             addr,
             hub,
-            certificate: made.map(|made| made.pem),
             app,
             server,
             announced,
@@ -219,6 +216,10 @@ fn wall() -> IsoTime {
     IsoTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// SIGXFSZ, on Linux and macOS.
+#[cfg(unix)]
+const FILE_TOO_LARGE: i32 = 25;
+
 /// Heard from before the hub is there, so that none is lost while it starts.
 #[cfg(unix)]
 struct Signals {
@@ -230,6 +231,8 @@ struct Signals {
 impl Signals {
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
+        // Whoever does not listen is ended when a file reaches a size limit, instead of being told that the write failed.
+        drop(signal(SignalKind::from_raw(FILE_TOO_LARGE))?);
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

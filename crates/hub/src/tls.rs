@@ -1,16 +1,16 @@
 //! TLS: a certificate from files, or one made for a trial.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Http, Tls};
+use crate::data_dir::{DataDir, DataDirError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -22,24 +22,34 @@ pub enum TlsError {
     Unfit(#[source] rustls::Error),
     #[error("cannot make a certificate")]
     Making(#[source] rcgen::Error),
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
 }
 
-/// A certificate that was made here; clients must be told to trust it.
-pub struct SelfMade {
-    pub pem: String,
-}
+/// Where a certificate that was made for a trial is kept, for this hub and for its clients.
+const CERT_FILE: &str = "tls-cert.pem";
+const KEY_FILE: &str = "tls-key.pem";
 
 /// What accepts TLS connections, if any are wanted.
-pub fn acceptor(http: &Http) -> Result<(Option<TlsAcceptor>, Option<SelfMade>), TlsError> {
+pub fn acceptor(http: &Http, data_dir: &DataDir) -> Result<Option<TlsAcceptor>, TlsError> {
     match &http.tls {
-        Tls::Off => Ok((None, None)),
-        Tls::Files { cert, key } => {
-            let acceptor = build(read_certificates(cert)?, read_key(key)?)?;
-            Ok((Some(acceptor), None))
-        }
+        Tls::Off => Ok(None),
+        Tls::Files { cert, key } => build(read_certificates(cert)?, read_key(key)?).map(Some),
         Tls::SelfSigned => {
-            let (certificate, key, pem) = make(http)?;
-            Ok((Some(build(vec![certificate], key)?), Some(SelfMade { pem })))
+            let (cert, key) = (
+                data_dir.path().join(CERT_FILE),
+                data_dir.path().join(KEY_FILE),
+            );
+            // Clients that trust it go on trusting it, as long as the hub is called by the same names.
+            let names = names(http);
+            if !is_for(&cert, &names) || !key.is_file() {
+                make(data_dir, &names)?;
+            }
+            tracing::info!(
+                "clients trust this hub with the certificate {}",
+                cert.display()
+            );
+            build(read_certificates(&cert)?, read_key(&key)?).map(Some)
         }
     }
 }
@@ -80,83 +90,103 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-/// For every name that the hub may be called by.
-fn make(
-    http: &Http,
-) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>, String), TlsError> {
+/// Every name that the hub may be called by.
+fn names(http: &Http) -> Vec<String> {
     let mut names = vec![
         "localhost".to_owned(),
         "127.0.0.1".to_owned(),
         "::1".to_owned(),
     ];
-    let ip: IpAddr = http.listen.ip();
+    let ip = http.listen.ip();
     if !ip.is_unspecified() {
         names.push(ip.to_string());
     }
     names.extend(http.allowed_hosts.iter().cloned());
     names.sort();
     names.dedup();
+    names
+}
+
+/// The line above a certificate that was made here.
+fn label(names: &[String]) -> String {
+    format!("Made by switchboard for {}", names.join(", "))
+}
+
+fn is_for(cert: &Path, names: &[String]) -> bool {
+    std::fs::read_to_string(cert).is_ok_and(|text| text.lines().next() == Some(&label(names)))
+}
+
+fn make(data_dir: &DataDir, names: &[String]) -> Result<(), TlsError> {
     let made = rcgen::generate_simple_self_signed(names).map_err(TlsError::Making)?;
-    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    Ok((made.cert.der().clone(), key.into(), made.cert.pem()))
+    let cert = format!("{}\n{}", label(names), made.cert.pem());
+    data_dir.keep(KEY_FILE, made.signing_key.serialize_pem().as_bytes())?;
+    data_dir.keep(CERT_FILE, cert.as_bytes())?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_certificate_is_made_for_a_trial_and_read_from_files() {
-        let http = Http {
+    fn trial(hosts: &[&str]) -> Http {
+        let allowed_hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        Http {
             tls: Tls::SelfSigned,
-            allowed_hosts: vec!["hub.example".into()],
+            allowed_hosts,
             ..Http::default()
-        };
-        let (acceptor_made, made) = acceptor(&http).unwrap();
-        assert!(acceptor_made.is_some() && made.unwrap().pem.contains("BEGIN CERTIFICATE"));
-
-        let home = tempfile::tempdir().unwrap();
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let (cert, key) = (home.path().join("hub.pem"), home.path().join("hub.key"));
-        std::fs::write(&cert, made.cert.pem()).unwrap();
-        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-        let http = Http {
-            tls: Tls::Files {
-                cert: cert.clone(),
-                key: key.clone(),
-            },
-            ..Http::default()
-        };
-        assert!(acceptor(&http).unwrap().0.is_some());
-
-        let swapped = Http {
-            tls: Tls::Files {
-                cert: key,
-                key: cert,
-            },
-            ..Http::default()
-        };
-        assert!(matches!(
-            acceptor(&swapped),
-            Err(TlsError::Certificate { .. })
-        ));
+        }
     }
 
     #[test]
-    fn a_missing_file_is_named() {
-        let http = Http {
-            tls: Tls::Files {
-                cert: "/no/such.pem".into(),
-                key: "/no/such.key".into(),
-            },
-            ..Http::default()
+    fn a_trial_certificate_is_kept_for_as_long_as_the_names_stay() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(home.path()).unwrap();
+        let cert = || std::fs::read_to_string(home.path().join(CERT_FILE)).unwrap();
+        assert!(acceptor(&trial(&["hub.example"]), &dir).unwrap().is_some());
+        let first = cert();
+        assert!(first.contains("BEGIN CERTIFICATE"));
+        acceptor(&trial(&["hub.example"]), &dir).unwrap();
+        assert_eq!(cert(), first);
+        acceptor(&trial(&["other.example"]), &dir).unwrap();
+        assert_ne!(cert(), first);
+    }
+
+    #[test]
+    fn a_certificate_is_read_from_files_and_a_wrong_one_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(home.path()).unwrap();
+        acceptor(&trial(&[]), &dir).unwrap();
+        let files = |cert: &str, key: &str| {
+            let tls = Tls::Files {
+                cert: home.path().join(cert),
+                key: home.path().join(key),
+            };
+            acceptor(
+                &Http {
+                    tls,
+                    ..Http::default()
+                },
+                &dir,
+            )
+            .map(|acceptor| acceptor.is_some())
         };
-        let said = acceptor(&http).err().unwrap().to_string();
-        assert!(said.contains("/no/such.pem"), "{said}");
+        assert!(files(CERT_FILE, KEY_FILE).unwrap());
+        assert!(matches!(
+            files(KEY_FILE, CERT_FILE),
+            Err(TlsError::Certificate { .. })
+        ));
+        assert!(matches!(
+            files(CERT_FILE, CERT_FILE),
+            Err(TlsError::Key { .. })
+        ));
+        let said = files("no-such.pem", KEY_FILE).unwrap_err().to_string();
+        assert!(said.contains("no-such.pem"), "{said}");
     }
 
     #[test]
     fn without_tls_there_is_nothing_to_accept_it() {
-        assert!(acceptor(&Http::default()).unwrap().0.is_none());
+        let home = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(home.path()).unwrap();
+        assert!(acceptor(&Http::default(), &dir).unwrap().is_none());
     }
 }

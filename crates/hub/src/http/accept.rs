@@ -28,6 +28,8 @@ use super::watch::{LOOK_EVERY, Verdict, Watch, Watched};
 /// Most that is read ahead of a connection: its head, and pieces of its body.
 const BUFFER_BYTES: usize = 64 * 1024;
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+/// Open files that are not connections: the ledger's, those of readers, a margin.
+const FILES_KEPT: usize = 128;
 /// After a failed accept: the system is out of something, which takes a moment to come back.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -44,9 +46,7 @@ pub struct Server {
 
 impl Server {
     pub fn new(app: Shared, tls: Option<TlsAcceptor>, connections_max: u32) -> Self {
-        let seats = usize::try_from(connections_max)
-            .unwrap_or(usize::MAX)
-            .min(Semaphore::MAX_PERMITS);
+        let seats = seats(connections_max, files_max());
         Server {
             router: super::router(Arc::clone(&app)),
             app,
@@ -125,6 +125,26 @@ impl Server {
             }
         });
     }
+}
+
+/// As many connections as were asked for, or as the system lets this process have files for.
+fn seats(connections_max: u32, files_max: Option<usize>) -> usize {
+    let wanted = usize::try_from(connections_max).unwrap_or(usize::MAX);
+    let room = files_max.map_or(usize::MAX, |files| files.saturating_sub(FILES_KEPT).max(1));
+    if room < wanted {
+        tracing::warn!(
+            "the system lets this process have few open files; it serves {room} connections instead of {wanted} (see ulimit -n)"
+        );
+    }
+    wanted.min(room).min(Semaphore::MAX_PERMITS)
+}
+
+fn files_max() -> Option<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 async fn serve<S>(stream: S, entry: Entry, cut: CancellationToken)
@@ -233,5 +253,19 @@ impl Future for Serving {
             self.watch.leaves_unread();
         }
         Poll::Ready(Ok(answered))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_no_more_places_than_files() {
+        assert_eq!(seats(100, None), 100);
+        assert_eq!(seats(100, Some(FILES_KEPT + 100)), 100);
+        assert_eq!(seats(100, Some(FILES_KEPT + 99)), 99);
+        assert_eq!(seats(100, Some(1)), 1);
+        assert!(seats(u32::MAX, None) <= Semaphore::MAX_PERMITS);
     }
 }

@@ -173,10 +173,10 @@ async fn a_trial_certificate_serves_tls() {
     })
     .await;
     use rustls_pki_types::pem::PemObject as _;
-    let pem = hub.running.certificate.clone().unwrap();
+    let pem = std::fs::read(hub.home.path().join(".switchboard/tls-cert.pem")).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots
-        .add(rustls_pki_types::CertificateDer::from_pem_slice(pem.as_bytes()).unwrap())
+        .add(rustls_pki_types::CertificateDer::from_pem_slice(&pem).unwrap())
         .unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let client = rustls::ClientConfig::builder_with_provider(provider)
@@ -205,5 +205,39 @@ async fn a_trial_certificate_serves_tls() {
     );
     assert!(hub.running.url().starts_with("https://"));
     drop(stream);
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_hangs_up_while_waiting_gets_no_task() {
+    let hub = start().await;
+    let client = hub.client;
+    client.register("a1", &[]).await;
+    let waiting = tokio::spawn(async move {
+        client
+            .post(
+                "/api/v1/tasks/claim",
+                json!({ "agentId": "a1", "wait": 60 }),
+            )
+            .await
+    });
+    // Start, registration, and the two steps of the claim: now it waits.
+    while hub.running.hub.stats().verbs < 4 {
+        tokio::task::yield_now().await;
+    }
+    waiting.abort();
+    let deadline = std::time::Instant::now() + SOON;
+    loop {
+        let id = client.task("T").await;
+        let shown = client.get(&format!("/api/v1/tasks/{id}")).await.expect(200);
+        if shown["task"]["status"] == "ready" {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "{shown}");
+    }
+    // Nobody waits any more: further tasks stay ready.
+    let id = client.task("U").await;
+    let shown = client.get(&format!("/api/v1/tasks/{id}")).await.expect(200);
+    assert_eq!(shown["task"]["status"], "ready");
     hub.running.shutdown().await;
 }
