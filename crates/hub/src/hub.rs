@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::caretaker;
 use crate::readers::Readers;
 use crate::sequencer::{Committed, Failure, Input, Job, Listener, Sequencer};
-use crate::wakeups::Wakeups;
+use crate::wakeups::{ClaimWaiter, Describe, Errand, StillReady, Wakeups};
 
 /// A cheap handle to the one hub of this process.
 #[derive(Clone)]
@@ -185,33 +185,36 @@ impl Hub {
         if wait.is_zero() || claim.task.is_some() {
             return self.call(claim, guard, render).await;
         }
+        // Registered before it looks, so that a task that comes in between still wakes it.
+        let Some(waiter) = self.waiter(&claim).await? else {
+            return self.call(claim, guard, render).await;
+        };
         loop {
-            // Registered before it looks, so that a task that comes in between still wakes it.
-            let waiter = self.waiter(&claim).await?;
+            // Taken up before it looks: from here on the next task rings again.
+            let errand = waiter.errand();
             // An empty answer is not remembered while it waits: only the last one is what the caller hears.
             let over = Instant::now() >= deadline;
             let last = Last { verb: claim.clone(), keep_empty: over, is_something: is_task };
             let outcome = self.submit(last, guard.clone(), Some(render)).await?;
-            match outcome {
+            match &outcome {
                 Outcome::Fresh(Claimed::None(_)) if !over => {}
-                Outcome::Fresh(_) | Outcome::Replayed(_) => {
-                    if let (Some(waiter), Outcome::Fresh(Claimed::Task(_))) = (&waiter, &outcome) {
-                        waiter.satisfied();
-                    }
+                Outcome::Fresh(Claimed::Task(_)) => {
+                    errand.into_iter().for_each(Errand::settle);
                     return Ok(outcome);
                 }
+                Outcome::Fresh(Claimed::None(_)) | Outcome::Replayed(_) => return Ok(outcome),
             }
-            match waiter {
-                Some(waiter) => {
-                    let _ = tokio::time::timeout_at(deadline, waiter.woken()).await;
-                }
-                None => return self.call(claim, guard, render).await,
+            if let Some(errand) = errand
+                && !self.run(StillReady { lane: errand.lane.clone() }).await?
+            {
+                errand.settle();
             }
+            let _ = tokio::time::timeout_at(deadline, waiter.woken()).await;
         }
     }
 
-    async fn waiter(&self, claim: &Claim) -> Result<Option<crate::wakeups::ClaimWaiter>, Error> {
-        let agent = self.run(crate::wakeups::Describe { agent: claim.agent.clone() }).await?;
+    async fn waiter(&self, claim: &Claim) -> Result<Option<ClaimWaiter>, Error> {
+        let agent = self.run(Describe { agent: claim.agent.clone() }).await?;
         Ok(agent.map(|agent| Wakeups::wait_for_task(&self.shared, agent, claim.filter.clone())))
     }
 
@@ -257,7 +260,7 @@ impl Hub {
     pub fn freshen(&self, agent: &mut Agent) {
         if let Some((at, heartbeats)) = self.shared.pulses.read().get(&agent.id) {
             agent.seen_at = agent.seen_at.max(*at);
-            agent.heartbeats += heartbeats;
+            agent.heartbeats = agent.heartbeats.max(*heartbeats);
         }
     }
 

@@ -40,6 +40,14 @@ pub(crate) struct ClaimWaiter {
     bell: Arc<Notify>,
 }
 
+/// What a waiter was woken for. Whoever drops it unsettled passes it on to the next one.
+pub(crate) struct Errand {
+    shared: Arc<Shared>,
+    id: u64,
+    pub lane: LaneKey,
+    settled: bool,
+}
+
 pub(crate) struct InboxWaiter<'a> {
     wakeups: &'a Wakeups,
     agent: AgentId,
@@ -139,10 +147,25 @@ impl ClaimWaiter {
         self.bell.notified().await;
     }
 
-    /// It has its task: nothing to pass on.
-    pub fn satisfied(&self) {
-        if let Some(waiting) = self.shared.wakeups().claims.lock().waiting.get_mut(&self.id) {
-            waiting.woken_for = None;
+    /// What it was woken for, if it was.
+    pub fn errand(&self) -> Option<Errand> {
+        let mut claims = self.shared.wakeups().claims.lock();
+        let lane = claims.waiting.get_mut(&self.id)?.woken_for.take()?;
+        Some(Errand { shared: Arc::clone(&self.shared), id: self.id, lane, settled: false })
+    }
+}
+
+impl Errand {
+    /// The task is taken: nothing to pass on.
+    pub fn settle(mut self) {
+        self.settled = true;
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.shared.wakeups().claims.lock().wake_one(&self.lane, self.id);
         }
     }
 }
@@ -188,5 +211,23 @@ impl Verb for Describe {
 
     fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(Option<Agent>, Changes), Refusal> {
         Ok((slice.agent(&self.agent).cloned(), Changes::default()))
+    }
+}
+
+/// Whether tasks of a lane still wait; changes nothing.
+pub(crate) struct StillReady {
+    pub lane: LaneKey,
+}
+
+impl Verb for StillReady {
+    type Reply = bool;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.lane_for(&self.lane);
+    }
+
+    fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(bool, Changes), Refusal> {
+        let lane = Want::new(slice).lane_for(&self.lane);
+        Ok((lane.is_some_and(|lane| lane.ready > 0), Changes::default()))
     }
 }
