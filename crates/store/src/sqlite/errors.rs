@@ -10,9 +10,17 @@ pub(super) fn world(error: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             Error::Corrupt(describe(&error))
         }
-        Some(ErrorCode::SystemIoFailure) => Error::Fatal(describe(&error)),
+        Some(ErrorCode::SystemIoFailure) if !is_refused_write(&error) => {
+            Error::Fatal(describe(&error))
+        }
         Some(_) | None => Error::Unavailable(describe(&error)),
     }
+}
+
+/// A quota or a limit on file sizes: unlike a failed sync, it leaves no doubt about what is in the file.
+fn is_refused_write(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    code == Some(rusqlite::ffi::SQLITE_IOERR_WRITE)
 }
 
 pub(super) fn open_error(error: rusqlite::Error) -> Error {
@@ -34,6 +42,9 @@ fn describe(error: &rusqlite::Error) -> String {
         Some(ErrorCode::CannotOpen) => "; check that the directory exists and is writable",
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             "; restore a backup ('switchboard backup' makes them)"
+        }
+        Some(ErrorCode::SystemIoFailure) if is_refused_write(error) => {
+            "; the file must not grow, is there a quota? nothing acknowledged was lost"
         }
         Some(ErrorCode::SystemIoFailure) => "; the disk reported a failure",
         Some(_) | None => "",
