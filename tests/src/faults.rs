@@ -1,0 +1,69 @@
+//! A disk that fails on command: a small library put before the hub's C library.
+//!
+//! Needs a C compiler, which the embedded SQLite needs as well.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::process::Project;
+
+/// What a disk can do wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Writes find no space.
+    DiskFull,
+    /// What was written cannot be made durable.
+    SyncFails,
+}
+
+/// The switch of one hub's disk.
+#[derive(Debug)]
+pub struct Disk {
+    dir: TempDir,
+}
+
+impl Fault {
+    fn file(self) -> &'static str {
+        match self {
+            Fault::DiskFull => "disk-full",
+            Fault::SyncFails => "sync-fails",
+        }
+    }
+}
+
+impl Disk {
+    /// A project whose hubs write to a disk that can be made to fail.
+    pub fn project() -> (Project, Disk) {
+        let dir = TempDir::new().expect("a temporary directory can be made");
+        let project = Project::new()
+            .with_variable("LD_PRELOAD", library_in(dir.path()))
+            .with_variable("FAULTS_DIR", dir.path());
+        (project, Disk { dir })
+    }
+
+    pub fn begin(&self, fault: Fault) {
+        fs::write(self.dir.path().join(fault.file()), "").expect("a switch can be set");
+    }
+
+    pub fn end(&self, fault: Fault) {
+        fs::remove_file(self.dir.path().join(fault.file())).expect("the switch was set");
+    }
+}
+
+fn library_in(dir: &Path) -> PathBuf {
+    let source = dir.join("faults.c");
+    let library = dir.join("libfaults.so");
+    fs::write(&source, include_str!("faults.c")).expect("a file can be written");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .output()
+        .expect("there is a C compiler");
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{said}");
+    library
+}

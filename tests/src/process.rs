@@ -1,0 +1,336 @@
+//! The real binary at work in a project of its own.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::binary::switchboard;
+use crate::http::Client;
+use crate::wait::{PATIENCE, until};
+
+/// A directory with a hub's state in it. Hubs come and go; the state stays until the project is dropped.
+#[derive(Debug)]
+pub struct Project {
+    home: TempDir,
+    environment: Vec<(OsString, OsString)>,
+    /// A command line to put before the hub's.
+    wrapper: Vec<OsString>,
+    http: SocketAddr,
+    data_dir: PathBuf,
+}
+
+/// A hub that serves. Dropping it kills it.
+#[derive(Debug)]
+pub struct Hub {
+    child: Child,
+    addr: SocketAddr,
+    said: Said,
+}
+
+/// How a hub ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    /// Everything on its standard error.
+    pub stderr: String,
+}
+
+impl Default for Project {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Project {
+    pub fn new() -> Project {
+        let home = TempDir::new().expect("a temporary directory can be made");
+        Project {
+            data_dir: home.path().join(".switchboard"),
+            home,
+            environment: Vec::new(),
+            wrapper: Vec::new(),
+            http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        }
+    }
+
+    /// One more variable in the environment of its hubs.
+    pub fn with_variable(
+        mut self,
+        name: impl Into<OsString>,
+        value: impl Into<OsString>,
+    ) -> Project {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Hubs are started through this command, which must end by becoming its arguments.
+    pub fn through<S: Into<OsString>>(mut self, command: impl IntoIterator<Item = S>) -> Project {
+        self.wrapper = command.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Listens here instead of on a port that is free.
+    pub fn at(mut self, http: SocketAddr) -> Project {
+        self.http = http;
+        self
+    }
+
+    /// Keeps its state here instead of in the project.
+    pub fn in_data_dir(mut self, path: impl Into<PathBuf>) -> Project {
+        self.data_dir = path.into();
+        self
+    }
+
+    pub fn root(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.data_dir().join("switchboard.db")
+    }
+
+    /// Starts a hub and waits until it serves.
+    #[track_caller]
+    pub fn start(&self) -> Hub {
+        match self.try_start() {
+            Ok(hub) => hub,
+            Err(ended) => panic!(
+                "the hub did not start ({}):\n{}",
+                ended.status, ended.stderr
+            ),
+        }
+    }
+
+    /// Starts a hub that must refuse to.
+    #[track_caller]
+    pub fn start_in_vain(&self) -> Ended {
+        match self.try_start() {
+            Ok(hub) => panic!("the hub serves {}, which it must not", hub.addr),
+            Err(ended) => ended,
+        }
+    }
+
+    /// Starts a hub without waiting for it, and kills it after a look at the watch of the caller's choice.
+    pub fn start_and_kill(&self, mut wait: impl FnMut()) {
+        let (mut child, _, _) = self.spawn();
+        wait();
+        // It may have ended by itself, which the next start will tell.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    #[track_caller]
+    pub fn try_start(&self) -> Result<Hub, Ended> {
+        let (mut child, mut said, serves) = self.spawn();
+        match serves.recv_timeout(PATIENCE) {
+            Ok(addr) => Ok(Hub { child, addr, said }),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let status = ends(&mut child);
+                let stderr = said.all();
+                Err(Ended { status, stderr })
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("the hub neither serves nor ends:\n{}", said.so_far());
+            }
+        }
+    }
+
+    fn spawn(&self) -> (Child, Said, mpsc::Receiver<SocketAddr>) {
+        let mut line = self.wrapper.clone();
+        line.push(switchboard().into());
+        let mut command = Command::new(&line[0]);
+        command
+            .args(&line[1..])
+            .args(["up", "--http", &self.http.to_string(), "--project"])
+            .arg(self.root())
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .current_dir(self.root())
+            .env("SWITCHBOARD_LIMITS_ENABLED", "false")
+            .env("NO_COLOR", "1")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {}: {error}", line[0].display()));
+        let stdout = child.stdout.take().expect("it is piped");
+        let stderr = child.stderr.take().expect("it is piped");
+        let (serves, address) = mpsc::channel();
+        // Goes on reading, so that the hub never writes into a broken pipe.
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let found = line.strip_prefix("switchboard serves http://");
+                if let Some(addr) = found.and_then(|addr| addr.parse().ok()) {
+                    let _ = serves.send(addr);
+                }
+            }
+        });
+        (child, Said::listen(stderr), address)
+    }
+}
+
+impl Hub {
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.addr)
+    }
+
+    /// What it wrote to its standard error up to now.
+    pub fn stderr(&self) -> String {
+        self.said.so_far()
+    }
+
+    /// SIGKILL, and gone when this returns.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.process(), signal)
+            .expect("a child that is not waited for can be signalled");
+    }
+
+    /// SIGTERM, and gone in good order when this returns.
+    #[track_caller]
+    pub fn stop(self) -> Ended {
+        self.signal(Signal::TERM);
+        let ended = self.wait();
+        assert!(
+            ended.status.success(),
+            "the hub ended with {}:\n{}",
+            ended.status,
+            ended.stderr
+        );
+        ended
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn wait(mut self) -> Ended {
+        let status = ends(&mut self.child);
+        let stderr = self.said.all();
+        Ended { status, stderr }
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Memory that it has in use, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))
+            .expect("a running process has a status");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .expect("a process has resident memory");
+        let kilobytes: u64 = line
+            .trim()
+            .trim_end_matches("kB")
+            .trim()
+            .parse()
+            .expect("it is a number of kilobytes");
+        kilobytes * 1024
+    }
+
+    /// No file that it writes may grow beyond this; `None` lifts the limit.
+    #[cfg(target_os = "linux")]
+    pub fn limit_file_size(&self, bytes: Option<u64>) {
+        use rustix::process::{Resource, Rlimit, prlimit};
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
+        prlimit(Some(self.process()), Resource::Fsize, limit).expect("own children can be limited");
+    }
+
+    fn process(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn ends(child: &mut Child) -> ExitStatus {
+    until("the hub ends", || {
+        child.try_wait().expect("a child can be waited for")
+    })
+}
+
+/// What a process says on its standard error.
+#[derive(Debug)]
+struct Said {
+    text: Arc<Mutex<String>>,
+    /// Taken when the process has ended.
+    listener: Option<JoinHandle<()>>,
+}
+
+/// Enough of a log to understand a failure; the rest is read and dropped.
+const SAID_BYTES_MAX: usize = 1024 * 1024;
+
+impl Said {
+    fn listen(mut stderr: impl std::io::Read + Send + 'static) -> Said {
+        let text = Arc::new(Mutex::new(String::new()));
+        let theirs = Arc::clone(&text);
+        let listener = thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(read @ 1..) = stderr.by_ref().read(&mut piece) {
+                let mut text = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+                if text.len() < SAID_BYTES_MAX {
+                    text.push_str(&String::from_utf8_lossy(&piece[..read]));
+                }
+            }
+        });
+        Said {
+            text,
+            listener: Some(listener),
+        }
+    }
+
+    fn so_far(&self) -> String {
+        self.text
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Everything, once the process has ended.
+    fn all(&mut self) -> String {
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+        self.so_far()
+    }
+}

@@ -1,0 +1,366 @@
+//! One agent under load: it does a bit of everything, and asks again with the same key whenever an answer is lost.
+
+use serde_json::{Value, json};
+use switchboard_tests::{API, Answer, Client, Random, Request, completion};
+
+use super::facts::{Doubt, Fact, Record};
+use super::world::{EndsWith, World};
+
+/// Tasks that one client holds at most.
+const HELD_MAX: usize = 6;
+const PATHS: u64 = 12;
+/// Of a hundred lost answers, so many are not asked for again.
+const GIVES_UP: u64 = 15;
+
+pub struct Worker<'a> {
+    world: &'a World,
+    client: Client,
+    life: u64,
+    random: Random,
+    others: &'a [String],
+    record: Record,
+    /// For names and keys.
+    count: u64,
+    held: Vec<(String, u64)>,
+    leases: Vec<(String, u64, Option<String>)>,
+    unacknowledged: Vec<String>,
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(world: &'a World, agent: &str, others: &'a [String], random: Random) -> Worker<'a> {
+        let (addr, life) = world.later_than(0);
+        Worker {
+            world,
+            client: Client::new(addr),
+            life,
+            random,
+            others,
+            record: Record {
+                agent: agent.to_owned(),
+                ..Record::default()
+            },
+            count: 0,
+            held: Vec::new(),
+            leases: Vec::new(),
+            unacknowledged: Vec::new(),
+        }
+    }
+
+    /// Works until the world ends.
+    pub fn run(mut self) -> Record {
+        let _end = EndsWith(self.world);
+        while !self.world.is_over() {
+            self.move_once();
+        }
+        self.record
+    }
+
+    fn move_once(&mut self) {
+        let holds = !self.held.is_empty();
+        match self.random.below(100) {
+            0..20 => self.create(),
+            20..40 if self.held.len() < HELD_MAX => self.claim(),
+            40..50 if holds => self.progress(),
+            50..66 if holds => self.complete(),
+            66..71 if holds => self.fail(),
+            71..74 if holds => self.release(),
+            74..82 => self.send(),
+            82..88 => self.receive(),
+            88..92 if !self.unacknowledged.is_empty() => self.acknowledge(),
+            92..96 => self.acquire(),
+            96..98 if !self.leases.is_empty() => self.unlease(),
+            _ => self.beat(),
+        }
+    }
+
+    fn create(&mut self) {
+        let one = |id: &str, priority: &str| json!({"id": id, "title": id, "priority": priority});
+        let priority = *self.random.choose(&["low", "medium", "high", "critical"]);
+        let first = self.name("t");
+        let (tasks, body) = if self.random.percent(70) {
+            let body = one(&first, priority);
+            (vec![first], body)
+        } else {
+            let (second, last) = (format!("{first}-b"), format!("{first}-c"));
+            let mut dependant = one(&last, priority);
+            dependant["dependencies"] = json!([first, second]);
+            let body = json!({"tasks": [one(&first, priority), one(&second, "low"), dependant]});
+            (vec![first, second, last], body)
+        };
+        let doubt = Doubt::Created {
+            tasks: tasks.clone(),
+        };
+        let request = Request::post(format!("{API}/tasks"), &body);
+        if let Some(answer) = self.ask(request, Some(doubt)) {
+            self.expect(answer.status == 201, "create", &answer);
+            self.learn(Fact::Created { tasks });
+        }
+    }
+
+    fn claim(&mut self) {
+        let request = Request::post(
+            format!("{API}/tasks/claim"),
+            &json!({"agentId": self.record.agent}),
+        );
+        let Some(answer) = self.ask(request, Some(Doubt::Claimed)) else {
+            return;
+        };
+        let body = answer.json();
+        if body["success"] == false {
+            self.expect(
+                answer.status == 200 && body["reason"].is_string(),
+                "claim",
+                &answer,
+            );
+            return self.learn(Fact::Nothing);
+        }
+        let (task, epoch) = (text(&body["task"]["id"]), number(&body["task"]["epoch"]));
+        let is_mine = body["task"]["assignedAgent"] == self.record.agent.as_str();
+        self.expect(
+            is_mine && body["task"]["status"] == "claimed",
+            "claim",
+            &answer,
+        );
+        self.held.push((task.clone(), epoch));
+        self.learn(Fact::Claimed { task, epoch });
+    }
+
+    fn progress(&mut self) {
+        let (task, epoch) = self.random.choose(&self.held).clone();
+        let phase = *self
+            .random
+            .choose(&["analyzing", "planning", "implementing", "testing"]);
+        let percent = self.random.below(101);
+        let progress = json!({"phase": phase, "percentComplete": percent, "description": "at it"});
+        let answer = self.report(
+            &task,
+            "progress",
+            json!({"epoch": epoch, "progress": progress}),
+        );
+        self.expect(answer.json()["continue"] == true, "progress", &answer);
+        self.learn(Fact::Progressed {
+            task,
+            epoch,
+            percent,
+        });
+    }
+
+    fn complete(&mut self) {
+        let (task, epoch) = self.let_go();
+        let answer = self.report(&task, "complete", completion(&self.record.agent, epoch));
+        self.expect(answer.json()["status"] == "completed", "complete", &answer);
+        self.learn(Fact::Completed { task, epoch });
+    }
+
+    fn fail(&mut self) {
+        let (task, epoch) = self.let_go();
+        let recoverable = self.random.percent(60);
+        let failure =
+            json!({"type": "task_error", "message": "it broke", "recoverable": recoverable});
+        let answer = self.report(&task, "fail", json!({"epoch": epoch, "failure": failure}));
+        let body = answer.json();
+        self.expect(body["success"] == true, "fail", &answer);
+        self.learn(Fact::Failed {
+            task,
+            epoch,
+            retries: body["willRetry"] == true,
+        });
+    }
+
+    fn release(&mut self) {
+        let (task, epoch) = self.let_go();
+        let answer = self.report(&task, "release", json!({"epoch": epoch, "reason": "later"}));
+        self.expect(answer.json()["success"] == true, "release", &answer);
+        self.learn(Fact::Requeued { task, epoch });
+    }
+
+    fn send(&mut self) {
+        let message = self.name("m");
+        let to = self
+            .random
+            .percent(70)
+            .then(|| self.random.choose(self.others).clone());
+        let body = json!({"agentId": self.record.agent, "message": {
+            "id": message, "to": to, "type": "info.discovery", "payload": {"n": self.count}, "ackRequired": true,
+        }});
+        let doubt = Doubt::Sent {
+            message: message.clone(),
+            to: to.clone(),
+        };
+        let request = Request::post(format!("{API}/messages"), &body);
+        if let Some(answer) = self.ask(request, Some(doubt)) {
+            let told = answer.json();
+            self.expect(told["messageId"] == message.as_str(), "send", &answer);
+            self.learn(Fact::Sent {
+                message,
+                to,
+                recipients: number(&told["recipients"]),
+            });
+        }
+    }
+
+    fn receive(&mut self) {
+        let request = Request::get(format!(
+            "{API}/messages?agentId={}&limit=20",
+            self.record.agent
+        ));
+        let answer = self.ask_surely(request);
+        let body = answer.json();
+        let messages = body["messages"].as_array().into_iter().flatten();
+        let messages: Vec<String> = messages.map(|message| text(&message["id"])).collect();
+        self.expect(body["success"] == true, "receive", &answer);
+        self.unacknowledged.extend(messages.iter().cloned());
+        self.learn(Fact::Received { messages });
+    }
+
+    fn acknowledge(&mut self) {
+        let at = self.random.index(self.unacknowledged.len());
+        let message = self.unacknowledged.swap_remove(at);
+        let body = json!({"agentId": self.record.agent});
+        let answer = self.ask_surely(Request::post(
+            format!("{API}/messages/{message}/ack"),
+            &body,
+        ));
+        self.expect(answer.json()["success"] == true, "ack", &answer);
+        self.learn(Fact::Acknowledged { message });
+    }
+
+    fn acquire(&mut self) {
+        let path = format!("src/file-{}.rs", self.random.below(PATHS));
+        let mine = self
+            .leases
+            .iter()
+            .find(|(held, _, _)| *held == path)
+            .cloned();
+        let task = match &mine {
+            Some(_) => None,
+            None => self
+                .held
+                .first()
+                .filter(|_| self.random.percent(50))
+                .map(|(task, _)| task.clone()),
+        };
+        let body = json!({"agentId": self.record.agent, "taskId": task, "filePath": path, "durationMs": 3_600_000});
+        let answer = self.ask_surely(Request::post(format!("{API}/leases/acquire"), &body));
+        let told = answer.json();
+        let fencing = told["lease"]["fencingToken"].as_u64();
+        match (mine, fencing) {
+            (Some((_, before, _)), now) => {
+                self.expect(now == Some(before), "extension", &answer);
+                self.learn(Fact::Extended {
+                    path,
+                    fencing: before,
+                });
+            }
+            (None, Some(fencing)) => {
+                self.leases.push((path.clone(), fencing, task));
+                self.learn(Fact::Leased { path, fencing });
+            }
+            (None, None) => {
+                let held_by = text(&told["heldBy"]);
+                self.expect(
+                    held_by != self.record.agent && !held_by.is_empty(),
+                    "acquire",
+                    &answer,
+                );
+                self.learn(Fact::Nothing);
+            }
+        }
+    }
+
+    fn unlease(&mut self) {
+        let at = self.random.index(self.leases.len());
+        let (path, fencing, _) = self.leases.swap_remove(at);
+        let body = json!({"agentId": self.record.agent, "filePath": path, "fencingToken": fencing});
+        let answer = self.ask_surely(Request::post(format!("{API}/leases/release"), &body));
+        self.expect(
+            answer.json()["released"] == true,
+            "release of a lease",
+            &answer,
+        );
+        self.learn(Fact::Unleased { path });
+    }
+
+    fn beat(&mut self) {
+        let mut body = json!({"agentId": self.record.agent, "status": "idle"});
+        if let Some((task, _)) = self.held.first() {
+            body["status"] = json!("busy");
+            body["currentTask"] = json!({"id": task});
+        }
+        let path = format!("{API}/agents/{}/heartbeat", self.record.agent);
+        let answer = self.ask_surely(Request::post(path, &body));
+        let told = answer.json();
+        // An order to release would mean that the hub no longer takes this agent for the holder.
+        let is_calm = told["commands"].as_array().is_none_or(Vec::is_empty);
+        self.expect(told["success"] == true && is_calm, "heartbeat", &answer);
+        self.learn(Fact::Beat);
+    }
+
+    /// A task is handed back or finished: its leases end with it.
+    fn let_go(&mut self) -> (String, u64) {
+        let at = self.random.index(self.held.len());
+        let (task, epoch) = self.held.swap_remove(at);
+        self.leases
+            .retain(|(_, _, of)| of.as_deref() != Some(task.as_str()));
+        (task, epoch)
+    }
+
+    fn report(&mut self, task: &str, what: &str, mut body: Value) -> Answer {
+        body["agentId"] = json!(self.record.agent);
+        self.ask_surely(Request::post(format!("{API}/tasks/{task}/{what}"), &body))
+    }
+
+    fn ask_surely(&mut self, request: Request) -> Answer {
+        self.ask(request, None)
+            .expect("without a doubt it is asked until it is answered")
+    }
+
+    /// Asks until there is an answer; one that may stay in doubt is sometimes given up.
+    fn ask(&mut self, request: Request, mut doubt: Option<Doubt>) -> Option<Answer> {
+        let request = request.key(self.name("k"));
+        loop {
+            match self.client.send(&request) {
+                Ok(answer) => {
+                    self.record.replayed += u64::from(answer.is_replay());
+                    return Some(answer);
+                }
+                Err(_) => {
+                    self.record.lost += 1;
+                    let (addr, life) = self.world.later_than(self.life);
+                    self.life = life;
+                    self.client = Client::new(addr);
+                }
+            }
+            if doubt.is_some() && self.random.percent(GIVES_UP) {
+                self.record.doubts.extend(doubt.take());
+                return None;
+            }
+        }
+    }
+
+    fn learn(&mut self, fact: Fact) {
+        self.record.facts.push(fact);
+        self.world.acknowledged();
+    }
+
+    fn expect(&mut self, holds: bool, what: &str, answer: &Answer) {
+        if !holds || answer.status >= 300 {
+            self.record
+                .surprises
+                .push(format!("{what}: {} {}", answer.status, answer.text()));
+        }
+    }
+
+    fn name(&mut self, kind: &str) -> String {
+        self.count += 1;
+        format!("{kind}-{}-{}", self.record.agent, self.count)
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(u64::MAX)
+}

@@ -1,0 +1,140 @@
+//! The hub is killed under load, again and again; afterwards every acknowledged change is there, once.
+
+use std::thread;
+
+use switchboard_tests::{API, Hub, Project, Random};
+
+use self::check::check;
+use self::client::Worker;
+use self::facts::{Fact, Record};
+use self::history::History;
+use self::world::{EndsWith, World};
+
+mod check;
+mod client;
+mod facts;
+mod history;
+mod ledger;
+mod world;
+
+/// More rounds than in the suite: `SWITCHBOARD_CRASH_ROUNDS=2000`.
+const ROUNDS: &str = "SWITCHBOARD_CRASH_ROUNDS";
+const SEED: &str = "SWITCHBOARD_CRASH_SEED";
+const ROUNDS_IN_THE_SUITE: u64 = 25;
+const CLIENTS: usize = 6;
+
+#[test]
+fn whatever_was_acknowledged_survives_being_killed_and_nothing_happens_twice() {
+    let rounds = std::env::var(ROUNDS).map_or(ROUNDS_IN_THE_SUITE, |text| {
+        text.parse().expect("the number of rounds is a number")
+    });
+    let seed = Random::seed_from(SEED);
+    println!("crash test: {SEED}={seed} {ROUNDS}={rounds}");
+    let mut random = Random::seeded(seed);
+    let project = Project::new();
+    let agents: Vec<String> = (0..CLIENTS).map(|n| format!("agent-{n}")).collect();
+    let (hub, mut records) = rounds_of_killing(&project, &agents, rounds, &mut random);
+
+    let mut client = hub.client();
+    records
+        .iter_mut()
+        .for_each(|record| read_the_rest(&hub, record));
+    let history = History::read(&client.events());
+    check(&records, &agents, &history, &mut client);
+    ledger::counters_are_true(&mut client, &project.database());
+    hub.stop();
+    ledger::is_whole(&project.database(), &history);
+    tell(&records, &history);
+    // Otherwise the kills never hit anything, and all of this proves nothing.
+    let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
+    assert!(
+        sum(|record| record.lost) >= rounds,
+        "hardly an answer was lost"
+    );
+    assert!(
+        sum(|record| record.replayed) > 0,
+        "no change was ever cut off from its answer"
+    );
+}
+
+/// Clients work all the time; the hub is killed after a random number of answers. Ends with a hub that serves.
+fn rounds_of_killing(
+    project: &Project,
+    agents: &[String],
+    rounds: u64,
+    random: &mut Random,
+) -> (Hub, Vec<Record>) {
+    let world = World::default();
+    let mut hub = project.start();
+    agents.iter().for_each(|agent| hub.client().register(agent));
+    thread::scope(|scope| {
+        let end = EndsWith(&world);
+        let workers: Vec<_> = agents
+            .iter()
+            .map(|agent| {
+                let (world, random) = (&world, random.fork());
+                scope.spawn(move || Worker::new(world, agent, agents, random).run())
+            })
+            .collect();
+        world.hub_serves(hub.addr());
+        for _ in 0..rounds {
+            world.wait_for_more(random.between(1, 400));
+            if world.is_over() {
+                break;
+            }
+            linger(random);
+            hub.kill();
+            if random.percent(20) {
+                project.start_and_kill(|| linger(random));
+            }
+            hub = project.start();
+            world.hub_serves(hub.addr());
+        }
+        world.wait_for_more(CLIENTS as u64);
+        drop(end);
+        let join = |worker: thread::ScopedJoinHandle<'_, Record>| {
+            worker
+                .join()
+                .unwrap_or_else(|failed| std::panic::resume_unwind(failed))
+        };
+        (hub, workers.into_iter().map(join).collect())
+    })
+}
+
+/// A moment of random length, so that the kill falls anywhere within a batch.
+fn linger(random: &mut Random) {
+    for _ in 0..random.below(2_000) {
+        thread::yield_now();
+    }
+}
+
+/// Messages that were sent after the agent last looked.
+fn read_the_rest(hub: &Hub, record: &mut Record) {
+    let mut client = hub.client();
+    loop {
+        let path = format!("{API}/messages?agentId={}&limit=500", record.agent);
+        let body = client.get(&path).expect(200);
+        let messages = body["messages"].as_array().expect("a list of messages");
+        if messages.is_empty() {
+            return;
+        }
+        let id = |message: &serde_json::Value| message["id"].as_str().map(str::to_owned);
+        let messages = messages.iter().filter_map(id).collect();
+        record.facts.push(Fact::Received { messages });
+    }
+}
+
+fn tell(records: &[Record], history: &History) {
+    let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
+    println!(
+        "{} acknowledged, {} answers lost, {} replayed, {} left in doubt; {} events, {} tasks, {} claims, {} messages",
+        sum(|record| record.facts.len() as u64),
+        sum(|record| record.lost),
+        sum(|record| record.replayed),
+        sum(|record| record.doubts.len() as u64),
+        history.latest,
+        history.created.len(),
+        history.claimed.len(),
+        history.sent.len(),
+    );
+}

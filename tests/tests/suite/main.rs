@@ -1,0 +1,11 @@
+//! The suite: everything that needs more than one crate, most of it with the real binary.
+
+mod bad_input;
+mod bad_world;
+mod clauses;
+mod crash;
+mod long_poll;
+mod outage;
+mod race;
+mod scenarios;
+mod shutdown;
