@@ -3,6 +3,8 @@
 //! A verb looks at what is loaded and asks for what is not; it is asked again after each load until it
 //! asks for nothing new. So a whole batch of verbs is loaded in a few rounds, whatever the engine.
 
+use std::collections::HashSet;
+
 use crate::agent::Agent;
 use crate::changes::Nonce;
 use crate::id::{AgentId, MessageId, TaskId, TokenId};
@@ -132,8 +134,12 @@ impl<'a> Want<'a> {
         }
     }
 
-    /// What is still missing.
-    pub fn into_asks(self) -> Vec<Ask> {
+    /// What is still missing, each once however many asked for it.
+    pub fn into_asks(mut self) -> Vec<Ask> {
+        if self.asks.len() > 1 {
+            let mut seen = HashSet::with_capacity(self.asks.len());
+            self.asks.retain(|ask| seen.insert(ask.clone()));
+        }
         self.asks
     }
 

@@ -51,9 +51,11 @@ pub(crate) async fn run(hub: Hub) {
     }
 }
 
-/// The process's instant for an instant of the ledger, at least a moment away so that nothing spins.
+/// The process's instant for an instant of the ledger. What a sweep has just left undone waits a moment: a sign
+/// of life that is held back makes its agent look quiet until it is written.
 fn when(hub: &Hub, due: Timestamp) -> Instant {
-    Instant::now() + due.since(hub.now()).max(Duration::from_millis(1))
+    let ahead = due.since(hub.now());
+    Instant::now() + if ahead.is_zero() { RETRY } else { ahead }
 }
 
 async fn sweep(hub: &Hub) -> Result<(), Error> {

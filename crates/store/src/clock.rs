@@ -29,7 +29,12 @@ const SLACK_MS: i64 = 1000;
 
 impl SystemClock {
     pub fn new() -> Self {
-        SystemClock { base: wall(), since: Instant::now(), behind_ms: 0, told_ms: 0 }
+        SystemClock {
+            base: wall(),
+            since: Instant::now(),
+            behind_ms: 0,
+            told_ms: 0,
+        }
     }
 }
 
@@ -64,7 +69,9 @@ impl Clock for SystemClock {
 }
 
 fn wall() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 

@@ -35,8 +35,15 @@ fn a_file_tells_the_same_history_when_nothing_is_remembered_between_batches() {
 
 #[test]
 fn a_file_tells_the_same_history_when_memory_is_lost_at_random() {
-    same_as_memory(
-        |seed| Cache::ForgottenAtRandom(Random::new(seed)),
-        200..212,
-    );
+    same_as_memory(|seed| Cache::ForgottenAtRandom(Random::new(seed)), 200..212);
+}
+
+#[test]
+fn a_file_passes_the_conformance_suite() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut made = 0;
+    conformance::run(&mut |clock| {
+        made += 1;
+        open(&dir.path().join(format!("{made}.db")), &clock)
+    });
 }

@@ -4,6 +4,7 @@ use super::{Cell, HeldPulse, Notices, Slice};
 use crate::agent::{Agent, Presence};
 use crate::changes::{Changes, Prune, Pulse};
 use crate::event::Logged;
+use crate::id::AgentId;
 use crate::lease::Lease;
 use crate::message::{Delivery, DeliveryState};
 use crate::path::LeasePath;
@@ -131,7 +132,15 @@ impl Slice {
         if before.is_some_and(|before| !agent.is_described_as(before)) {
             self.dirty.redescribed_agents.push(agent.id.clone());
         }
-        self.pulses.remove(&agent.id);
+        match before.map(|before| (before.seen_at, before.heartbeats)) {
+            None => {
+                self.pulses.remove(&agent.id);
+            }
+            Some(before) if before != (agent.seen_at, agent.heartbeats) => {
+                self.hold_pulse(&agent.id, agent.seen_at, agent.heartbeats);
+            }
+            Some(_) => {}
+        }
         put(
             &mut self.agents,
             &mut self.dirty.agents,
@@ -143,7 +152,7 @@ impl Slice {
     fn apply_pulse(&mut self, pulse: &Pulse) {
         let Some(Cell {
             row: Some(agent),
-            dirty,
+            new,
             ..
         }) = self.agents.get_mut(&pulse.agent)
         else {
@@ -151,17 +160,22 @@ impl Slice {
         };
         agent.seen_at = agent.seen_at.max(pulse.at);
         agent.heartbeats += u64::from(pulse.heartbeat);
-        if *dirty {
-            return;
+        let (seen_at, heartbeats) = (agent.seen_at, agent.heartbeats);
+        if !*new {
+            self.hold_pulse(&pulse.agent, seen_at, heartbeats);
         }
-        self.notices.pulsed.push(pulse.agent.clone());
-        let held = self.pulses.entry(pulse.agent.clone()).or_insert(HeldPulse {
-            at: pulse.at,
-            heartbeats: 0,
-            since: pulse.at,
-        });
-        held.at = held.at.max(pulse.at);
-        held.heartbeats += u64::from(pulse.heartbeat);
+    }
+
+    /// A sign of life is not worth a write of its own: it waits for the next ones.
+    fn hold_pulse(&mut self, agent: &AgentId, at: Timestamp, heartbeats: u64) {
+        self.notices.pulsed.push(agent.clone());
+        let since = self.pulses.get(agent).map_or(at, |held| held.since);
+        let held = HeldPulse {
+            at,
+            heartbeats,
+            since,
+        };
+        self.pulses.insert(agent.clone(), held);
     }
 
     fn apply_task(&mut self, mut task: Task) {

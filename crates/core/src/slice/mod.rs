@@ -74,6 +74,7 @@ struct Cell<T> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldPulse {
     pub at: Timestamp,
+    /// All that were counted, not only those held back.
     pub heartbeats: u64,
     pub since: Timestamp,
 }
@@ -138,7 +139,7 @@ impl Slice {
             let row = row.map(|mut agent| {
                 if let Some(pulse) = held {
                     agent.seen_at = agent.seen_at.max(pulse.at);
-                    agent.heartbeats += pulse.heartbeats;
+                    agent.heartbeats = agent.heartbeats.max(pulse.heartbeats);
                 }
                 agent
             });

@@ -52,7 +52,8 @@ pub struct Save<'a> {
     /// Those of `agents` that say something new about themselves, not only about what they do.
     pub redescribed_agents: &'a [AgentId],
     pub forgotten_agents: &'a [AgentId],
-    /// Agents whose last sign of life is due to be written.
+    /// Agents whose last sign of life is due to be written, with all heartbeats counted. Rows of `agents` that are
+    /// not new leave both to this.
     pub pulses: Vec<(&'a AgentId, Timestamp, u64)>,
     pub tasks: Vec<(&'a Task, bool)>,
     /// Those of `tasks` whose description changed, not only their state.

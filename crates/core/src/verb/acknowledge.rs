@@ -67,6 +67,14 @@ impl Verb for Acknowledge {
             super::sign_of_life(known, &mut changes, now);
             return Ok((Acknowledged { at, took: None }, changes));
         }
+        // A receipt may come late; an offer that ran out is no longer one.
+        if message.handoff.is_some() && message.is_over(now) {
+            let message = format!("the offer in message {} has run out", self.message);
+            return Err(Refusal::Invalid {
+                field: "id",
+                message: message + "; ask its sender for another",
+            });
+        }
         let mut agent = awake(known, &mut changes, now);
         let mut delivery = delivery.clone();
         if delivery.state == DeliveryState::Queued {
@@ -311,6 +319,23 @@ mod tests {
         );
         swarm.ok(complete("B", "T"));
         assert_eq!(swarm.leased().len(), 3, "what stayed is the task's no more");
+    }
+
+    #[test]
+    fn an_offer_that_ran_out_moves_nothing_but_a_late_receipt_counts() {
+        for (handoff, expected) in [(Some("T".into()), "invalid"), (None, "ok")] {
+            let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+            let expires_in = Some(Duration::from_secs(30));
+            swarm.ok(Send {
+                handoff,
+                expires_in,
+                ..send("offer", "A", Some("B"))
+            });
+            swarm.wait(Duration::from_secs(30));
+            let outcome = swarm.run(acknowledge("B", "offer"));
+            assert_eq!(word(&outcome), expected);
+            assert_eq!(swarm.task("T").holder(), Some(&"A".into()));
+        }
     }
 
     #[test]

@@ -45,13 +45,18 @@ impl Rows {
     }
 
     fn put(&mut self, save: &Save<'_>) {
-        for (agent, _) in &save.agents {
-            self.agents.insert(agent.id.clone(), (*agent).clone());
+        for (agent, new) in &save.agents {
+            let mut row = (*agent).clone();
+            if let Some(old) = self.agents.get(&agent.id).filter(|_| !new) {
+                row.seen_at = old.seen_at;
+                row.heartbeats = old.heartbeats;
+            }
+            self.agents.insert(agent.id.clone(), row);
         }
         for (id, at, heartbeats) in &save.pulses {
             if let Some(agent) = self.agents.get_mut(id) {
-                agent.seen_at = agent.seen_at.max(*at);
-                agent.heartbeats += heartbeats;
+                agent.seen_at = *at;
+                agent.heartbeats = *heartbeats;
             }
         }
         for (task, _) in &save.tasks {

@@ -70,7 +70,12 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             Ok(())
         }
         Ask::LeasesOfAgent(agent) => {
-            let found = leases(db, slice, "agent_id = ? ORDER BY file_path", [agent.as_str()])?;
+            let found = leases(
+                db,
+                slice,
+                "agent_id = ? ORDER BY file_path",
+                [agent.as_str()],
+            )?;
             slice.ranges.leases_of_agent.insert(agent.clone(), found);
             Ok(())
         }
@@ -174,10 +179,14 @@ fn lanes(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             let page = select(
                 db,
                 rows::LANE,
-                "sb_lane INDEXED BY sb_lane_ready WHERE rep = ? AND ready > 0 AND (prio, head, lane) >= (?, ?, ?)
-                 ORDER BY prio, head, lane LIMIT ?",
+                &format!(
+                    "sb_lane INDEXED BY sb_lane_ready
+                     WHERE rep = ? AND ready > 0 AND (prio, head, lane) >= (?, ?, ?)
+                     ORDER BY prio, head, lane LIMIT {}",
+                    limits::LANES_PER_LOAD
+                ),
             )?
-            .query_map(params![&*rep.0, from.0, from.1, from.2, rows_max(limits::LANES_PER_LOAD)], rows::lane)?
+            .query_map(params![&*rep.0, from.0, from.1, from.2], rows::lane)?
             .collect::<Result<_>>()?;
             slice.lanes.put_ready(rep, page);
         }

@@ -137,11 +137,19 @@ impl Reader for SqliteReader {
         if !filter.statuses.is_empty() && filter.statuses.iter().all(rare) {
             conditions.and(&format!("number {compare} ?"), after);
             conditions.values.push(rows_max(page.limit + 1).into());
-            let sql = format!(
-                "tasks WHERE {} ORDER BY number {order} LIMIT ?",
-                conditions.sql()
-            );
-            let found = self.rows(rows::TASK, &sql, &conditions.values, rows::task)?;
+            let mut found: Vec<Task> = Vec::new();
+            for status in &filter.statuses {
+                // The word stands in the query itself: only then is its index used.
+                let sql = format!(
+                    "tasks WHERE status = '{status}' AND {} ORDER BY number {order} LIMIT ?",
+                    conditions.sql()
+                );
+                found.extend(self.rows(rows::TASK, &sql, &conditions.values, rows::task)?);
+            }
+            found.sort_by_key(|task| task.number);
+            if filter.newest_first {
+                found.reverse();
+            }
             return Ok(pages(found, page, |task| task.number.to_string()));
         }
         // At most so many rows are looked at; a short page with a cursor is the answer to a rare filter.
@@ -320,7 +328,7 @@ impl Reader for SqliteReader {
                 Value::from(Iso::new(*at).as_str().to_owned()),
             ),
             Since::Message(id) => (
-                "m.number > (SELECT number FROM messages WHERE id = ?)",
+                "m.number > coalesce((SELECT number FROM messages WHERE id = ?), 0)",
                 Value::from(id.as_str().to_owned()),
             ),
         };

@@ -48,7 +48,7 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
     }
     for (agent, at, heartbeats) in &save.pulses {
         db.prepare_cached(
-            "UPDATE agents SET seen_at = max(seen_at, ?), last_heartbeat = ?, heartbeat_count = heartbeat_count + ? WHERE id = ?",
+            "UPDATE agents SET seen_at = ?, last_heartbeat = ?, heartbeat_count = ? WHERE id = ?",
         )?
         .execute(params![at.0, Iso::new(*at), signed(*heartbeats), agent.as_str()])?;
     }
@@ -181,10 +181,12 @@ fn insert_task(db: &Connection, task: &Task) -> Result {
         shown.at.0,
     ])?;
     for dependency in &task.dependencies {
-        db.prepare_cached(
-            "INSERT OR IGNORE INTO sb_dep(needs, number, task) VALUES (?, ?, ?)",
-        )?
-        .execute(params![dependency.as_str(), signed(task.number), task.id.as_str()])?;
+        db.prepare_cached("INSERT OR IGNORE INTO sb_dep(needs, number, task) VALUES (?, ?, ?)")?
+            .execute(params![
+                dependency.as_str(),
+                signed(task.number),
+                task.id.as_str()
+            ])?;
     }
     Ok(())
 }
@@ -285,8 +287,8 @@ fn put_agent(db: &Connection, agent: &Agent) -> Result {
     let machine = agent.machine.as_ref();
     db.prepare_cached(
         "INSERT INTO agents(id, name, type, skills, max_task_minutes, can_run_tests, can_run_build, can_access_browser,
-           machine_id, machine_hostname, pid, registered_at, key_generation)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+           machine_id, machine_hostname, pid, registered_at, key_generation, seen_at, last_heartbeat, heartbeat_count)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
          ON CONFLICT(id) DO UPDATE SET name = ?2, type = ?3, skills = ?4, max_task_minutes = ?5, can_run_tests = ?6,
            can_run_build = ?7, can_access_browser = ?8, machine_id = ?9, machine_hostname = ?10, pid = ?11,
            registered_at = ?12, key_generation = ?13",
@@ -305,6 +307,9 @@ fn put_agent(db: &Connection, agent: &Agent) -> Result {
         machine.map(|machine| machine.pid),
         Iso::new(agent.registered_at),
         agent.key_generation,
+        agent.seen_at.0,
+        Iso::new(agent.seen_at),
+        signed(agent.heartbeats),
     ])?;
     update_agent(db, agent)
 }
@@ -312,15 +317,13 @@ fn put_agent(db: &Connection, agent: &Agent) -> Result {
 fn update_agent(db: &Connection, agent: &Agent) -> Result {
     let doing = doing(agent);
     db.prepare_cached(
-        "UPDATE agents SET status = ?, last_heartbeat = ?, heartbeat_count = ?, current_task_id = ?,
+        "UPDATE agents SET status = ?, current_task_id = ?,
            current_task_started_at = ?, current_task_progress = ?, current_task_phase = ?, tasks_completed = ?,
            tasks_failed = ?, total_runtime_minutes = ?, last_active_at = ?, rev = ?, presence = ?, presence_at = ?,
-           seen_at = ?, runtime_ms = ?, holds = ?, commands = ?, metrics = ?, inbox = ? WHERE id = ?",
+           runtime_ms = ?, holds = ?, commands = ?, metrics = ?, inbox = ? WHERE id = ?",
     )?
     .execute(params![
         agent.status(),
-        Iso::new(agent.seen_at),
-        signed(agent.heartbeats),
         doing.current.map(|current| current.task.as_str()),
         doing.current.map(|current| Iso::new(current.since)),
         doing.current.and_then(|current| current.percent),
@@ -332,7 +335,6 @@ fn update_agent(db: &Connection, agent: &Agent) -> Result {
         signed(agent.rev),
         doing.presence,
         doing.presence_at.0,
-        agent.seen_at.0,
         signed(agent.runtime_ms),
         list(agent.holds.iter().map(|id| id.as_str())),
         doing.commands,

@@ -33,7 +33,7 @@ impl Swarm {
         for (id, at, beats) in &save.pulses {
             let agent = self.agents.get_mut(id).expect("whoever lives is known");
             agent.seen_at = *at;
-            agent.heartbeats += beats;
+            agent.heartbeats = *beats;
         }
         for (task, _) in &save.tasks {
             self.tasks.insert(task.id.clone(), (*task).clone());

@@ -45,8 +45,9 @@ CREATE TABLE tasks (
 );
 CREATE INDEX sb_tasks_queue ON tasks(lane, number) WHERE status = 'ready';
 CREATE INDEX sb_tasks_retry ON tasks(state_at) WHERE status = 'pending_retry';
+-- Spelled out, because every update would build a table in memory for IN (…).
 CREATE INDEX sb_tasks_rare ON tasks(status, number)
-  WHERE status IN ('blocked', 'pending_retry', 'needs_review', 'failed', 'canceled');
+  WHERE status = 'blocked' OR status = 'pending_retry' OR status = 'needs_review' OR status = 'failed' OR status = 'canceled';
 
 CREATE TABLE agents (
   id                      TEXT PRIMARY KEY NOT NULL,
