@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::http::StatusCode;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text::encode};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -67,78 +68,30 @@ struct Figures {
 }
 
 impl Collector for Figures {
+    #[rustfmt::skip]
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        self.requests(&mut out)?;
-        let stats = &self.stats;
-        let seconds = stats.commit_micros as f64 / 1e6;
-        counter(&mut out, "verbs", "Changes that were decided", stats.verbs)?;
-        counter(
-            &mut out,
-            "batches",
-            "Batches that the writer took",
-            stats.batches,
-        )?;
-        counter(&mut out, "commits", "Commits of the ledger", stats.commits)?;
-        let encoder = out.encode_descriptor(
-            "commit_seconds",
-            "Time spent in commits",
-            None,
-            MetricType::Counter,
-        )?;
-        ConstCounter::new(seconds).encode(encoder)?;
-        gauge(
-            &mut out,
-            "queue_waiting",
-            "Changes that wait for the writer",
-            stats.waiting as u64,
-        )?;
-        gauge(
-            &mut out,
-            "queue_capacity",
-            "Changes that may wait for the writer",
-            stats.capacity as u64,
-        )?;
-        gauge(&mut out, "leases", "Live leases", self.head.leases)?;
-        gauge(
-            &mut out,
-            "messages_queued",
-            "Deliveries that wait for their recipient",
-            self.head.queued_deliveries,
-        )?;
-        gauge(
-            &mut out,
-            "idempotency_rows",
-            "Idempotency keys that are remembered",
-            self.head.idempotency_rows,
-        )?;
-        gauge(
-            &mut out,
-            "idempotency_bytes",
-            "Size of remembered answers",
-            self.head.idempotency_bytes,
-        )?;
-        counter(
-            &mut out,
-            "events",
-            "Events in the log since it began",
-            self.head.seq,
-        )?;
-        let by_status = TaskStatus::ALL
-            .iter()
-            .map(|status| (status.as_str(), self.head.count(*status)));
-        family(&mut out, "tasks", "Tasks by status", by_status)?;
-        family(
-            &mut out,
-            "agents",
-            "Agents by status",
-            [
-                ("idle", self.agents.idle),
-                ("busy", self.agents.busy),
-                ("error", self.agents.error),
-                ("offline", self.agents.offline),
-                ("shutting_down", self.agents.shutting_down),
-            ],
-        )
+        let (out, head, stats, agents) = (&mut out, &self.head, &self.stats, &self.agents);
+        self.requests(out)?;
+        counter(out, "verbs", "Changes that were decided", stats.verbs)?;
+        counter(out, "batches", "Batches that the writer took", stats.batches)?;
+        counter(out, "commits", "Commits of the ledger", stats.commits)?;
+        counter(out, "commit_seconds", "Time spent in commits", stats.commit_micros as f64 / 1e6)?;
+        counter(out, "events", "Events in the log since it began", head.seq)?;
+        gauge(out, "queue_waiting", "Changes that wait for the writer", stats.waiting as u64)?;
+        gauge(out, "queue_capacity", "Changes that may wait for the writer", stats.capacity as u64)?;
+        gauge(out, "leases", "Live leases", head.leases)?;
+        gauge(out, "messages_queued", "Deliveries that wait for their recipient", head.queued_deliveries)?;
+        gauge(out, "idempotency_rows", "Idempotency keys that are remembered", head.idempotency_rows)?;
+        gauge(out, "idempotency_bytes", "Size of remembered answers", head.idempotency_bytes)?;
+        let by_status = TaskStatus::ALL.iter().map(|status| (status.as_str(), head.count(*status)));
+        family(out, "tasks", "Tasks by status", by_status)?;
+        family(out, "agents", "Agents by status", [
+            ("idle", agents.idle),
+            ("busy", agents.busy),
+            ("error", agents.error),
+            ("offline", agents.offline),
+            ("shutting_down", agents.shutting_down),
+        ])
     }
 }
 
@@ -159,11 +112,11 @@ impl Figures {
     }
 }
 
-fn counter(
+fn counter<N: EncodeCounterValue>(
     out: &mut DescriptorEncoder<'_>,
     name: &str,
     about: &str,
-    value: u64,
+    value: N,
 ) -> Result<(), std::fmt::Error> {
     ConstCounter::new(value).encode(out.encode_descriptor(
         name,

@@ -8,6 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use switchboard_core::{Logged, limits};
+use switchboard_store::Reader;
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{EventPage, EventQuery, from_wire, to_wire};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -17,11 +18,14 @@ use super::Shared;
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
+use crate::hub;
 
 /// Streams that may be open at a time.
 pub const STREAMS_MAX: usize = 512;
 /// A quiet stream says this often that it is still there.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
+/// A stream looks into the log at most this often, however often something is committed.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// Events that are sent in one piece.
 const EVENTS_PER_PIECE: usize = 64;
 /// Types that a query may name.
@@ -118,6 +122,7 @@ async fn stream(app: Shared, call: &Call, query: EventQuery) -> Result<Response,
         types: query.types,
         latest,
         beat_at: Instant::now(),
+        look_at: Instant::now(),
         _seat: seat,
     };
     let pieces = unfold(follow, |mut follow| async move {
@@ -142,28 +147,14 @@ struct Follow {
     latest: watch::Receiver<u64>,
     /// When the next sign of life is due; at the start at once.
     beat_at: Instant,
+    look_at: Instant,
     _seat: OwnedSemaphorePermit,
 }
 
 impl Follow {
     async fn piece(&mut self) -> Option<Result<Bytes, std::io::Error>> {
         loop {
-            if self.app.stopping.is_cancelled() {
-                return None;
-            }
-            self.latest.mark_unchanged();
-            let after = self.after;
-            let read = self
-                .app
-                .hub
-                .read(move |reader| reader.events(after, EVENTS_PER_PIECE))
-                .await;
-            let events = read
-                .inspect_err(|error| tracing::debug!("an event stream ends: {error}"))
-                .ok()?;
-            if let Some(last) = events.last() {
-                self.after = last.seq;
-            }
+            let events = self.look().await?;
             let text: String = events
                 .iter()
                 .filter(|event| is_wanted(&self.types, event))
@@ -177,6 +168,38 @@ impl Follow {
             }
             if events.is_empty() {
                 self.rest().await?;
+            }
+        }
+    }
+
+    /// The next events, if any; `None` when there will be no more.
+    async fn look(&mut self) -> Option<Vec<Logged>> {
+        tokio::select! {
+            biased;
+            () = self.app.stopping.cancelled() => return None,
+            () = tokio::time::sleep_until(self.look_at) => {}
+        }
+        self.latest.mark_unchanged();
+        let after = self.after;
+        let read = move |reader: &dyn Reader| reader.events(after, EVENTS_PER_PIECE);
+        match self.app.hub.read(read).await {
+            Ok(events) => {
+                self.after = events.last().map_or(after, |last| last.seq);
+                // Whoever is behind catches up without a pause.
+                if events.len() < EVENTS_PER_PIECE {
+                    self.look_at = Instant::now() + LOOK_EVERY;
+                }
+                Some(events)
+            }
+            // Too many readers at a time; the log does not run away.
+            Err(hub::Error::Overloaded) => {
+                self.look_at = Instant::now() + LOOK_EVERY;
+                self.latest.mark_changed();
+                Some(Vec::new())
+            }
+            Err(error) => {
+                tracing::debug!("an event stream ends: {error}");
+                None
             }
         }
     }

@@ -4,8 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use switchboard_core::verb::{
-    AcquireLease, Claimed, Complete, Fail, Heartbeat, LeaseAnswer, Registered, ReleaseLease,
-    ReportProgress, Send as SendMessage,
+    Claimed, Completed, Failed, HeartbeatTaken, LeaseAnswer, Progressed, Registered, Sent,
 };
 use switchboard_core::{AgentId, Message, Verb};
 use switchboard_store::{MessageSince, Since};
@@ -71,83 +70,52 @@ pub async fn perform(
             let agent = verb.agent.clone();
             run(app, With(verb, agent), guard, registered).await
         }
-        Asked::Heartbeat(verb) => {
-            run::<Heartbeat>(app, verb, guard, |reply| {
-                to_json(&to_wire::heartbeat(reply))
-            })
-            .await
-        }
+        Asked::Heartbeat(verb) => run(app, verb, guard, heartbeat).await,
         Asked::Claim { claim, wait_for } => {
             let waiting = app.hub.claim(claim, guard, claimed, wait_for);
-            Ok(rendered(
-                unless_stopping(app, wait_for, waiting).await?,
-                claimed,
-            ))
+            let outcome = unless_stopping(app, wait_for, waiting).await?;
+            Ok(rendered(outcome, claimed))
         }
-        Asked::Progress(verb) => {
-            run::<ReportProgress>(app, verb, guard, |reply| {
-                to_json(&to_wire::progressed(reply))
-            })
-            .await
-        }
-        Asked::Complete(verb) => {
-            run::<Complete>(app, verb, guard, |reply| {
-                to_json(&to_wire::completed(reply))
-            })
-            .await
-        }
-        Asked::Fail(verb) => {
-            run::<Fail>(app, verb, guard, |reply| to_json(&to_wire::failed(reply))).await
-        }
-        Asked::Send(verb) => {
-            run::<SendMessage>(app, verb, guard, |reply| to_json(&to_wire::sent(reply))).await
-        }
-        Asked::Receive {
-            fetch: Fetch::Next(receive),
-            wait_for,
-        } => {
+        Asked::Progress(verb) => run(app, verb, guard, progressed).await,
+        Asked::Complete(verb) => run(app, verb, guard, completed).await,
+        Asked::Fail(verb) => run(app, verb, guard, failed).await,
+        Asked::Send(verb) => run(app, verb, guard, sent).await,
+        Asked::Receive { fetch, wait_for } => receive(app, fetch, guard, wait_for).await,
+        Asked::AcquireLease(verb) => run(app, verb, guard, lease_answer).await,
+        Asked::ReleaseLease { release, .. } => run(app, release, guard, lease_released).await,
+    }
+}
+
+async fn receive(
+    app: &App,
+    fetch: Fetch,
+    guard: Guard,
+    wait_for: Duration,
+) -> Result<Reply, Failure> {
+    match fetch {
+        Fetch::Next(receive) => {
             let render = |messages: &Vec<Message>| received(messages);
             let waiting = app.hub.receive(receive, guard, render, wait_for);
-            Ok(rendered(
-                unless_stopping(app, wait_for, waiting).await?,
-                render,
-            ))
+            let outcome = unless_stopping(app, wait_for, waiting).await?;
+            Ok(rendered(outcome, render))
         }
-        Asked::Receive {
-            fetch:
-                Fetch::Since {
-                    agent,
-                    since,
-                    kinds,
-                    limit,
-                },
-            wait_for,
+        Fetch::Since {
+            agent,
+            since,
+            kinds,
+            limit,
         } => {
             let since = match since {
                 from_wire::Since::Time(at) => Since::Instant(at),
                 from_wire::Since::Message(id) => Since::Message(id),
             };
-            read_since(
-                app,
-                MessageSince {
-                    agent,
-                    since,
-                    kinds,
-                    limit,
-                },
-                wait_for,
-            )
-            .await
-        }
-        Asked::AcquireLease(verb) => run::<AcquireLease>(app, verb, guard, lease_answer).await,
-        Asked::ReleaseLease { release, .. } => {
-            run::<ReleaseLease>(app, release, guard, |released| {
-                to_json(&ReleaseLeaseResponse {
-                    success: true,
-                    released: *released,
-                })
-            })
-            .await
+            let wanted = MessageSince {
+                agent,
+                since,
+                kinds,
+                limit,
+            };
+            read_since(app, wanted, wait_for).await
         }
     }
 }
@@ -280,8 +248,28 @@ fn registered((agent, reply): &(AgentId, Registered)) -> Vec<u8> {
     to_json(&to_wire::registered(agent, reply))
 }
 
+fn heartbeat(reply: &HeartbeatTaken) -> Vec<u8> {
+    to_json(&to_wire::heartbeat(reply))
+}
+
 fn claimed(reply: &Claimed) -> Vec<u8> {
     to_json(&to_wire::claimed(reply))
+}
+
+fn progressed(reply: &Progressed) -> Vec<u8> {
+    to_json(&to_wire::progressed(reply))
+}
+
+fn completed(reply: &Completed) -> Vec<u8> {
+    to_json(&to_wire::completed(reply))
+}
+
+fn failed(reply: &Failed) -> Vec<u8> {
+    to_json(&to_wire::failed(reply))
+}
+
+fn sent(reply: &Sent) -> Vec<u8> {
+    to_json(&to_wire::sent(reply))
 }
 
 fn received(messages: &[Message]) -> Vec<u8> {
@@ -290,4 +278,11 @@ fn received(messages: &[Message]) -> Vec<u8> {
 
 fn lease_answer(reply: &LeaseAnswer) -> Vec<u8> {
     to_json(&to_wire::lease_answer(reply))
+}
+
+fn lease_released(released: &bool) -> Vec<u8> {
+    to_json(&ReleaseLeaseResponse {
+        success: true,
+        released: *released,
+    })
 }
