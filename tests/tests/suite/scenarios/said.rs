@@ -41,21 +41,47 @@ pub fn tell(deed: &Deed, body: &Value) -> Vec<Said> {
 }
 
 fn whole(route: &str, body: &Value) -> Vec<Said> {
-    let one = |words: String, about: &Value| vec![Said::new(words, about)];
-    let task = &body["task"];
-    match route {
+    let told = by_agents(route, body)
+        .or_else(|| by_holders(route, body))
+        .or_else(|| by_people(route, body))
+        .or_else(|| by_files(route, body));
+    told.unwrap_or_else(|| panic!("nobody says how the answer of {route} reads"))
+}
+
+fn one(words: impl Into<String>, about: &Value) -> Vec<Said> {
+    vec![Said::new(words.into(), about)]
+}
+
+/// Agents and their messages.
+fn by_agents(route: &str, body: &Value) -> Option<Vec<Said>> {
+    Some(match route {
         "register" => one(pick(&body["resumed"], "resumed", "registered"), body),
         "heartbeat" => each(&body["commands"], order),
         "getAgent" => one(text(&body["agent"]["status"]), &body["agent"]),
-        "commandAgent" => one("issued".to_owned(), &body["command"]),
-        "deregister" => one("gone".to_owned(), body),
-        "createTasks" if body["tasks"].is_array() => {
-            each(&body["tasks"], |task| text(&task["status"]))
+        "commandAgent" => one("issued", &body["command"]),
+        "deregister" => one("gone", body),
+        "sendMessage" => one(format!("sent to {}", body["recipients"]), body),
+        "receiveMessages" => each(&body["messages"], |message| {
+            format!("{} from {}", text(&message["id"]), text(&message["from"]))
+        }),
+        "ackMessage" if body["taskId"].is_string() => {
+            let took = format!("took {} epoch {}", text(&body["taskId"]), body["epoch"]);
+            one(took, body)
         }
-        "claim" if body["success"] == true => one(
-            format!("{} epoch {}", text(&task["id"]), task["epoch"]),
-            task,
-        ),
+        "ackMessage" => one("acknowledged", body),
+        "getMessage" => delivered(body),
+        _ => return None,
+    })
+}
+
+/// Claims and what their holders report.
+fn by_holders(route: &str, body: &Value) -> Option<Vec<Said>> {
+    let task = &body["task"];
+    Some(match route {
+        "claim" if body["success"] == true => {
+            let claimed = format!("{} epoch {}", text(&task["id"]), task["epoch"]);
+            one(claimed, task)
+        }
         "claim" => one(format!("none {}", text(&body["reason"])), body),
         "progress" => {
             let stop = format!("stop {}", text(&body["reason"]));
@@ -66,30 +92,53 @@ fn whole(route: &str, body: &Value) -> Vec<Said> {
             Some(after) => one(format!("retry in {}", span(after)), body),
             None => one(text(&body["status"]), body),
         },
-        "sendMessage" => one(format!("sent to {}", body["recipients"]), body),
-        "receiveMessages" => each(&body["messages"], |message| {
-            format!("{} from {}", text(&message["id"]), text(&message["from"]))
+        _ => return None,
+    })
+}
+
+/// Tasks as people see them, quality, memory and the log.
+fn by_people(route: &str, body: &Value) -> Option<Vec<Said>> {
+    let task = &body["task"];
+    Some(match route {
+        "createTasks" if body["tasks"].is_array() => {
+            each(&body["tasks"], |task| text(&task["status"]))
+        }
+        "createTasks" | "getTask" | "changeTask" | "releaseTask" | "cancelTask" | "retryTask"
+        | "approveTask" | "rejectTask" => {
+            let by = task["assignedAgent"].as_str();
+            let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+            one(text(&task["status"]) + &by, task)
+        }
+        "listTasks" => each(&body["tasks"], |task| text(&task["id"])),
+        "whyTask" if body["claimable"] == true => one("claimable", body),
+        "whyTask" => each(&body["reasons"], |reason| {
+            format!("{} {}", text(&reason["reason"]), text(&reason["detail"]))
         }),
-        "ackMessage" if body["taskId"].is_string() => one(
-            format!("took {} epoch {}", text(&body["taskId"]), body["epoch"]),
-            body,
-        ),
-        "ackMessage" => one("acknowledged".to_owned(), body),
-        "getMessage" => delivered(body),
+        "setBaseline" => one("set", &body["baseline"]),
+        "getBaseline" if body["baseline"].is_null() => Vec::new(),
+        "getBaseline" => one("baseline", &body["baseline"]),
+        "listSnapshots" => each(&body["snapshots"], |row| {
+            format!("{} by {}", text(&row["taskId"]), text(&row["agentId"]))
+        }),
+        "searchMemory" => each(&body["learnings"], |learning| text(&learning["text"])),
+        "events" => each(&body["events"], event),
+        _ => return None,
+    })
+}
+
+/// Leases.
+fn by_files(route: &str, body: &Value) -> Option<Vec<Said>> {
+    Some(match route {
         "acquireLease" | "extendLease" if body["success"] == true => {
             let lease = &body["lease"];
             let until = instant(&lease["expiresAt"]);
-            one(
-                format!("granted fence {} until {until}", lease["fencingToken"]),
-                lease,
-            )
+            let granted = format!("granted fence {} until {until}", lease["fencingToken"]);
+            one(granted, lease)
         }
         "acquireLease" => {
             let until = instant(&body["heldUntil"]);
-            one(
-                format!("held by {} until {until}", text(&body["heldBy"])),
-                body,
-            )
+            let held = format!("held by {} until {until}", text(&body["heldBy"]));
+            one(held, body)
         }
         "releaseLease" => one(pick(&body["released"], "released", "nothing"), body),
         "checkLease" => {
@@ -97,33 +146,11 @@ fn whole(route: &str, body: &Value) -> Vec<Said> {
             one(pick(&body["free"], "free", &held), body)
         }
         "listLeases" => each(&body["leases"], |lease| {
-            format!(
-                "{} by {}",
-                text(&lease["filePath"]),
-                text(&lease["agentId"])
-            )
+            let (path, agent) = (text(&lease["filePath"]), text(&lease["agentId"]));
+            format!("{path} by {agent}")
         }),
-        "whyTask" if body["claimable"] == true => one("claimable".to_owned(), body),
-        "whyTask" => each(&body["reasons"], |reason| {
-            format!("{} {}", text(&reason["reason"]), text(&reason["detail"]))
-        }),
-        "setBaseline" => one("set".to_owned(), &body["baseline"]),
-        "getBaseline" if body["baseline"].is_null() => Vec::new(),
-        "getBaseline" => one("baseline".to_owned(), &body["baseline"]),
-        "listTasks" => each(&body["tasks"], |task| text(&task["id"])),
-        "listSnapshots" => each(&body["snapshots"], |row| {
-            format!("{} by {}", text(&row["taskId"]), text(&row["agentId"]))
-        }),
-        "searchMemory" => each(&body["learnings"], |learning| text(&learning["text"])),
-        "events" => each(&body["events"], event),
-        "createTasks" | "getTask" | "changeTask" | "releaseTask" | "cancelTask" | "retryTask"
-        | "approveTask" | "rejectTask" => {
-            let by = task["assignedAgent"].as_str();
-            let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
-            one(text(&task["status"]) + &by, task)
-        }
-        other => panic!("nobody says how the answer of {other} reads"),
-    }
+        _ => return None,
+    })
 }
 
 fn completed(body: &Value) -> Vec<Said> {
