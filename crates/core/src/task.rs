@@ -246,6 +246,21 @@ impl Task {
             && self.max_retries == other.max_retries
     }
 
+    /// Whether it would wait in the same place: what a claim, progress and a completion do not touch.
+    pub fn is_queued_as(&self, other: &Task) -> bool {
+        let waits_until = |task: &Task| match task.state {
+            TaskState::RetryWait { until } => Some(until),
+            _ => None,
+        };
+        self.lane == other.lane
+            && self.retries == other.retries
+            && self.dependants == other.dependants
+            && self.blockers == other.blockers
+            && self.previous_agents == other.previous_agents
+            && self.last_failure == other.last_failure
+            && waits_until(self) == waits_until(other)
+    }
+
     /// Ready or waiting, by what it depends on.
     pub fn open_state(&self) -> TaskState {
         if self.blockers.is_empty() {

@@ -137,7 +137,10 @@ impl<'a> Want<'a> {
     /// What is still missing, each once however many asked for it.
     pub fn into_asks(mut self) -> Vec<Ask> {
         if self.asks.len() > 1 {
-            let mut seen = HashSet::with_capacity(self.asks.len());
+            let mut seen = HashSet::with_capacity_and_hasher(
+                self.asks.len(),
+                foldhash::fast::RandomState::default(),
+            );
             self.asks.retain(|ask| seen.insert(ask.clone()));
         }
         self.asks

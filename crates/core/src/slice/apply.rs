@@ -203,6 +203,9 @@ impl Slice {
         if before.is_some_and(|before| !task.is_described_as(before)) {
             self.dirty.redescribed_tasks.push(task.id.clone());
         }
+        if before.is_some_and(|before| !task.is_queued_as(before)) {
+            self.dirty.requeued_tasks.push(task.id.clone());
+        }
         if before.is_none() {
             self.head.task_number = self.head.task_number.max(task.number);
             for dependency in &task.dependencies {
@@ -320,7 +323,7 @@ fn kind_of(presence: &Presence) -> u8 {
 }
 
 fn put<K: Clone + Eq + std::hash::Hash, T>(
-    cells: &mut std::collections::HashMap<K, Cell<T>>,
+    cells: &mut super::Map<K, Cell<T>>,
     dirty: &mut Vec<K>,
     key: K,
     row: T,

@@ -1,7 +1,8 @@
 //! The known lanes, ordered as a claim walks them, each with the first of its waiting tasks.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
+use super::Map;
 use crate::id::TaskId;
 use crate::lane::{Lane, LaneId, LaneKey, Position, Rep};
 use crate::limits;
@@ -9,11 +10,11 @@ use crate::task::{Task, TaskStatus};
 
 #[derive(Debug, Default)]
 pub struct LaneBook {
-    lanes: HashMap<LaneId, Option<Lane>>,
-    keys: HashMap<LaneKey, Option<LaneId>>,
-    reps: HashMap<Rep, RepView>,
-    lanes_under: HashMap<Rep, u64>,
-    queues: HashMap<LaneId, QueueView>,
+    lanes: Map<LaneId, Option<Lane>>,
+    keys: Map<LaneKey, Option<LaneId>>,
+    reps: Map<Rep, RepView>,
+    lanes_under: Map<Rep, u64>,
+    queues: Map<LaneId, QueueView>,
     pub(super) dirty: BTreeSet<LaneId>,
     pub(super) dirty_reps: BTreeSet<Rep>,
 }
@@ -244,11 +245,7 @@ impl LaneBook {
         });
     }
 
-    fn change(
-        &mut self,
-        id: LaneId,
-        change: impl FnOnce(&mut Lane, &mut HashMap<LaneId, QueueView>),
-    ) {
+    fn change(&mut self, id: LaneId, change: impl FnOnce(&mut Lane, &mut Map<LaneId, QueueView>)) {
         let Some(Some(mut lane)) = self.lanes.remove(&id) else {
             unreachable!("a verb asks for the lane of every task it moves");
         };

@@ -4,14 +4,13 @@
 //! Point rows of agents, tasks and lanes outlive a batch, everything else is dropped at its end. The slice
 //! is never the truth: whoever cannot tell that the ledger is undisturbed must [`Slice::forget`] first.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::agent::Agent;
 use crate::event::Logged;
 use crate::head::Head;
-use crate::lane::LaneId;
 use crate::id::{AgentId, MessageId, TaskId};
+use crate::lane::LaneId;
 use crate::lease::Lease;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
@@ -22,6 +21,9 @@ mod apply;
 mod lanes;
 mod ranges;
 mod save;
+
+/// Quick and seeded anew in every process: keys come from outside.
+pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
 pub use lanes::{LaneBook, QueueView};
 pub use ranges::{FinishedPage, InboxAsk, Ranges};
@@ -35,13 +37,13 @@ pub struct Slice {
     pub lanes: LaneBook,
     /// Answers to range asks; valid within one batch.
     pub ranges: Ranges,
-    agents: HashMap<AgentId, Cell<Agent>>,
-    tasks: HashMap<TaskId, Cell<Task>>,
-    leases: HashMap<LeasePath, Cell<Lease>>,
-    messages: HashMap<MessageId, Cell<Message>>,
-    deliveries: HashMap<(MessageId, AgentId), Cell<Delivery>>,
+    agents: Map<AgentId, Cell<Agent>>,
+    tasks: Map<TaskId, Cell<Task>>,
+    leases: Map<LeasePath, Cell<Lease>>,
+    messages: Map<MessageId, Cell<Message>>,
+    deliveries: Map<(MessageId, AgentId), Cell<Delivery>>,
     /// Signs of life that no saved row shows yet.
-    pulses: HashMap<AgentId, HeldPulse>,
+    pulses: Map<AgentId, HeldPulse>,
     dirty: save::Dirty,
     log: Vec<Logged>,
     notices: Notices,
@@ -177,7 +179,9 @@ impl Slice {
 
     /// A sign of life that readers of the store cannot see yet.
     pub fn held_pulse(&self, agent: &AgentId) -> Option<(Timestamp, u64)> {
-        self.pulses.get(agent).map(|pulse| (pulse.at, pulse.heartbeats))
+        self.pulses
+            .get(agent)
+            .map(|pulse| (pulse.at, pulse.heartbeats))
     }
 
     pub fn holds_pulses(&self) -> bool {

@@ -1,7 +1,6 @@
 //! Answers to asks that are not a single row. A change that could alter an answer drops it.
 
-use std::collections::HashMap;
-
+use super::Map;
 use crate::changes::Nonce;
 use crate::id::{AgentId, MessageId, TaskId, TokenId};
 use crate::idempotency::{Key, Remembered};
@@ -13,22 +12,22 @@ use crate::token::Token;
 #[derive(Debug, Default)]
 pub struct Ranges {
     pub present_agents: Option<Vec<AgentId>>,
-    pub quiet_agents: HashMap<(Timestamp, usize), Vec<AgentId>>,
-    pub gone_agents: HashMap<(Timestamp, usize), Vec<AgentId>>,
-    pub dependants: HashMap<TaskId, Vec<TaskId>>,
-    pub leases_near: HashMap<LeasePath, Vec<LeasePath>>,
-    pub leases_of_agent: HashMap<AgentId, Vec<LeasePath>>,
-    pub leases_of_task: HashMap<TaskId, Vec<LeasePath>>,
-    pub inbox: HashMap<InboxAsk, Vec<MessageId>>,
+    pub quiet_agents: Map<(Timestamp, usize), Vec<AgentId>>,
+    pub gone_agents: Map<(Timestamp, usize), Vec<AgentId>>,
+    pub dependants: Map<TaskId, Vec<TaskId>>,
+    pub leases_near: Map<LeasePath, Vec<LeasePath>>,
+    pub leases_of_agent: Map<AgentId, Vec<LeasePath>>,
+    pub leases_of_task: Map<TaskId, Vec<LeasePath>>,
+    pub inbox: Map<InboxAsk, Vec<MessageId>>,
     pub baseline: Option<Option<Baseline>>,
-    pub snapshots: HashMap<TaskId, Option<Snapshot>>,
-    pub remembered: HashMap<Key, Option<Remembered>>,
-    pub nonces: HashMap<Nonce, bool>,
-    pub tokens: HashMap<TokenId, Option<Token>>,
-    pub due_retries: HashMap<(Timestamp, usize), Vec<TaskId>>,
-    pub due_leases: HashMap<(Timestamp, usize), Vec<LeasePath>>,
-    pub due_deliveries: HashMap<(Timestamp, usize), Vec<(MessageId, AgentId)>>,
-    pub finished: HashMap<(u64, Timestamp, usize), FinishedPage>,
+    pub snapshots: Map<TaskId, Option<Snapshot>>,
+    pub remembered: Map<Key, Option<Remembered>>,
+    pub nonces: Map<Nonce, bool>,
+    pub tokens: Map<TokenId, Option<Token>>,
+    pub due_retries: Map<(Timestamp, usize), Vec<TaskId>>,
+    pub due_leases: Map<(Timestamp, usize), Vec<LeasePath>>,
+    pub due_deliveries: Map<(Timestamp, usize), Vec<(MessageId, AgentId)>>,
+    pub finished: Map<(u64, Timestamp, usize), FinishedPage>,
 }
 
 /// Waiting messages of one agent, oldest first; with kinds, only those.

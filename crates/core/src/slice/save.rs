@@ -27,6 +27,7 @@ pub(super) struct Dirty {
     pub forgotten_agents: Vec<AgentId>,
     pub tasks: Vec<TaskId>,
     pub redescribed_tasks: Vec<TaskId>,
+    pub requeued_tasks: Vec<TaskId>,
     pub forgotten_tasks: Vec<(TaskId, u64)>,
     pub leases: Vec<LeasePath>,
     pub ended_leases: Vec<LeasePath>,
@@ -58,6 +59,8 @@ pub struct Save<'a> {
     pub tasks: Vec<(&'a Task, bool)>,
     /// Those of `tasks` whose description changed, not only their state.
     pub redescribed_tasks: &'a [TaskId],
+    /// Those of `tasks` for which more changed than who works on them and how far they are.
+    pub requeued_tasks: &'a [TaskId],
     pub forgotten_tasks: &'a [(TaskId, u64)],
     pub lanes: Vec<&'a Lane>,
     pub closed_lanes: &'a [LaneId],
@@ -95,6 +98,7 @@ impl Slice {
             forgotten_agents,
             tasks,
             redescribed_tasks: _,
+            requeued_tasks: _,
             forgotten_tasks,
             leases,
             ended_leases,
@@ -204,6 +208,7 @@ impl Slice {
             pulses: Vec::new(),
             tasks: rows(&self.tasks, &dirty.tasks),
             redescribed_tasks: &dirty.redescribed_tasks,
+            requeued_tasks: &dirty.requeued_tasks,
             forgotten_tasks: &dirty.forgotten_tasks,
             lanes: self
                 .lanes
@@ -253,7 +258,7 @@ impl Slice {
     }
 }
 
-type Cells<K, T> = std::collections::HashMap<K, super::Cell<T>>;
+type Cells<K, T> = super::Map<K, super::Cell<T>>;
 
 fn rows<'a, K: Eq + std::hash::Hash, T>(cells: &'a Cells<K, T>, dirty: &[K]) -> Vec<(&'a T, bool)> {
     let cells = dirty.iter().filter_map(|key| cells.get(key));

@@ -30,14 +30,18 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
             insert_task(db, task)?;
             // Created and taken, or failed, within one batch.
             if task.epoch > 0 || task.status().is_final() {
+                requeue_task(db, task)?;
                 update_task(db, task)?;
             }
-        } else {
-            if save.redescribed_tasks.contains(&task.id) {
-                describe_task(db, task)?;
-            }
-            update_task(db, task)?;
+            continue;
         }
+        if save.redescribed_tasks.contains(&task.id) {
+            describe_task(db, task)?;
+        }
+        if save.requeued_tasks.contains(&task.id) {
+            requeue_task(db, task)?;
+        }
+        update_task(db, task)?;
     }
     for (agent, new) in &save.agents {
         if *new || save.redescribed_agents.contains(&agent.id) {
@@ -50,7 +54,12 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
         db.prepare_cached(
             "UPDATE agents SET seen_at = ?, last_heartbeat = ?, heartbeat_count = ? WHERE id = ?",
         )?
-        .execute(params![at.0, Iso::new(*at), signed(*heartbeats), agent.as_str()])?;
+        .execute(params![
+            at.0,
+            Iso::new(*at),
+            signed(*heartbeats),
+            agent.as_str()
+        ])?;
     }
     for lane in &save.lanes {
         put_lane(db, lane)?;
@@ -191,37 +200,50 @@ fn insert_task(db: &Connection, task: &Task) -> Result {
     Ok(())
 }
 
-/// The columns that states and claims touch; what people wrote stays untouched, and so do its indexes.
+/// What a claim, progress and a completion touch. What people wrote stays untouched, and so do its indexes.
 fn update_task(db: &Connection, task: &Task) -> Result {
     let shown = shown(&task.state, task.updated_at);
     db.prepare_cached(
-        "UPDATE tasks SET status = ?, assigned_agent = ?, claimed_at = ?, blockers = ?, started_at = ?, completed_at = ?,
-           actual_minutes = ?, retry_count = ?, last_error = ?, failure_type = ?, next_retry_at = ?, previous_agents = ?,
-           result = ?, quality_snapshot_id = ?, updated_at = ?, rev = ?, epoch = ?, lane = ?, state_at = ?, worked_ms = ?,
-           progress = ?, dependants = ? WHERE number = ?",
+        "UPDATE tasks SET status = ?, assigned_agent = ?, claimed_at = ?, started_at = ?, completed_at = ?,
+           actual_minutes = ?, result = ?, quality_snapshot_id = ?, updated_at = ?, rev = ?, epoch = ?, state_at = ?,
+           worked_ms = ?, progress = ? WHERE number = ?",
     )?
     .execute(params![
         task.status().as_str(),
         shown.assigned,
         shown.claimed_at,
-        list(task.blockers.iter().map(|id| id.as_str())),
         task.started_at.map(Iso::new),
         shown.completed_at,
         task.worked_ms.map(|ms| signed(ms.div_ceil(60_000))),
-        task.retries,
-        task.last_failure.as_ref().map(|failure| failure.message.as_str()),
-        task.last_failure.as_ref().map(|failure| failure.kind.as_str()),
-        shown.next_retry_at,
-        list(task.previous_agents.iter().map(|id| id.as_str())),
         task.result.as_deref(),
         task.snapshot.as_ref().map(|id| id.as_str()),
         Iso::new(task.updated_at),
         signed(task.rev),
         signed(task.epoch),
-        task.lane.map(|lane| signed(lane.0)),
         shown.at.0,
         task.worked_ms.map(signed),
         store_progress(task.progress.as_ref()),
+        signed(task.number),
+    ])?;
+    Ok(())
+}
+
+/// Where it waits and why: the columns of retries, dependencies and lanes.
+fn requeue_task(db: &Connection, task: &Task) -> Result {
+    let shown = shown(&task.state, task.updated_at);
+    let failure = task.last_failure.as_ref();
+    db.prepare_cached(
+        "UPDATE tasks SET blockers = ?, retry_count = ?, last_error = ?, failure_type = ?, next_retry_at = ?,
+           previous_agents = ?, lane = ?, dependants = ? WHERE number = ?",
+    )?
+    .execute(params![
+        list(task.blockers.iter().map(|id| id.as_str())),
+        task.retries,
+        failure.map(|failure| failure.message.as_str()),
+        failure.map(|failure| failure.kind.as_str()),
+        shown.next_retry_at,
+        list(task.previous_agents.iter().map(|id| id.as_str())),
+        task.lane.map(|lane| signed(lane.0)),
         task.dependants,
         signed(task.number),
     ])?;
@@ -249,21 +271,14 @@ fn describe_task(db: &Connection, task: &Task) -> Result {
     Ok(())
 }
 
-/// What the columns show of an agent's presence and work.
+/// What the columns show of an agent's work.
 struct Doing<'a> {
-    presence: &'static str,
-    presence_at: Timestamp,
     current: Option<&'a switchboard_core::agent::Current>,
     commands: String,
     metrics: Option<String>,
 }
 
 fn doing(agent: &Agent) -> Doing<'_> {
-    let (presence, presence_at) = match &agent.presence {
-        Presence::Live(_) => ("live", agent.registered_at),
-        Presence::Silent { since } => ("silent", *since),
-        Presence::Gone { at } => ("gone", *at),
-    };
     let metrics = agent.metrics.map(|kept| StoredMetrics {
         memory_used_mb: kept.memory_used_mb,
         tasks_completed_session: kept.tasks_completed_session,
@@ -274,8 +289,6 @@ fn doing(agent: &Agent) -> Doing<'_> {
         commands => serde_json::to_string(commands).unwrap_or_else(|_| "[]".to_owned()),
     };
     Doing {
-        presence,
-        presence_at,
         current: agent.current.as_ref(),
         commands,
         metrics: metrics.and_then(|kept| serde_json::to_string(&kept).ok()),
@@ -285,13 +298,19 @@ fn doing(agent: &Agent) -> Doing<'_> {
 /// A new agent, or one that says something new about itself.
 fn put_agent(db: &Connection, agent: &Agent) -> Result {
     let machine = agent.machine.as_ref();
+    let (presence, presence_at) = match &agent.presence {
+        Presence::Live(_) => ("live", agent.registered_at),
+        Presence::Silent { since } => ("silent", *since),
+        Presence::Gone { at } => ("gone", *at),
+    };
     db.prepare_cached(
         "INSERT INTO agents(id, name, type, skills, max_task_minutes, can_run_tests, can_run_build, can_access_browser,
-           machine_id, machine_hostname, pid, registered_at, key_generation, seen_at, last_heartbeat, heartbeat_count)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+           machine_id, machine_hostname, pid, registered_at, key_generation, presence, presence_at, seen_at,
+           last_heartbeat, heartbeat_count)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
          ON CONFLICT(id) DO UPDATE SET name = ?2, type = ?3, skills = ?4, max_task_minutes = ?5, can_run_tests = ?6,
            can_run_build = ?7, can_access_browser = ?8, machine_id = ?9, machine_hostname = ?10, pid = ?11,
-           registered_at = ?12, key_generation = ?13",
+           registered_at = ?12, key_generation = ?13, presence = ?14, presence_at = ?15",
     )?
     .execute(params![
         agent.id.as_str(),
@@ -307,6 +326,8 @@ fn put_agent(db: &Connection, agent: &Agent) -> Result {
         machine.map(|machine| machine.pid),
         Iso::new(agent.registered_at),
         agent.key_generation,
+        presence,
+        presence_at.0,
         agent.seen_at.0,
         Iso::new(agent.seen_at),
         signed(agent.heartbeats),
@@ -319,8 +340,7 @@ fn update_agent(db: &Connection, agent: &Agent) -> Result {
     db.prepare_cached(
         "UPDATE agents SET status = ?, current_task_id = ?,
            current_task_started_at = ?, current_task_progress = ?, current_task_phase = ?, tasks_completed = ?,
-           tasks_failed = ?, total_runtime_minutes = ?, last_active_at = ?, rev = ?, presence = ?, presence_at = ?,
-           runtime_ms = ?, holds = ?, commands = ?, metrics = ?, inbox = ? WHERE id = ?",
+           tasks_failed = ?, total_runtime_minutes = ?, last_active_at = ?, rev = ?, runtime_ms = ?, holds = ?, commands = ?, metrics = ?, inbox = ? WHERE id = ?",
     )?
     .execute(params![
         agent.status(),
@@ -333,8 +353,6 @@ fn update_agent(db: &Connection, agent: &Agent) -> Result {
         minutes(agent.runtime_ms),
         Iso::new(agent.last_active_at),
         signed(agent.rev),
-        doing.presence,
-        doing.presence_at.0,
         signed(agent.runtime_ms),
         list(agent.holds.iter().map(|id| id.as_str())),
         doing.commands,
