@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::Event;
 use crate::id::{AgentId, CommandId, TaskId};
 use crate::limits;
 use crate::skills::Skills;
@@ -38,6 +39,18 @@ pub struct Agent {
     /// Messages that wait for this agent.
     pub inbox: u32,
     pub rev: u64,
+}
+
+/// What stays of an agent that was gone for so long that its row was dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerAgent {
+    pub id: AgentId,
+    pub name: String,
+    pub completed: u64,
+    pub failed: u64,
+    pub runtime_ms: u64,
+    pub registered_at: Timestamp,
+    pub gone_at: Timestamp,
 }
 
 /// What an agent says it is working on.
@@ -187,12 +200,21 @@ impl Agent {
         self.last_active_at = now;
     }
 
-    /// Takes note that a task left this agent's hands, whatever the reason.
-    pub fn let_go(&mut self, task: &TaskId, now: Timestamp) {
+    /// Takes note that a task left this agent's hands, whatever the reason. Orders to do so took effect.
+    #[must_use = "each is an event"]
+    pub fn let_go(&mut self, task: &TaskId, now: Timestamp) -> Vec<Event> {
         self.holds.retain(|held| held != task);
-        self.commands.retain(
-            |command| !matches!(&command.kind, CommandKind::ReleaseTask { task: named, .. } if named == task),
-        );
+        let mut obeyed = Vec::new();
+        self.commands.retain(|command| {
+            let over = matches!(&command.kind, CommandKind::ReleaseTask { task: named, .. } if named == task);
+            if over {
+                obeyed.push(Event::CommandObeyed {
+                    agent: self.id.clone(),
+                    command: command.id.clone(),
+                });
+            }
+            !over
+        });
         if self
             .current
             .as_ref()
@@ -209,6 +231,7 @@ impl Agent {
             self.presence = Presence::Live(Doing::Idle);
         }
         self.last_active_at = now;
+        obeyed
     }
 
     pub fn worked_for(&mut self, span: Duration) {
@@ -218,6 +241,34 @@ impl Agent {
 }
 
 impl Agent {
+    /// What shall stay of it, if it is gone.
+    pub fn former(&self) -> Option<FormerAgent> {
+        let Presence::Gone { at } = self.presence else {
+            return None;
+        };
+        Some(FormerAgent {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            completed: self.completed,
+            failed: self.failed,
+            runtime_ms: self.runtime_ms,
+            registered_at: self.registered_at,
+            gone_at: at,
+        })
+    }
+
+    /// An agent that has no row: its name and counters go on where they ended, if it ever was here.
+    pub fn without_row(id: &AgentId, former: Option<&FormerAgent>, now: Timestamp) -> Agent {
+        let mut agent = Agent::newcomer(id.clone(), now);
+        if let Some(former) = former {
+            agent.name.clone_from(&former.name);
+            agent.completed = former.completed;
+            agent.failed = former.failed;
+            agent.runtime_ms = former.runtime_ms;
+        }
+        agent
+    }
+
     /// An agent of which nothing is known but its id.
     pub fn newcomer(id: AgentId, now: Timestamp) -> Agent {
         Agent {

@@ -1,6 +1,6 @@
 //! What a decision wants written: whole rows, keys to delete, events to append.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
@@ -19,7 +19,8 @@ pub struct Changes {
     pub agents: Vec<Agent>,
     /// Signs of life that change nothing else; they may be held back for a moment.
     pub pulses: Vec<Pulse>,
-    pub forgotten_agents: Vec<AgentId>,
+    /// Rows of agents to drop, and what stays of each.
+    pub forgotten_agents: Vec<FormerAgent>,
     pub tasks: Vec<Task>,
     pub forgotten_tasks: Vec<TaskId>,
     pub attempts: Vec<Attempt>,

@@ -48,6 +48,18 @@ macro_rules! ids {
     )*};
 }
 
+/// Who a person is to the agents.
+pub const STEWARD: &str = "steward";
+/// Who speaks when the hub itself does.
+pub const HUB: &str = "switchboard";
+
+impl AgentId {
+    /// Whether no agent can have this id, because somebody else speaks under it.
+    pub fn is_reserved(&self) -> bool {
+        [STEWARD, HUB].contains(&self.as_str())
+    }
+}
+
 ids! {
     /// One namespace for the agents of all dialects.
     AgentId,

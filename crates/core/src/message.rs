@@ -27,6 +27,23 @@ pub struct Message {
     pub rev: u64,
 }
 
+/// Who speaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sender {
+    Agent(AgentId),
+    /// Registers nowhere, holds nothing and is sent nothing.
+    Person(AgentId),
+}
+
+impl Sender {
+    /// What recipients see.
+    pub fn id(&self) -> &AgentId {
+        match self {
+            Sender::Agent(id) | Sender::Person(id) => id,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     pub message: MessageId,

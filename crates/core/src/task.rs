@@ -232,6 +232,14 @@ impl Task {
         }
     }
 
+    /// About how much text it carries.
+    pub fn bytes(&self) -> usize {
+        let description = self.description.as_ref().map_or(0, String::len);
+        let result = self.result.as_ref().map_or(0, |result| result.len());
+        let files: usize = self.files.iter().map(String::len).sum();
+        self.title.len() + description + result + files
+    }
+
     /// Whether a person reads the same in both: what states and claims do not touch.
     pub fn is_described_as(&self, other: &Task) -> bool {
         self.title == other.title

@@ -11,13 +11,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::hub::{Error, Hub};
 
-const PRUNE_EVERY: Duration = Duration::from_secs(60);
+const PRUNE_EVERY: Duration = Duration::from_secs(30);
 /// If the writer is too busy to say what is due, it is asked again after this.
 const RETRY: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(hub: Hub) {
     let mut serve_at = Instant::now() + limits::SERVED_EVERY;
     let mut prune_at = Instant::now() + PRUNE_EVERY;
+    let mut pruner = Pruner::default();
     loop {
         // From here on every commit that brings something due earlier rings the bell.
         hub.shared.due.store(i64::MAX, Ordering::Relaxed);
@@ -30,23 +31,32 @@ pub(crate) async fn run(hub: Hub) {
                 Some(Instant::now() + RETRY)
             }
         };
-        let next = [Some(serve_at), Some(prune_at), due].into_iter().flatten().min().unwrap_or(serve_at);
-        tokio::select! {
-            () = sleep_until(next) => {}
-            () = hub.shared.due_bell.notified() => {
-                let due = Timestamp(hub.shared.due.load(Ordering::Relaxed));
-                sleep_until(when(&hub, due).min(next)).await;
-            }
-        }
+        let due = due.unwrap_or(serve_at);
+        rest(&hub, due.min(serve_at).min(prune_at)).await;
         if Instant::now() >= serve_at {
-            let _ = hub.run(Serve { starting: false, slept: false }).await;
+            if let Err(error) = hub.run(Serve { starting: false }).await {
+                tracing::debug!(%error, "the next batch will say that the ledger is served");
+            }
             serve_at = Instant::now() + limits::SERVED_EVERY;
         }
         if Instant::now() >= prune_at {
-            if let Err(error) = prune(&hub).await {
+            if let Err(error) = pruner.turn(&hub).await {
                 tracing::debug!(%error, "pruning goes on at the next turn");
             }
             prune_at = Instant::now() + PRUNE_EVERY;
+        }
+    }
+}
+
+/// Sleeps until `next`, or less long if the bell brings something earlier.
+async fn rest(hub: &Hub, mut next: Instant) {
+    loop {
+        tokio::select! {
+            () = sleep_until(next) => return,
+            () = hub.shared.due_bell.notified() => {
+                let due = Timestamp(hub.shared.due.load(Ordering::Relaxed));
+                next = next.min(when(hub, due));
+            }
         }
     }
 }
@@ -73,13 +83,39 @@ where
     Ok(())
 }
 
-async fn prune(hub: &Hub) -> Result<(), Error> {
-    let keep = hub.shared.keep;
-    hub.run(Prune { keep }).await?;
-    let mut from = Some(0);
-    while let Some(next) = from {
-        from = hub.run(PruneTasks { keep: keep.tasks, from: next }).await?;
-        tokio::task::yield_now().await;
+/// Takes away what is old, as quickly as new rows come in and no quicker than writers can bear.
+#[derive(Default)]
+struct Pruner {
+    /// Verbs that had been decided at the last turn; each leaves at most one row of a kind.
+    verbs: u64,
+    /// Where the search for finished tasks goes on.
+    tasks_from: u64,
+}
+
+/// Pages of finished tasks looked at in one turn.
+const TASK_PAGES: usize = 32;
+
+impl Pruner {
+    async fn turn(&mut self, hub: &Hub) -> Result<(), Error> {
+        let keep = hub.shared.keep;
+        let verbs = hub.stats().verbs;
+        let steps = 1 + (verbs - self.verbs) / limits::CARETAKER_STEP as u64;
+        for _ in 0..steps {
+            hub.run(Prune { keep }).await?;
+        }
+        self.verbs = verbs;
+        for _ in 0..TASK_PAGES {
+            let next = hub
+                .run(PruneTasks {
+                    keep: keep.tasks,
+                    from: self.tasks_from,
+                })
+                .await?;
+            self.tasks_from = next.unwrap_or(0);
+            if next.is_none() {
+                break;
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -39,7 +39,12 @@ pub struct HubConfig {
 
 impl Default for HubConfig {
     fn default() -> Self {
-        HubConfig { queue: 4096, readers: 2, keep: Retention::default(), on_fatal: end_process }
+        HubConfig {
+            queue: 4096,
+            readers: 2,
+            keep: Retention::default(),
+            on_fatal: end_process,
+        }
     }
 }
 
@@ -114,7 +119,9 @@ fn end_process(error: &StoreError) -> ! {
 impl Hub {
     /// Starts the writer, the readers and the caretaker, and begins to serve the ledger.
     pub async fn start(engine: Box<dyn Engine>, config: HubConfig) -> Result<Hub, Error> {
-        let readers: Result<Vec<_>, _> = (0..config.readers.max(1)).map(|_| engine.reader()).collect();
+        let readers: Result<Vec<_>, _> = (0..config.readers.max(1))
+            .map(|_| engine.reader())
+            .collect();
         let readers = Readers::start(readers.map_err(world)?);
         let (sender, receiver) = sync_channel(config.queue);
         let shared = Arc::new(Shared {
@@ -137,13 +144,20 @@ impl Hub {
             writer: Mutex::new(None),
             caretaker: Mutex::new(None),
         });
-        let sequencer =
-            Sequencer { engine, slice: Slice::default(), input: receiver, listener: Arc::clone(&shared) };
-        let writer = std::thread::Builder::new().name("writer".to_owned()).spawn(move || sequencer.run());
-        let writer = writer.map_err(|error| Error::Unavailable(format!("no thread for the writer: {error}")))?;
+        let sequencer = Sequencer {
+            engine,
+            slice: Slice::default(),
+            input: receiver,
+            listener: Arc::clone(&shared),
+        };
+        let writer = std::thread::Builder::new()
+            .name("writer".to_owned())
+            .spawn(move || sequencer.run());
+        let writer = writer
+            .map_err(|error| Error::Unavailable(format!("no thread for the writer: {error}")))?;
         *shared.writer.lock() = Some(writer);
         let hub = Hub { shared };
-        hub.run(Serve { starting: true, slept: false }).await?;
+        hub.run(Serve { starting: true }).await?;
         let head = hub.read(|reader| reader.head()).await?;
         hub.shared.latest.send_replace(head.seq);
         let caretaker = tokio::spawn(caretaker::run(hub.clone()));
@@ -164,7 +178,12 @@ impl Hub {
     }
 
     /// The same with a key or a signature that are committed together with the change.
-    pub async fn call<V>(&self, verb: V, guard: Guard, render: fn(&V::Reply) -> Vec<u8>) -> Result<Outcome<V::Reply>, Error>
+    pub async fn call<V>(
+        &self,
+        verb: V,
+        guard: Guard,
+        render: fn(&V::Reply) -> Vec<u8>,
+    ) -> Result<Outcome<V::Reply>, Error>
     where
         V: Verb + Send + 'static,
         V::Reply: Send,
@@ -194,18 +213,28 @@ impl Hub {
             let errand = waiter.errand();
             // An empty answer is not remembered while it waits: only the last one is what the caller hears.
             let over = Instant::now() >= deadline;
-            let last = Last { verb: claim.clone(), keep_empty: over, is_something: is_task };
+            let last = Last {
+                verb: claim.clone(),
+                keep_empty: over,
+                is_something: is_task,
+            };
             let outcome = self.submit(last, guard.clone(), Some(render)).await?;
             match &outcome {
                 Outcome::Fresh(Claimed::None(_)) if !over => {}
-                Outcome::Fresh(Claimed::Task(_)) => {
-                    errand.into_iter().for_each(Errand::settle);
+                Outcome::Fresh(Claimed::Task(task)) => {
+                    // A more urgent one may have come first: then what it was woken for is passed on.
+                    let took = errand.filter(|errand| errand.lane.matches(task));
+                    took.into_iter().for_each(Errand::settle);
                     return Ok(outcome);
                 }
                 Outcome::Fresh(Claimed::None(_)) | Outcome::Replayed(_) => return Ok(outcome),
             }
             if let Some(errand) = errand
-                && !self.run(StillReady { lane: errand.lane.clone() }).await?
+                && !self
+                    .run(StillReady {
+                        lane: errand.lane.clone(),
+                    })
+                    .await?
             {
                 errand.settle();
             }
@@ -214,7 +243,11 @@ impl Hub {
     }
 
     async fn waiter(&self, claim: &Claim) -> Result<Option<ClaimWaiter>, Error> {
-        let agent = self.run(Describe { agent: claim.agent.clone() }).await?;
+        let agent = self
+            .run(Describe {
+                agent: claim.agent.clone(),
+            })
+            .await?;
         Ok(agent.map(|agent| Wakeups::wait_for_task(&self.shared, agent, claim.filter.clone())))
     }
 
@@ -231,7 +264,11 @@ impl Hub {
         loop {
             let waiter = self.shared.wakeups.wait_for_message(&receive.agent);
             let over = Instant::now() >= deadline;
-            let last = Last { verb: receive.clone(), keep_empty: over, is_something: has_some };
+            let last = Last {
+                verb: receive.clone(),
+                keep_empty: over,
+                is_something: has_some,
+            };
             let outcome = self.submit(last, guard.clone(), Some(render)).await?;
             match &outcome {
                 Outcome::Fresh(messages) if messages.is_empty() && !over => {}
@@ -247,12 +284,9 @@ impl Hub {
         query: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        let queued = self.shared.readers.submit(Box::new(move |reader| {
+        self.shared.readers.submit(Box::new(move |reader| {
             let _ = reply.send(query(reader));
-        }));
-        if !queued {
-            return Err(Error::Overloaded);
-        }
+        }))?;
         answer.await.map_err(|_| Error::Stopping)?.map_err(world)
     }
 
@@ -293,7 +327,10 @@ impl Hub {
         }
         let input = self.shared.input.lock().take();
         let writer = self.shared.writer.lock().take();
+        let shared = Arc::clone(&self.shared);
         let _ = tokio::task::spawn_blocking(move || {
+            // Before the writer, so that the engine is the last to let go of the ledger.
+            shared.readers.stop();
             if let Some(input) = input {
                 let _ = input.send(Input::Stop);
             }
@@ -334,7 +371,13 @@ impl Hub {
         V::Reply: Send,
     {
         let (reply, answer) = oneshot::channel();
-        self.send(Input::Job(Box::new(VerbJob { verb, guard, render, reply, decided: None })))?;
+        self.send(Input::Job(Box::new(VerbJob {
+            verb,
+            guard,
+            render,
+            reply,
+            decided: None,
+        })))?;
         answer.await.map_err(|_| Error::Stopping)?
     }
 }
@@ -376,13 +419,13 @@ where
     V::Reply: Send,
 {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        if let Some(nonce) = &self.guard.nonce {
+            want.nonce_was_seen(nonce);
+        }
         if let Some((key, _)) = &self.guard.key
             && want.remembered(key).is_some()
         {
             return;
-        }
-        if let Some(nonce) = &self.guard.nonce {
-            want.nonce_was_seen(nonce);
         }
         self.verb.asks(want, now);
     }
@@ -408,7 +451,10 @@ where
                 Err(Refusal::KeyReused.into())
             });
             let nonces = self.guard.nonce.iter().cloned().collect();
-            return Some(Changes { nonces, ..Changes::default() });
+            return Some(Changes {
+                nonces,
+                ..Changes::default()
+            });
         }
         match self.verb.decide(slice, now) {
             Err(refusal) => {
@@ -417,12 +463,21 @@ where
             }
             Ok((reply, mut changes)) => {
                 let is_final = self.verb.is_final(&reply);
-                changes.nonces.extend(self.guard.nonce.clone().filter(|_| is_final));
+                changes
+                    .nonces
+                    .extend(self.guard.nonce.clone().filter(|_| is_final));
                 if let (Some((key, body_hash)), Some(render)) = (&self.guard.key, self.render)
                     && is_final
                 {
                     let answer = render(&reply).into();
-                    changes.remembered.push((key.clone(), Remembered { body_hash: *body_hash, answer, at: now }));
+                    changes.remembered.push((
+                        key.clone(),
+                        Remembered {
+                            body_hash: *body_hash,
+                            answer,
+                            at: now,
+                        },
+                    ));
                 }
                 self.decided = Some(Ok(Outcome::Fresh(reply)));
                 Some(changes)
@@ -447,9 +502,11 @@ where
 
 impl Listener for Arc<Shared> {
     fn taken(&self, inputs: usize) {
-        let _ = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
-            Some(waiting.saturating_sub(inputs))
-        });
+        let _ = self
+            .waiting
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
+                Some(waiting.saturating_sub(inputs))
+            });
     }
 
     fn committed(&self, batch: &Committed<'_>) {

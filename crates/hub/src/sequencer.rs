@@ -42,6 +42,14 @@ pub(crate) enum Failure {
     Panicked,
 }
 
+/// A batch that is on disk, or had nothing to write.
+struct Done {
+    now: Timestamp,
+    verbs: usize,
+    wrote: bool,
+    took: std::time::Duration,
+}
+
 /// What the rest of the hub hears about a batch that was committed.
 pub(crate) struct Committed<'a> {
     pub now: Timestamp,
@@ -56,7 +64,11 @@ pub(crate) struct Committed<'a> {
 impl Committed<'_> {
     /// The keys of the lanes that tasks entered, once per task.
     pub fn readied(&self) -> impl Iterator<Item = &LaneKey> {
-        self.notices.readied.iter().filter_map(|id| self.slice.lanes.get(*id)).map(|lane| &lane.key)
+        self.notices
+            .readied
+            .iter()
+            .filter_map(|id| self.slice.lanes.get(*id))
+            .map(|lane| &lane.key)
     }
 }
 
@@ -121,31 +133,51 @@ impl<L: Listener> Sequencer<L> {
         false
     }
 
-    /// Runs the jobs in one batch. A job that panics is answered alone, and the others start over without it.
+    /// Runs the jobs in one batch. If a verb panics, nothing was written, and each job gets a batch of its own.
     fn serve(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
-        while !jobs.is_empty() {
-            let mut at = 0;
-            let ran = catch_unwind(AssertUnwindSafe(|| self.batch(jobs, &mut at)));
-            match ran {
-                Ok(Ok(())) => {
-                    jobs.drain(..).for_each(Job::answer);
-                    return;
-                }
-                Ok(Err(error @ (StoreError::Fatal(_) | StoreError::Corrupt(_)))) => self.listener.fatal(&error),
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "a batch was not written");
-                    self.undo();
-                    let failure = Failure::Unavailable(error.to_string());
-                    jobs.drain(..).for_each(|job| job.fail(&failure));
-                    return;
-                }
-                Err(_) => {
-                    tracing::error!("a verb panicked; nothing of it was written");
-                    self.undo();
-                    jobs.remove(at.min(jobs.len() - 1)).fail(&Failure::Panicked);
+        if jobs.is_empty() {
+            return;
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.batch(jobs))) {
+            Ok(Ok(done)) => {
+                self.tell(&done);
+                jobs.drain(..).for_each(Job::answer);
+            }
+            Ok(Err(error @ (StoreError::Fatal(_) | StoreError::Corrupt(_)))) => {
+                self.listener.fatal(&error)
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a batch was not written");
+                self.undo();
+                let failure = Failure::Unavailable(error.to_string());
+                jobs.drain(..).for_each(|job| job.fail(&failure));
+            }
+            Err(_) if jobs.len() == 1 => {
+                tracing::error!("a verb panicked; nothing of it was written");
+                self.undo();
+                jobs.drain(..).for_each(|job| job.fail(&Failure::Panicked));
+            }
+            Err(_) => {
+                self.undo();
+                for job in jobs.drain(..) {
+                    self.serve(&mut vec![job]);
                 }
             }
         }
+    }
+
+    /// What is committed stays committed: from here on nothing may fail.
+    fn tell(&mut self, done: &Done) {
+        self.listener.committed(&Committed {
+            now: done.now,
+            log: self.slice.log(),
+            notices: self.slice.notices(),
+            slice: &self.slice,
+            verbs: done.verbs,
+            wrote: done.wrote,
+            took: done.took,
+        });
+        self.slice.end_batch();
     }
 
     fn undo(&mut self) {
@@ -153,13 +185,12 @@ impl<L: Listener> Sequencer<L> {
         self.slice.forget();
     }
 
-    fn batch(&mut self, jobs: &mut [Box<dyn Job>], at: &mut usize) -> Result<(), StoreError> {
+    fn batch(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<Done, StoreError> {
         let begun = self.engine.begin(&mut self.slice)?;
         let now = begun.now;
-        self.note_outage(&begun);
+        self.note_time(&begun);
         self.load_together(jobs, now)?;
-        for (index, job) in jobs.iter_mut().enumerate() {
-            *at = index;
+        for job in jobs.iter_mut() {
             self.load_alone(job.as_ref(), now)?;
             if let Some(changes) = job.decide(&self.slice, now) {
                 self.slice.apply(changes, now);
@@ -174,29 +205,35 @@ impl<L: Listener> Sequencer<L> {
         } else {
             self.engine.rollback();
         }
-        self.listener.committed(&Committed {
+        Ok(Done {
             now,
-            log: self.slice.log(),
-            notices: self.slice.notices(),
-            slice: &self.slice,
             verbs: jobs.len(),
             wrote,
             took: began.elapsed(),
-        });
-        self.slice.end_batch();
-        Ok(())
+        })
     }
 
-    /// If nobody served the ledger for a while, silence counts from now on, before any verb looks at it.
-    fn note_outage(&mut self, begun: &Begun) {
-        let gap = begun.now.since(self.slice.head.served_at) > limits::SERVED_GAP_MAX;
-        if gap && let Ok((_, changes)) = (Serve { starting: false, slept: false }).decide(&self.slice, begun.now) {
+    /// A busy hub says by its batches that it serves. If nobody did for a while, silence counts from now on,
+    /// before any verb looks at it.
+    fn note_time(&mut self, begun: &Begun) {
+        let due = begun.now.since(self.slice.head.served_at) >= limits::SERVED_EVERY;
+        let serve = Serve { starting: false };
+        if due && let Ok((_, changes)) = serve.decide(&self.slice, begun.now) {
             self.slice.apply(changes, begun.now);
         }
         if let Some(by_ms) = begun.clock_stepped_back_ms {
-            tracing::warn!(by_ms, "the wall clock was set back by {by_ms} ms; the ledger's time goes on");
+            tracing::warn!(
+                by_ms,
+                "the wall clock was set back by {by_ms} ms; the ledger's time goes on"
+            );
             let events = vec![Event::ClockSteppedBack { by_ms }];
-            self.slice.apply(Changes { events, ..Changes::default() }, begun.now);
+            self.slice.apply(
+                Changes {
+                    events,
+                    ..Changes::default()
+                },
+                begun.now,
+            );
         }
     }
 
@@ -227,7 +264,9 @@ impl<L: Listener> Sequencer<L> {
             }
             self.load(&asks)?;
         }
-        Err(StoreError::Unavailable("a verb never stopped asking".to_owned()))
+        Err(StoreError::Unavailable(
+            "a verb never stopped asking".to_owned(),
+        ))
     }
 
     fn load(&mut self, asks: &[Ask]) -> Result<(), StoreError> {
@@ -245,7 +284,8 @@ impl<L: Listener> Sequencer<L> {
         }
         let written = self.engine.begin(&mut self.slice).and_then(|begun| {
             let engine = &mut self.engine;
-            self.slice.save_all(begun.now, true, |save| engine.save(save))?;
+            self.slice
+                .save_all(begun.now, true, |save| engine.save(save))?;
             self.engine.commit()
         });
         if let Err(error) = written {

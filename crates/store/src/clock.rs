@@ -9,6 +9,9 @@ use switchboard_core::Timestamp;
 pub trait Clock: Send {
     fn now(&mut self) -> Timestamp;
 
+    /// The ledger has seen this instant: time goes on from there at the least.
+    fn at_least(&mut self, _at: Timestamp) {}
+
     /// How far the wall clock was set back since the last question; told once.
     fn stepped_back_ms(&mut self) -> Option<u64> {
         None
@@ -59,6 +62,13 @@ impl Clock for SystemClock {
         steady
     }
 
+    fn at_least(&mut self, at: Timestamp) {
+        if self.now() < at {
+            self.base = at;
+            self.since = Instant::now();
+        }
+    }
+
     fn stepped_back_ms(&mut self) -> Option<u64> {
         if self.behind_ms - self.told_ms > SLACK_MS {
             self.told_ms = self.behind_ms;
@@ -97,5 +107,24 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&mut self) -> Timestamp {
         Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_on_from_what_the_ledger_has_seen() {
+        let mut clock = SystemClock::new();
+        let tomorrow = clock.now() + Duration::from_secs(24 * 3600);
+        clock.at_least(tomorrow);
+        let first = clock.now();
+        assert!(first >= tomorrow);
+        while clock.now() == first {
+            std::hint::spin_loop();
+        }
+        assert!(clock.stepped_back_ms().is_some_and(|by| by > 86_000_000));
+        assert_eq!(clock.stepped_back_ms(), None, "told once");
     }
 }

@@ -12,8 +12,9 @@ use crate::{Malformed, parse};
 
 /// Length of master keys and agent keys, in bytes.
 pub const KEY_LEN: usize = 32;
-/// Separates these keys from any other use of the master key.
-const PURPOSE: &[u8] = b"switchboard agent signing key v1";
+/// What a key is for; keys for different purposes have nothing to do with each other.
+const AGENT_PURPOSE: &[u8] = b"switchboard agent signing key v1";
+const STEWARD_PURPOSE: &[u8] = b"switchboard local steward token v1";
 
 /// The secret from which all agent keys follow.
 #[derive(Clone)]
@@ -28,17 +29,33 @@ impl MasterKey {
         Self(bytes)
     }
 
+    /// Reads the hexadecimal form of the file it is kept in.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        Some(Self(from_hex(text.trim())?.try_into().ok()?))
+    }
+
     /// HKDF-SHA256 over the generation and the agent's id.
     pub fn agent_key(&self, agent_id: &str, generation: u64) -> AgentKey {
         let generation = generation.to_be_bytes();
         let info = [generation.as_slice(), agent_id.as_bytes()];
+        AgentKey(self.derive(AGENT_PURPOSE, &info))
+    }
+
+    /// The token of whoever can read this key: `sbt_` and 64 hexadecimal digits.
+    ///
+    /// Reading the key is as good as being the steward, so nothing more is asked of such a person.
+    pub fn steward_token(&self) -> String {
+        format!("sbt_{}", to_hex(&self.derive(STEWARD_PURPOSE, &[])))
+    }
+
+    fn derive(&self, purpose: &[u8], info: &[&[u8]]) -> [u8; KEY_LEN] {
         let mut key = [0; KEY_LEN];
-        hkdf::Salt::new(hkdf::HKDF_SHA256, PURPOSE)
+        hkdf::Salt::new(hkdf::HKDF_SHA256, purpose)
             .extract(&self.0)
-            .expand(&info, hkdf::HKDF_SHA256)
+            .expand(info, hkdf::HKDF_SHA256)
             .and_then(|okm| okm.fill(&mut key))
             .expect("one block of output is always available");
-        AgentKey(key)
+        key
     }
 }
 
@@ -224,6 +241,19 @@ mod tests {
         assert_ne!(key, MasterKey::new([8; KEY_LEN]).agent_key("a1", 1));
         assert_eq!(AgentKey::from_hex(&key.to_hex()), Some(key.clone()));
         assert_eq!(format!("{key:?}"), "AgentKey(…)");
+    }
+
+    #[test]
+    fn the_local_stewards_token_follows_from_the_master_key_and_is_no_agents_key() {
+        let token = master().steward_token();
+        assert_eq!(token, master().steward_token());
+        assert_ne!(token, MasterKey::new([8; KEY_LEN]).steward_token());
+        let digits = token.strip_prefix("sbt_").unwrap();
+        assert_eq!(digits.len(), 2 * KEY_LEN);
+        assert_ne!(digits, master().agent_key("", 0).to_hex());
+        let read = MasterKey::from_hex(&format!("{}\n", to_hex(&[7; KEY_LEN]))).unwrap();
+        assert_eq!(read.steward_token(), token);
+        assert!(MasterKey::from_hex("07").is_none());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::agent::{Agent, Presence};
 use crate::changes::{Changes, Prune, Pulse};
 use crate::event::Logged;
 use crate::id::AgentId;
+use crate::idempotency::Remembered;
 use crate::lease::Lease;
 use crate::message::{Delivery, DeliveryState};
 use crate::path::LeasePath;
@@ -20,7 +21,8 @@ impl Slice {
         for pulse in changes.pulses {
             self.apply_pulse(&pulse);
         }
-        for id in changes.forgotten_agents {
+        for former in changes.forgotten_agents {
+            let id = former.id.clone();
             self.agents.insert(
                 id.clone(),
                 Cell {
@@ -32,7 +34,8 @@ impl Slice {
             self.pulses.remove(&id);
             self.dirty.agents.retain(|dirty| *dirty != id);
             self.ranges.agents_changed();
-            self.dirty.forgotten_agents.push(id);
+            self.former_agents.insert(id, former.clone());
+            self.dirty.forgotten_agents.push(former);
         }
         for task in changes.tasks {
             self.apply_task(task);
@@ -95,12 +98,13 @@ impl Slice {
             self.head.floor = served.floor.unwrap_or(self.head.floor);
             self.dirty.head = true;
         }
-        if changes
-            .prunes
-            .iter()
-            .any(|prune| matches!(prune, Prune::Remembered { .. }))
-        {
-            self.ranges.remembered.clear();
+        for prune in &changes.prunes {
+            if let Prune::Remembered { before, .. } = prune {
+                let is_kept = |row: &mut Option<Remembered>| {
+                    row.as_ref().is_some_and(|row| row.at >= *before)
+                };
+                self.ranges.remembered.retain(|_, row| is_kept(row));
+            }
         }
         self.dirty.attempts.extend(changes.attempts);
         self.dirty.snapshots.extend(changes.snapshots);
@@ -201,10 +205,10 @@ impl Slice {
             | TaskState::Canceled { .. } => {}
         }
         if before.is_some_and(|before| !task.is_described_as(before)) {
-            self.dirty.redescribed_tasks.push(task.id.clone());
+            self.dirty.redescribed_tasks.insert(task.id.clone());
         }
         if before.is_some_and(|before| !task.is_queued_as(before)) {
-            self.dirty.requeued_tasks.push(task.id.clone());
+            self.dirty.requeued_tasks.insert(task.id.clone());
         }
         if before.is_none() {
             self.head.task_number = self.head.task_number.max(task.number);
@@ -213,6 +217,7 @@ impl Slice {
             }
         }
         self.ranges.due_retries.clear();
+        self.task_bytes += task.bytes();
         put(
             &mut self.tasks,
             &mut self.dirty.tasks,

@@ -6,7 +6,7 @@
 
 use std::collections::hash_map::Entry;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, FormerAgent};
 use crate::event::Logged;
 use crate::head::Head;
 use crate::id::{AgentId, MessageId, TaskId};
@@ -24,6 +24,7 @@ mod save;
 
 /// Quick and seeded anew in every process: keys come from outside.
 pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+pub type Set<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
 
 pub use lanes::{LaneBook, QueueView};
 pub use ranges::{FinishedPage, InboxAsk, Ranges};
@@ -38,12 +39,18 @@ pub struct Slice {
     /// Answers to range asks; valid within one batch.
     pub ranges: Ranges,
     agents: Map<AgentId, Cell<Agent>>,
+    /// Of agents that are known to have no row.
+    former_agents: Map<AgentId, FormerAgent>,
     tasks: Map<TaskId, Cell<Task>>,
     leases: Map<LeasePath, Cell<Lease>>,
     messages: Map<MessageId, Cell<Message>>,
     deliveries: Map<(MessageId, AgentId), Cell<Delivery>>,
     /// Signs of life that no saved row shows yet.
     pulses: Map<AgentId, HeldPulse>,
+    /// They are in the save that is about to be committed.
+    pulses_saved: bool,
+    /// About how much text the known tasks hold.
+    task_bytes: usize,
     dirty: save::Dirty,
     log: Vec<Logged>,
     notices: Notices,
@@ -83,6 +90,7 @@ pub(crate) struct HeldPulse {
 
 /// Tasks kept between batches; past it all of them are dropped.
 const TASKS_KEPT: usize = 8192;
+const TASK_BYTES_KEPT: usize = 16 * 1024 * 1024;
 const AGENTS_KEPT: usize = 20_000;
 
 impl Slice {
@@ -133,6 +141,11 @@ impl Slice {
         self.leases.get(path).and_then(|cell| cell.row.as_ref())
     }
 
+    /// What is left of an agent without a row; known as soon as it is known that there is none.
+    pub fn former_agent(&self, id: &AgentId) -> Option<&FormerAgent> {
+        self.former_agents.get(id)
+    }
+
     // What an engine fills in. A row that is here already is as new as the store's, or newer.
 
     pub fn put_agent(&mut self, id: &AgentId, row: Option<Agent>) {
@@ -149,8 +162,14 @@ impl Slice {
         }
     }
 
+    /// To be put together with the absence of the agent's row.
+    pub fn put_former_agent(&mut self, row: FormerAgent) {
+        self.former_agents.entry(row.id.clone()).or_insert(row);
+    }
+
     pub fn put_task(&mut self, id: &TaskId, row: Option<Task>) {
         if let Entry::Vacant(entry) = self.tasks.entry(id.clone()) {
+            self.task_bytes += row.as_ref().map_or(0, Task::bytes);
             entry.insert(Cell::loaded(row));
         }
     }
@@ -185,7 +204,7 @@ impl Slice {
     }
 
     pub fn holds_pulses(&self) -> bool {
-        !self.pulses.is_empty()
+        !self.pulses.is_empty() && !self.pulses_saved
     }
 
     /// Ends a batch: drops what is valid within one only, and what became too much.
@@ -197,11 +216,17 @@ impl Slice {
         self.log.clear();
         self.notices = Notices::default();
         self.lanes.trim();
-        if self.tasks.len() > TASKS_KEPT {
+        if self.pulses_saved {
+            self.pulses.clear();
+            self.pulses_saved = false;
+        }
+        if self.tasks.len() > TASKS_KEPT || self.task_bytes > TASK_BYTES_KEPT {
             self.tasks.clear();
+            self.task_bytes = 0;
         }
         if self.agents.len() > AGENTS_KEPT {
             self.agents.clear();
+            self.former_agents.clear();
         }
     }
 

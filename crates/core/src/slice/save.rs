@@ -1,7 +1,7 @@
 //! What must be written, gathered so that a row changed ten times in a batch is written once.
 
-use super::Slice;
-use crate::agent::Agent;
+use super::{Set, Slice};
+use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
 use crate::changes::{Nonce, Prune};
 use crate::event::Logged;
@@ -24,10 +24,10 @@ pub(super) struct Dirty {
     pub head: bool,
     pub agents: Vec<AgentId>,
     pub redescribed_agents: Vec<AgentId>,
-    pub forgotten_agents: Vec<AgentId>,
+    pub forgotten_agents: Vec<FormerAgent>,
     pub tasks: Vec<TaskId>,
-    pub redescribed_tasks: Vec<TaskId>,
-    pub requeued_tasks: Vec<TaskId>,
+    pub redescribed_tasks: Set<TaskId>,
+    pub requeued_tasks: Set<TaskId>,
     pub forgotten_tasks: Vec<(TaskId, u64)>,
     pub leases: Vec<LeasePath>,
     pub ended_leases: Vec<LeasePath>,
@@ -44,7 +44,7 @@ pub(super) struct Dirty {
 }
 
 /// The rows to write. Puts of rows come with whether the row is new.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Save<'a> {
     /// Absent while a batch goes on; the last save of a batch has it, and the events with it.
     pub head: Option<&'a Head>,
@@ -52,15 +52,16 @@ pub struct Save<'a> {
     pub agents: Vec<(&'a Agent, bool)>,
     /// Those of `agents` that say something new about themselves, not only about what they do.
     pub redescribed_agents: &'a [AgentId],
-    pub forgotten_agents: &'a [AgentId],
+    /// Rows to drop, and what stays of each.
+    pub forgotten_agents: &'a [FormerAgent],
     /// Agents whose last sign of life is due to be written, with all heartbeats counted. Rows of `agents` that are
     /// not new leave both to this.
     pub pulses: Vec<(&'a AgentId, Timestamp, u64)>,
     pub tasks: Vec<(&'a Task, bool)>,
     /// Those of `tasks` whose description changed, not only their state.
-    pub redescribed_tasks: &'a [TaskId],
+    pub redescribed_tasks: &'a Set<TaskId>,
     /// Those of `tasks` for which more changed than who works on them and how far they are.
-    pub requeued_tasks: &'a [TaskId],
+    pub requeued_tasks: &'a Set<TaskId>,
     pub forgotten_tasks: &'a [(TaskId, u64)],
     pub lanes: Vec<&'a Lane>,
     pub closed_lanes: &'a [LaneId],
@@ -170,9 +171,7 @@ impl Slice {
         save.head = Some(&self.head);
         save.log = &self.log;
         write(&save)?;
-        if with_pulses {
-            self.pulses.clear();
-        }
+        self.pulses_saved = with_pulses;
         self.dirty.head = false;
         self.mark_saved();
         Ok(())

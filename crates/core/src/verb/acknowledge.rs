@@ -142,7 +142,7 @@ fn take_over(
         giver.worked_for(now.since(attempt.claimed_at));
         changes.attempts.push(attempt);
     }
-    giver.let_go(id, now);
+    changes.events.extend(giver.let_go(id, now));
     changes.agents.push(giver);
     let (after, event) = task.clone().hand_over(&taker.id, now);
     let took = (id.clone(), after.epoch);

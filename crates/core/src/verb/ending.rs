@@ -38,7 +38,7 @@ pub(super) fn end_claim(
         holder.worked_for(now.since(attempt.claimed_at));
         changes.attempts.push(attempt);
     }
-    holder.let_go(&task.id, now);
+    changes.events.extend(holder.let_go(&task.id, now));
     for lease in Want::new(slice).leases_of_task(&task.id) {
         changes.ended_leases.push(lease.path.clone());
         changes.event(Event::LeaseReleased {

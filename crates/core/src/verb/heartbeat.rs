@@ -212,8 +212,8 @@ fn obey_pings(agent: &mut Agent, changes: &mut Changes) {
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::{Standing, Swarm, complete, order, word};
-    use super::super::{Deregister, ReleaseTask};
+    use super::super::testing::{Standing, Swarm, complete, fail, order, send, word};
+    use super::super::{Acknowledge, Cancel, Deregister, MarkSilent, ReleaseTask, Send};
     use super::*;
     use crate::task::TaskStatus;
 
@@ -367,13 +367,54 @@ mod tests {
         assert_eq!(swarm.said(), ["command_obeyed"]);
     }
 
+    fn let_go(swarm: &mut Swarm, how: &str) -> Vec<&'static str> {
+        match how {
+            "release" => drop(swarm.ok(ReleaseTask {
+                task: "T".into(),
+                agent: Some("A".into()),
+                epoch: None,
+            })),
+            "complete" => drop(swarm.ok(complete("A", "T"))),
+            "fail" => drop(swarm.ok(fail("A", "T"))),
+            "cancel" => drop(swarm.ok(Cancel {
+                task: "T".into(),
+                reason: String::new(),
+            })),
+            "hand over" => {
+                swarm.ok(Send {
+                    handoff: Some("T".into()),
+                    ..send("offer", "A", Some("B"))
+                });
+                swarm.ok(Acknowledge {
+                    agent: "B".into(),
+                    message: "offer".into(),
+                });
+            }
+            "leave" => swarm.ok(Deregister { agent: "A".into() }),
+            "fall silent" => {
+                swarm.wait(limits::SILENT_AFTER + Duration::from_millis(1));
+                swarm.ok(MarkSilent);
+            }
+            other => panic!("no way to {other}"),
+        }
+        swarm.said()
+    }
+
     #[test]
     fn release_task_is_repeated_until_the_task_is_let_go() {
         let release = || CommandKind::ReleaseTask {
             task: "T".into(),
             reason: "stuck".to_owned(),
         };
-        for obey in ["release", "complete"] {
+        for obey in [
+            "release",
+            "complete",
+            "fail",
+            "cancel",
+            "hand over",
+            "leave",
+            "fall silent",
+        ] {
             let mut swarm = Swarm::with_task(TaskStatus::Claimed);
             swarm.ok(order("A", release()));
             for _ in 0..3 {
@@ -381,19 +422,15 @@ mod tests {
                 assert_eq!(heard.len(), 1);
                 assert_eq!(heard[0].kind, release());
             }
-            if obey == "release" {
-                swarm.ok(ReleaseTask {
-                    task: "T".into(),
-                    agent: Some("A".into()),
-                    epoch: None,
-                });
-            } else {
-                swarm.ok(complete("A", "T"));
+            let mut said = let_go(&mut swarm, obey);
+            said.retain(|kind| *kind == "command_obeyed");
+            assert_eq!(said, ["command_obeyed"], "{obey}");
+            if obey != "leave" {
+                assert!(
+                    swarm.ok(beat("A", Doing::Idle)).commands.is_empty(),
+                    "{obey}"
+                );
             }
-            assert!(
-                swarm.ok(beat("A", Doing::Idle)).commands.is_empty(),
-                "{obey}"
-            );
         }
     }
 

@@ -207,10 +207,7 @@ mod tests {
     #[test]
     fn an_outage_declares_nobody_dead_and_spends_no_retry() {
         let mut swarm = Swarm::with_task(TaskStatus::Claimed);
-        let serve = |starting| Serve {
-            starting,
-            slept: false,
-        };
+        let serve = |starting| Serve { starting };
         swarm.ok(serve(true));
         swarm.wait(Duration::from_secs(600));
         swarm.ok(serve(true));

@@ -46,6 +46,7 @@ mod serve;
 mod set_baseline;
 #[cfg(test)]
 mod testing;
+mod touch;
 mod why;
 
 pub use acknowledge::{Acknowledge, Acknowledged};
@@ -79,6 +80,7 @@ pub use rotate_key::RotateKey;
 pub use send::{Send, Sent};
 pub use serve::Serve;
 pub use set_baseline::{BaselineSource, SetBaseline};
+pub use touch::Touch;
 pub use why::{Reason, Why, WhyAnswer};
 
 /// A change to the ledger, or a question that must see it as the changes do.
@@ -108,6 +110,17 @@ pub struct Step {
 fn speaker<'a>(slice: &'a Slice, id: &AgentId) -> Result<&'a Agent, Refusal> {
     let known = slice.agent(id).filter(|agent| !agent.is_gone());
     known.ok_or_else(|| Refusal::AgentNotRegistered { agent: id.clone() })
+}
+
+/// No agent goes by a name that others speak under.
+fn check_unreserved(id: &AgentId) -> Result<(), Refusal> {
+    if id.is_reserved() {
+        return Err(Refusal::Invalid {
+            field: "agent.id",
+            message: format!("{id} is reserved; take another id"),
+        });
+    }
+    Ok(())
 }
 
 /// Speaking is a sign of life, and brings a silent agent back.

@@ -83,8 +83,9 @@ impl Verb for Prune {
                     && agent.holds.is_empty()
                     && agent.key_generation == 0
             };
-            if slice.agent(id).is_some_and(forgettable) {
-                changes.forgotten_agents.push(id.clone());
+            let known = slice.agent(id).filter(|agent| forgettable(agent));
+            if let Some(former) = known.and_then(crate::Agent::former) {
+                changes.forgotten_agents.push(former);
                 changes.event(Event::AgentForgotten { agent: id.clone() });
             }
         }
@@ -151,8 +152,8 @@ fn is_waited_for(slice: &Slice, task: &Task) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RotateKey;
-    use super::super::testing::{Standing, Swarm, send, task_with};
+    use super::super::testing::{Standing, Swarm, complete, send, task_with};
+    use super::super::{Deregister, RotateKey};
     use super::*;
     use crate::task::TaskStatus;
 
@@ -256,6 +257,36 @@ mod tests {
                 changes.prunes.contains(&expected),
                 "{rows} rows, {bytes} bytes"
             );
+        }
+    }
+
+    #[test]
+    fn a_forgotten_agent_comes_back_with_its_counters() {
+        let prune = Prune {
+            keep: Retention::default(),
+        };
+        for back in ["register", "rotate key"] {
+            let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+            swarm.wait(Duration::from_secs(9));
+            swarm.ok(complete("A", "T"));
+            swarm.ok(Deregister { agent: "A".into() });
+            let gone_at = swarm.now;
+            let before = swarm.agent("A").clone();
+            swarm.wait(31 * DAY);
+            assert_eq!(swarm.ok(prune).done, 1);
+            let former = &swarm.former_agents[&"A".into()];
+            assert_eq!((former.completed, former.gone_at), (1, gone_at));
+            match back {
+                "register" => swarm.join("A", &[]),
+                _ => assert_eq!(swarm.ok(RotateKey { agent: "A".into() }), 1),
+            }
+            let after = swarm.agent("A");
+            assert_eq!(
+                (after.completed, after.failed, after.runtime_ms),
+                (1, before.failed, before.runtime_ms),
+                "{back}"
+            );
+            assert_eq!(after.name, before.name, "{back}");
         }
     }
 }

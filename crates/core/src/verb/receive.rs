@@ -4,6 +4,7 @@ use super::{Verb, awake, speaker};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::AgentId;
+use crate::limits;
 use crate::message::{DeliveryState, Message};
 use crate::refusal::Refusal;
 use crate::slice::{InboxAsk, Slice};
@@ -43,12 +44,14 @@ impl Verb for Receive {
         }
         let mut agent = awake(known, &mut changes, now);
         let mut received = Vec::new();
+        let mut bytes = 0;
         for id in Want::new(slice).inbox(&self.inbox()) {
             let (Some(message), Some(delivery)) =
                 (slice.message(id), slice.delivery(id, &self.agent))
             else {
                 continue;
             };
+            bytes += message.payload.len();
             let mut delivery = delivery.clone();
             agent.inbox = agent.inbox.saturating_sub(1);
             if message.is_over(now) {
@@ -73,6 +76,9 @@ impl Verb for Receive {
                 changes.messages.push(message.clone());
             }
             received.push(message);
+            if bytes > limits::RECEIVE_BYTES {
+                break;
+            }
         }
         changes.agents.push(agent);
         Ok((received, changes))

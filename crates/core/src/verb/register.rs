@@ -54,11 +54,12 @@ impl Verb for Register {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Registered, Changes), Refusal> {
+        super::check_unreserved(&self.agent)?;
         let mut changes = Changes::default();
         let known = slice.agent(&self.agent);
         let resumed = known.is_some_and(|known| !known.is_gone() && self.is_same_process(known));
         let mut agent = match known {
-            None => self.newcomer(now),
+            None => Agent::without_row(&self.agent, slice.former_agent(&self.agent), now),
             Some(known) if resumed || known.is_gone() => known.clone(),
             Some(known) if self.takes_over(known, slice.head.floor, now) => {
                 let mut agent = known.clone();
@@ -133,10 +134,6 @@ impl Register {
         agent.capabilities = self.capabilities.clone();
         agent.machine.clone_from(&self.machine);
     }
-
-    fn newcomer(&self, now: Timestamp) -> Agent {
-        Agent::newcomer(self.agent.clone(), now)
-    }
 }
 
 #[cfg(test)]
@@ -162,6 +159,14 @@ mod tests {
         Register {
             machine: None,
             ..register(agent, &[])
+        }
+    }
+
+    #[test]
+    fn no_agent_takes_the_name_of_the_steward_or_the_hub() {
+        for id in ["steward", "switchboard"] {
+            let outcome = Swarm::default().run(register(id, &[]));
+            assert_eq!(word(&outcome), "invalid", "{id}");
         }
     }
 
@@ -225,10 +230,7 @@ mod tests {
     fn silence_during_an_outage_frees_no_id() {
         let mut swarm = Swarm::with_agent(Standing::Live);
         swarm.wait(Duration::from_secs(600));
-        swarm.ok(Serve {
-            starting: true,
-            slept: false,
-        });
+        swarm.ok(Serve { starting: true });
         assert_eq!(
             word(&swarm.run(another_process("A"))),
             "agent_already_registered"

@@ -23,9 +23,12 @@ impl Verb for RotateKey {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(u32, Changes), Refusal> {
+        super::check_unreserved(&self.agent)?;
         // An agent may get its key before it first registers.
         let known = slice.agent(&self.agent).cloned();
-        let mut agent = known.unwrap_or_else(|| Agent::newcomer(self.agent.clone(), now));
+        let mut agent = known.unwrap_or_else(|| {
+            Agent::without_row(&self.agent, slice.former_agent(&self.agent), now)
+        });
         agent.key_generation += 1;
         let generation = agent.key_generation;
         let mut changes = Changes::default();
@@ -40,8 +43,18 @@ impl Verb for RotateKey {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Standing, Swarm};
+    use super::super::testing::{Standing, Swarm, word};
     use super::*;
+
+    #[test]
+    fn a_reserved_id_gets_no_key() {
+        for agent in ["steward", "switchboard"] {
+            let outcome = Swarm::with_agent(Standing::Live).run(RotateKey {
+                agent: agent.into(),
+            });
+            assert_eq!(word(&outcome), "invalid", "{agent}");
+        }
+    }
 
     #[test]
     fn each_rotation_is_a_generation_whatever_the_agent_does() {

@@ -6,9 +6,9 @@ use super::{Verb, check_holder, sign_of_life, speaker};
 use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::event::Event;
-use crate::id::{AgentId, CorrId, MessageId, TaskId};
+use crate::id::{AgentId, CorrId, HUB, MessageId, TaskId};
 use crate::limits;
-use crate::message::{Delivery, DeliveryState, Message};
+use crate::message::{Delivery, DeliveryState, Message, Sender};
 use crate::path::LeasePath;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
@@ -18,7 +18,7 @@ use crate::want::Want;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Send {
     pub id: MessageId,
-    pub from: AgentId,
+    pub from: Sender,
     pub to: Option<AgentId>,
     pub kind: String,
     pub payload: Box<str>,
@@ -38,9 +38,6 @@ pub struct Sent {
     pub recipients: u32,
 }
 
-/// Who speaks when the hub itself does.
-pub const HUB: &str = "switchboard";
-
 enum Recipients {
     One(AgentId),
     Everyone(Vec<AgentId>),
@@ -52,7 +49,9 @@ impl Verb for Send {
     type Reply = Sent;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        want.agent(&self.from);
+        if let Sender::Agent(id) = &self.from {
+            want.agent(id);
+        }
         want.message(&self.id);
         if let Some(task) = &self.handoff {
             want.task(task);
@@ -71,7 +70,10 @@ impl Verb for Send {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sent, Changes), Refusal> {
-        let sender = speaker(slice, &self.from)?;
+        let sender = match &self.from {
+            Sender::Agent(id) => Some(speaker(slice, id)?),
+            Sender::Person(_) => None,
+        };
         if slice.message(&self.id).is_some() {
             return Err(Refusal::MessageAlreadyExists {
                 message: self.id.clone(),
@@ -79,7 +81,9 @@ impl Verb for Send {
         }
         let handoff = self.offered(slice)?;
         let mut changes = Changes::default();
-        sign_of_life(sender, &mut changes, now);
+        if let Some(sender) = sender {
+            sign_of_life(sender, &mut changes, now);
+        }
         let mut message = self.message(slice, handoff, now);
         let mut recipients: Vec<&Agent> = Vec::new();
         match self.recipients(&mut Want::new(slice), now) {
@@ -97,13 +101,17 @@ impl Verb for Send {
                 recipients.push(to);
             }
             Recipients::Everyone(list) => {
-                let others = list.iter().filter(|id| **id != self.from);
+                let others = list.iter().filter(|id| *id != self.from.id());
                 let rows = others.filter_map(|id| slice.agent(id));
                 recipients.extend(rows.filter(|agent| agent.inbox < limits::INBOX_MAX));
             }
             Recipients::LockIsFree => {
+                let sender = sender.ok_or_else(|| Refusal::Invalid {
+                    field: "message.payload.filePath",
+                    message: "nobody holds this file, so there is nobody to ask".to_owned(),
+                })?;
                 message.from = HUB.into();
-                message.to = Some(self.from.clone());
+                message.to = Some(sender.id.clone());
                 message.kind = "file.lock_granted".to_owned();
                 recipients.push(sender);
             }
@@ -153,6 +161,13 @@ impl Send {
         let Some(id) = &self.handoff else {
             return Ok(None);
         };
+        let Sender::Agent(from) = &self.from else {
+            let message = "a person holds no task to hand off; release it instead".to_owned();
+            return Err(Refusal::Invalid {
+                field: "message.type",
+                message,
+            });
+        };
         if self.to.is_none() {
             let message =
                 "a task.handoff needs 'to': the agent that shall take the task".to_owned();
@@ -164,7 +179,7 @@ impl Send {
         let task = slice
             .task(id)
             .ok_or_else(|| Refusal::TaskNotFound { task: id.clone() })?;
-        check_holder(task, &self.from, None).map_err(|why| Refusal::TaskNotYours {
+        check_holder(task, from, None).map_err(|why| Refusal::TaskNotYours {
             task: id.clone(),
             why,
         })?;
@@ -177,7 +192,7 @@ impl Send {
         Message {
             id: self.id.clone(),
             number: slice.head.message_number + 1,
-            from: self.from.clone(),
+            from: self.from.id().clone(),
             to: None,
             kind: self.kind.clone(),
             payload: self.payload.clone(),
@@ -252,6 +267,59 @@ mod tests {
                 "{standing:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_person_speaks_without_being_registered_and_is_sent_nothing() {
+        let person = |id: &str, to: Option<&str>| Send {
+            from: Sender::Person("steward".into()),
+            ..send(id, "steward", to)
+        };
+        for standing in Standing::ALL {
+            let mut swarm = Swarm::with_agent(standing);
+            swarm.join("B", &[]);
+            let (one, all) = match standing {
+                Standing::Unknown => ("recipient_not_found", 1),
+                Standing::Gone => ("ok", 1),
+                Standing::Live | Standing::Stopping | Standing::Silent => ("ok", 2),
+            };
+            let outcome = swarm.run(person("one", Some("A")));
+            assert_eq!(word(&outcome), one, "{standing:?}");
+            assert_eq!(
+                swarm.ok(person("all", None)).recipients,
+                all,
+                "{standing:?}"
+            );
+            let message = &swarm.messages[&MessageId::from("all")];
+            assert_eq!(message.from.as_str(), "steward");
+            assert!(
+                !swarm.agents.contains_key(&"steward".into()),
+                "{standing:?}"
+            );
+            let answer = swarm.run(send("back", "B", Some("steward")));
+            assert_eq!(word(&answer), "recipient_not_found");
+        }
+    }
+
+    #[test]
+    fn a_person_hands_off_nothing_and_is_granted_nothing() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        let from = || Sender::Person("steward".into());
+        let offer = Send {
+            from: from(),
+            handoff: Some("T".into()),
+            ..send("offer", "steward", Some("B"))
+        };
+        assert_eq!(word(&swarm.run(offer)), "invalid");
+        let ask = |id: &str| Send {
+            from: from(),
+            lock: Some(LeasePath::stored("src/a.rs")),
+            ..send(id, "steward", None)
+        };
+        assert_eq!(word(&swarm.run(ask("free"))), "invalid");
+        swarm.lease("B", "src/**", None);
+        assert_eq!(swarm.ok(ask("held")).recipients, 1);
+        assert_eq!(waiting(&swarm), [("held", "B")]);
     }
 
     #[test]

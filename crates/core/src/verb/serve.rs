@@ -13,8 +13,6 @@ use crate::want::Want;
 pub struct Serve {
     /// This process has just begun: whatever happened before, agents could not reach it.
     pub starting: bool,
-    /// The clock jumped: the machine slept.
-    pub slept: bool,
 }
 
 impl Verb for Serve {
@@ -26,7 +24,7 @@ impl Verb for Serve {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(bool, Changes), Refusal> {
         let served_at = slice.head.served_at;
         let gap = now.since(served_at) > limits::SERVED_GAP_MAX;
-        let outage = self.starting || self.slept || gap;
+        let outage = self.starting || gap;
         let mut changes = Changes {
             served: Some(Served {
                 at: now,
@@ -34,7 +32,7 @@ impl Verb for Serve {
             }),
             ..Changes::default()
         };
-        if (gap || self.slept) && served_at > Timestamp::ZERO {
+        if gap && served_at > Timestamp::ZERO {
             changes.event(Event::OutageEnded { served_at });
         }
         Ok((outage, changes))
@@ -48,10 +46,8 @@ mod tests {
     use super::super::testing::Swarm;
     use super::*;
 
-    const SERVE: Serve = Serve {
-        starting: false,
-        slept: false,
-    };
+    const SERVE: Serve = Serve { starting: false };
+    const START: Serve = Serve { starting: true };
 
     #[test]
     fn a_gap_of_more_than_ten_seconds_is_an_outage() {
@@ -61,10 +57,7 @@ mod tests {
             (limits::SERVED_GAP_MAX + Duration::from_millis(1), true),
         ] {
             let mut swarm = Swarm::new();
-            swarm.ok(Serve {
-                starting: true,
-                ..SERVE
-            });
+            swarm.ok(START);
             let floor = swarm.head.floor;
             swarm.wait(gap);
             assert_eq!(swarm.ok(SERVE), outage, "{gap:?}");
@@ -76,29 +69,12 @@ mod tests {
     }
 
     #[test]
-    fn starting_and_sleeping_are_outages_however_short() {
-        for (serve, told) in [
-            (
-                Serve {
-                    starting: true,
-                    ..SERVE
-                },
-                false,
-            ),
-            (
-                Serve {
-                    slept: true,
-                    ..SERVE
-                },
-                true,
-            ),
-        ] {
-            let mut swarm = Swarm::new();
-            swarm.ok(SERVE);
-            swarm.wait(Duration::from_secs(1));
-            assert!(swarm.ok(serve));
-            assert_eq!(swarm.head.floor, swarm.now);
-            assert_eq!(swarm.said().contains(&"outage_ended"), told);
-        }
+    fn a_start_is_an_outage_however_short_and_no_event() {
+        let mut swarm = Swarm::new();
+        swarm.ok(SERVE);
+        swarm.wait(Duration::from_secs(1));
+        assert!(swarm.ok(START));
+        assert_eq!(swarm.head.floor, swarm.now);
+        assert!(!swarm.said().contains(&"outage_ended"));
     }
 }

@@ -13,7 +13,7 @@ use crate::id::{AgentId, MessageId, TaskId, TokenId};
 use crate::lane::{Lane, LaneId, Rep};
 use crate::lease::Lease;
 use crate::memory::Learning;
-use crate::message::{Delivery, Message};
+use crate::message::{Delivery, Message, Sender};
 use crate::path::LeasePath;
 use crate::quality::{Baseline, Snapshot};
 use crate::refusal::Refusal;
@@ -26,7 +26,7 @@ use crate::verb::{
     IssueCommand, LeaseAnswer, MarkSilent, NewTask, Register, ReportProgress, Send, Verb,
 };
 use crate::want::Want;
-use crate::{Agent, GatePolicy, Skills, limits};
+use crate::{Agent, FormerAgent, GatePolicy, Skills, limits};
 
 mod rows;
 
@@ -35,6 +35,7 @@ pub(crate) struct Swarm {
     pub now: Timestamp,
     pub head: Head,
     pub agents: BTreeMap<AgentId, Agent>,
+    pub former_agents: BTreeMap<AgentId, FormerAgent>,
     pub tasks: BTreeMap<TaskId, Task>,
     pub attempts: Vec<Attempt>,
     pub lanes: BTreeMap<LaneId, Lane>,
@@ -332,7 +333,7 @@ pub(crate) fn fail(agent: &str, task: &str) -> Fail {
 pub(crate) fn send(id: &str, from: &str, to: Option<&str>) -> Send {
     Send {
         id: id.into(),
-        from: from.into(),
+        from: Sender::Agent(from.into()),
         to: to.map(AgentId::from),
         kind: "custom".to_owned(),
         payload: r#"{"a":1}"#.into(),

@@ -7,7 +7,7 @@ use switchboard_core::verb::{
     AcquireLease, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter, LeaseAnswer,
     NewTask, Register, Send,
 };
-use switchboard_core::{AgentId, FailureKind, GatePolicy, LeasePath, Skills, TaskId};
+use switchboard_core::{AgentId, FailureKind, GatePolicy, LeasePath, Sender, Skills, TaskId};
 
 use super::ledger::Ledger;
 
@@ -63,7 +63,7 @@ pub(super) fn fail(agent: &str, task: &str) -> Fail {
 pub(super) fn send(id: &str, from: &str, to: Option<&str>) -> Send {
     Send {
         id: id.into(),
-        from: from.into(),
+        from: Sender::Agent(from.into()),
         to: to.map(AgentId::from),
         kind: "custom".to_owned(),
         payload: "1".into(),

@@ -170,16 +170,10 @@ pub(super) fn time_does_not_go_back(world: &mut World<'_>) {
 
 pub(super) fn a_quiet_batch_writes_its_head(world: &mut World<'_>) {
     let (mut ledger, clock) = world.ledger();
-    let serve = Serve {
-        starting: true,
-        slept: false,
-    };
+    let serve = Serve { starting: true };
     ledger.run(serve).expect("serving is not refused");
     clock.advance(Duration::from_secs(5));
-    let serve = Serve {
-        starting: false,
-        slept: false,
-    };
+    let serve = Serve { starting: false };
     ledger.run(serve).expect("serving is not refused");
     let head = must("read the head", ledger.reader().head());
     assert_eq!(

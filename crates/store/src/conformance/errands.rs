@@ -12,7 +12,7 @@ use switchboard_core::verb::{
     Receive, ReleaseLease, ReleaseRetries, Retention, RetryTask, Review, RevokeToken, RotateKey,
     Ruling, Send, Serve, SetBaseline, Why,
 };
-use switchboard_core::{AgentId, CorrId, LeasePath, Message, MessageId, TaskStatus};
+use switchboard_core::{AgentId, CorrId, LeasePath, Message, MessageId, Sender, TaskStatus};
 
 use super::deeds::{Deed, Maker};
 
@@ -121,7 +121,7 @@ fn send(make: &mut Maker<'_>) -> Deed {
     Deed::other(Send {
         corr_id: CorrId::new(format!("c-{id}")),
         id,
-        from,
+        from: Sender::Agent(from),
         to,
         kind: kind.to_owned(),
         payload: r#"{"a":[1,null,"x"]}"#.into(),
@@ -316,7 +316,6 @@ pub(super) fn caretaker(make: &mut Maker<'_>) -> Deed {
         }),
         _ => Deed::other(Serve {
             starting: make.random.percent(10),
-            slept: make.random.percent(5),
         }),
     }
 }

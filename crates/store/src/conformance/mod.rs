@@ -178,6 +178,10 @@ const CASES: &[(&str, Case)] = &[
         prunes::old_answers_and_signatures_go,
     ),
     ("forgotten rows are gone", prunes::forgotten_rows_are_gone),
+    (
+        "what stays of a forgotten agent",
+        prunes::what_stays_of_a_forgotten_agent,
+    ),
 ];
 
 /// The same random history on two ledgers: equal replies, equal rows, equal log.

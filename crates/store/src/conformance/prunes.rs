@@ -5,7 +5,7 @@ use std::time::Duration;
 use switchboard_core::changes::{Nonce, Prune};
 use switchboard_core::idempotency::{Key, Remembered};
 use switchboard_core::verb::{Cancel, Receive, Serve};
-use switchboard_core::{Ask, TaskId, limits};
+use switchboard_core::{Ask, FormerAgent, TaskId, limits};
 
 use super::acts::{send, task_with};
 use super::ledger::must;
@@ -116,10 +116,7 @@ pub(super) fn old_answers_and_signatures_go(world: &mut World<'_>) {
         changes.prunes.push(Prune::Remembered { before, limit: 1 });
         changes.prunes.push(Prune::Nonces { before, limit: 9 });
     });
-    let serve = || Serve {
-        starting: false,
-        slept: false,
-    };
+    let serve = || Serve { starting: false };
     ledger.run(serve()).expect("serving is not refused");
     let head = must("read the head", ledger.reader().head());
     assert_eq!(
@@ -165,7 +162,7 @@ pub(super) fn forgotten_rows_are_gone(world: &mut World<'_>) {
     ledger.leave("ann");
     put(&mut ledger, |changes| {
         changes.forgotten_tasks.push("t".into());
-        changes.forgotten_agents.push("ann".into());
+        changes.forgotten_agents.push(former("ann", 0));
     });
     let seen = Everything::read(&*ledger.reader());
     let left: Vec<&str> = seen.tasks.iter().map(|task| task.id.as_str()).collect();
@@ -181,4 +178,35 @@ pub(super) fn forgotten_rows_are_gone(world: &mut World<'_>) {
         Some(3),
         "an id may be used again"
     );
+}
+
+pub(super) fn what_stays_of_a_forgotten_agent(world: &mut World<'_>) {
+    let (mut ledger, _) = world.ledger();
+    for completed in [3, 7] {
+        ledger.join("ann", &[]);
+        ledger.leave("ann");
+        let kept = former("ann", completed);
+        put(&mut ledger, |changes| {
+            changes.forgotten_agents.push(kept.clone());
+        });
+        let slice = ledger.look(&[Ask::Agent("ann".into()), Ask::Agent("bob".into())]);
+        assert!(slice.agent(&"ann".into()).is_none(), "the row is gone");
+        assert_eq!(slice.former_agent(&"ann".into()), Some(&kept));
+        assert_eq!(slice.former_agent(&"bob".into()), None, "never seen");
+    }
+    ledger.join("ann", &[]);
+    let seen = Everything::read(&*ledger.reader());
+    assert_eq!(seen.agents[0].completed, 7, "it goes on where it ended");
+}
+
+fn former(id: &str, completed: u64) -> FormerAgent {
+    FormerAgent {
+        id: id.into(),
+        name: format!("{id} of old"),
+        completed,
+        failed: 2,
+        runtime_ms: 61_000,
+        registered_at: START,
+        gone_at: START + MINUTE,
+    }
 }

@@ -17,8 +17,8 @@ impl Verb for Put {
         for pulse in &changes.pulses {
             want.agent(&pulse.agent);
         }
-        for id in &changes.forgotten_agents {
-            want.agent(id);
+        for former in &changes.forgotten_agents {
+            want.agent(&former.id);
         }
         for task in &changes.tasks {
             if let Some(known) = want.task(&task.id) {

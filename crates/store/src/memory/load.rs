@@ -12,7 +12,15 @@ use super::Rows;
 impl Rows {
     pub(super) fn answer(&self, ask: &Ask, slice: &mut Slice) {
         match ask {
-            Ask::Agent(id) => slice.put_agent(id, self.agents.get(id).cloned()),
+            Ask::Agent(id) => {
+                let row = self.agents.get(id).cloned();
+                if row.is_none()
+                    && let Some(former) = self.former_agents.get(id)
+                {
+                    slice.put_former_agent(former.clone());
+                }
+                slice.put_agent(id, row);
+            }
             Ask::PresentAgents => {
                 let ids = self.agents_into(slice, |agent| !agent.is_gone());
                 slice.ranges.present_agents = Some(ids);

@@ -13,9 +13,9 @@ use switchboard_core::lane::{Lane, LaneId, Rep};
 use switchboard_core::slice::Save;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Ask, Baseline, Delivery, DeliveryState, Head, Learning, Lease, LeasePath,
-    Logged, Message, MessageId, Slice, Snapshot, Task, TaskId, TaskState, Timestamp, TokenId,
-    limits,
+    Agent, AgentId, Ask, Baseline, Delivery, DeliveryState, FormerAgent, Head, Learning, Lease,
+    LeasePath, Logged, Message, MessageId, Slice, Snapshot, Task, TaskId, TaskState, Timestamp,
+    TokenId, limits,
 };
 
 use crate::{Begun, Clock, Engine, Error, Reader};
@@ -46,6 +46,7 @@ struct Rows {
     head: Head,
     log: BTreeMap<u64, Logged>,
     agents: BTreeMap<AgentId, Agent>,
+    former_agents: BTreeMap<AgentId, FormerAgent>,
     tasks: BTreeMap<TaskId, Task>,
     attempts: Vec<Attempt>,
     lanes: BTreeMap<LaneId, Lane>,

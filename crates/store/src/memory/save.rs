@@ -29,8 +29,9 @@ impl Batch {
 
 impl Rows {
     fn delete(&mut self, save: &Save<'_>) {
-        for id in save.forgotten_agents {
-            self.agents.remove(id);
+        for former in save.forgotten_agents {
+            self.agents.remove(&former.id);
+            self.former_agents.insert(former.id.clone(), former.clone());
         }
         for (id, number) in save.forgotten_tasks {
             self.tasks.remove(id);

@@ -56,8 +56,9 @@ impl Checkpointer {
     }
 }
 
-impl Drop for Checkpointer {
-    fn drop(&mut self) {
+impl Checkpointer {
+    /// Ends the thread and closes its connection.
+    pub fn stop(&mut self) {
         let (state, bell) = &*self.shared;
         state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
         bell.notify_one();
@@ -65,6 +66,21 @@ impl Drop for Checkpointer {
             let _ = thread.join();
         }
     }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Moves all of the log into the file and leaves the log empty.
+pub(super) fn finish(db: &Connection) -> rusqlite::Result<()> {
+    let busy: bool = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    if busy {
+        tracing::debug!("somebody else reads the ledger; its write-ahead log stays");
+    }
+    Ok(())
 }
 
 fn run(db: &Connection, shared: &(Mutex<State>, Condvar)) {

@@ -123,6 +123,14 @@ fn agent(db: &Connection, id: &AgentId, slice: &mut Slice) -> Result {
     let row = select(db, rows::AGENT, "agents WHERE id = ?")?
         .query_row([id.as_str()], rows::agent)
         .optional()?;
+    if row.is_none() {
+        let former = select(db, rows::FORMER_AGENT, "sb_former_agent WHERE id = ?")?
+            .query_row([id.as_str()], rows::former_agent)
+            .optional()?;
+        former
+            .into_iter()
+            .for_each(|row| slice.put_former_agent(row));
+    }
     slice.put_agent(id, row);
     Ok(())
 }
@@ -314,10 +322,16 @@ fn inbox(db: &Connection, ask: &InboxAsk, slice: &mut Slice) -> Result {
     .query_map(params![ask.agent.as_str(), kinds, rows_max(ask.limit)], rows::delivery)?
     .collect::<Result<_>>()?;
     let mut ids = Vec::with_capacity(waiting.len());
+    let mut bytes = 0;
     for delivery in waiting {
+        // A verb hands out less than this at a time; the rest stays on disk.
+        if bytes > 4 * limits::RECEIVE_BYTES {
+            break;
+        }
         let row = select(db, rows::MESSAGE, "messages WHERE number = ?")?
             .query_row([signed(delivery.number)], rows::message)
             .optional()?;
+        bytes += row.as_ref().map_or(0, |row| row.payload.len());
         let id = delivery.message.clone();
         slice.put_message(&id, row);
         slice.put_delivery(&id, &ask.agent, Some(delivery));

@@ -10,10 +10,16 @@ struct Step {
     sql: &'static str,
 }
 
-const STEPS: &[Step] = &[Step {
-    name: "0001_ledger",
-    sql: include_str!("schema/0001_ledger.sql"),
-}];
+const STEPS: &[Step] = &[
+    Step {
+        name: "0001_ledger",
+        sql: include_str!("schema/0001_ledger.sql"),
+    },
+    Step {
+        name: "0002_former_agents",
+        sql: include_str!("schema/0002_former_agents.sql"),
+    },
+];
 
 /// The newest schema this build knows.
 pub const VERSION: u32 = STEPS.len() as u32;

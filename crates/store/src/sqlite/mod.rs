@@ -89,6 +89,8 @@ impl SqliteEngine {
             slice.forget();
             slice.head = self.head()?;
             slice.has_head = true;
+            self.clock.at_least(slice.head.last_at);
+            self.pruned = save::Pruned::default();
             self.last_at = slice.head.last_at;
             self.data_version = Some(version);
         }
@@ -163,7 +165,7 @@ impl Engine for SqliteEngine {
         )?;
         due.extend(quiet.map(|at| Timestamp(at + silent_after)));
         let lease: Option<String> = self.one("SELECT min(expires_at) FROM leases")?;
-        due.extend(lease.as_deref().and_then(text::instant));
+        due.extend(lease.as_deref().and_then(switchboard_core::iso::parse));
         Ok(due.into_iter().min())
     }
 
@@ -178,5 +180,16 @@ impl SqliteEngine {
             .prepare_cached(sql)
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
             .map_err(world)
+    }
+}
+
+impl Drop for SqliteEngine {
+    /// What was committed is durable either way; this leaves it in one file.
+    fn drop(&mut self) {
+        self.rollback();
+        self.checkpointer.stop();
+        if let Err(error) = checkpoint::finish(&self.db) {
+            tracing::warn!(%error, "the write-ahead log stays; the next start reads it");
+        }
     }
 }

@@ -12,12 +12,12 @@ use switchboard_core::task::{Failure, OnDependencyFailure};
 use switchboard_core::token::{Scope, Token};
 use switchboard_core::{
     Agent, AgentId, AgentKind, Baseline, Capabilities, CorrId, Delivery, DeliveryState, Doing,
-    FailureKind, Head, Lane, LaneId, LaneKey, Learning, Lease, LeasePath, Machine, Message,
-    MessageId, Metrics, Phase, Presence, Priority, Progress, Skills, Snapshot, Task, TaskId,
-    TaskKind, TaskState, Timestamp,
+    FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey, Learning, Lease, LeasePath, Machine,
+    Message, MessageId, Metrics, Phase, Presence, Priority, Progress, Skills, Snapshot, Task,
+    TaskId, TaskKind, TaskState, Timestamp, iso,
 };
 
-use super::text::{instant, unlist};
+use super::text::unlist;
 
 pub(super) const TASK: &str = "number, id, title, description, status, priority, type, assigned_agent, dependencies, blockers, \
     required_skills, files, estimated_minutes, branch, audience, on_dependency_failure, corr_id, retry_count, max_retries, \
@@ -128,6 +128,21 @@ pub(super) fn store_progress(progress: Option<&Progress>) -> Option<String> {
         told_percent: progress.told_percent,
     };
     serde_json::to_string(&stored).ok()
+}
+
+pub(super) const FORMER_AGENT: &str =
+    "id, name, completed, failed, runtime_ms, registered_at, gone_at";
+
+pub(super) fn former_agent(row: &Row<'_>) -> rusqlite::Result<FormerAgent> {
+    Ok(FormerAgent {
+        id: id(row, 0)?,
+        name: row.get(1)?,
+        completed: unsigned(row, 2)?,
+        failed: unsigned(row, 3)?,
+        runtime_ms: unsigned(row, 4)?,
+        registered_at: Timestamp(row.get(5)?),
+        gone_at: Timestamp(row.get(6)?),
+    })
 }
 
 pub(super) const AGENT: &str = "id, name, type, status, presence, presence_at, skills, max_task_minutes, can_run_tests, \
@@ -401,7 +416,7 @@ fn ids<T: From<String>>(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<T>
 
 fn when(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
     let text = row.get_ref(column)?.as_str_or_null()?;
-    text.map(|text| instant(text).ok_or_else(|| unreadable(column, text)))
+    text.map(|text| iso::parse(text).ok_or_else(|| unreadable(column, text)))
         .transpose()
 }
 

@@ -78,6 +78,34 @@ impl Envelope {
         }
     }
 
+    /// A signature in a body covers no path, so a signed body has to say itself what it asks for: the operation, and
+    /// the task where the path names one. What it says is then held against the path.
+    pub fn expect_covered(
+        &self,
+        operation: Operation,
+        task_id: Option<&str>,
+    ) -> Result<(), Malformed> {
+        self.expect(operation)?;
+        if self.signature.is_none() {
+            return Ok(());
+        }
+        if self.operation.is_none() {
+            return Err(Malformed::field(
+                "operation",
+                format!("must be {operation} in a body that is signed"),
+            ));
+        }
+        match operation {
+            Operation::Progress | Operation::Complete | Operation::Fail if task_id.is_none() => {
+                Err(Malformed::field(
+                    "taskId",
+                    "must be in the body if that is signed",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Puts the envelope's members and the request's into one object.
     pub fn seal<T: Serialize>(&self, request: &T) -> Result<Value, serde_json::Error> {
         let mut sealed = serde_json::to_value(self)?;
@@ -129,6 +157,22 @@ impl Request {
             .operation
             .ok_or_else(|| Malformed::missing("operation"))?;
         Ok((envelope, Self::parse(operation, bytes)?))
+    }
+
+    /// The task that the body names.
+    pub fn task_id(&self) -> Option<&str> {
+        match self {
+            Self::Progress(request) => request.task_id.as_deref(),
+            Self::Complete(request) => request.task_id.as_deref(),
+            Self::Fail(request) => request.task_id.as_deref(),
+            Self::Claim(request) => request.task_id.as_deref(),
+            Self::AcquireLease(request) => request.task_id.as_deref(),
+            Self::Register(_)
+            | Self::Heartbeat(_)
+            | Self::SendMessage(_)
+            | Self::ReceiveMessages(_)
+            | Self::ReleaseLease(_) => None,
+        }
     }
 
     /// Which one it is.

@@ -12,9 +12,15 @@ use crate::{IsoTime, Json};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendMessageRequest {
+    /// Absent: a person, the steward.
+    #[serde(default = "steward")]
     pub agent_id: String,
     #[serde(deserialize_with = "object")]
     pub message: NewMessage,
+}
+
+fn steward() -> String {
+    switchboard_core::STEWARD.to_owned()
 }
 
 /// A message to be sent.

@@ -178,7 +178,6 @@ words! {
 words! {
     /// Why a task is not claimable by an agent.
     pub enum WhyReason {
-        NotReady = "not_ready",
         HeldBy = "held_by",
         WaitsForDependency = "waits_for_dependency",
         RetryNotDue = "retry_not_due",
@@ -193,7 +192,6 @@ words! {
         AgentNotRegistered = "agent_not_registered",
         AgentOffline = "agent_offline",
         AgentStopping = "agent_stopping",
-        BehindOthers = "behind_others",
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use switchboard_core::limits;
 use switchboard_wire::jetpack::{Operation, PatchTaskRequest, from_wire};
-use switchboard_wire::parse;
+use switchboard_wire::{Malformed, parse};
 
 use crate::from_wire::{call, create, golden, set};
 
@@ -278,6 +278,54 @@ fn new_tasks_are_bounded_each_under_its_place() {
                 "PATCH {member} of {size}"
             );
         }
+    }
+}
+
+#[test]
+fn a_skill_is_bounded_and_has_no_control_characters_wherever_it_stands() {
+    let long = |bytes: usize| "s".repeat(bytes);
+    let cases = [
+        ("two words", true),
+        ("c++ \u{00fc}", true),
+        (&*long(limits::SKILL_BYTES_MAX - 1), true),
+        (&*long(limits::SKILL_BYTES_MAX), true),
+        (&*long(limits::SKILL_BYTES_MAX + 1), false),
+        ("a\u{0000}", false),
+        ("a\nb", false),
+        ("a\u{001e}b", false),
+        ("a\u{001f}b", false),
+        ("\u{001f}", false),
+        ("a\u{007f}", false),
+        ("a\u{0085}b", false),
+    ];
+    let places = [
+        (
+            Operation::Register,
+            "/agent/capabilities/skills",
+            "agent.capabilities.skills[1]",
+        ),
+        (Operation::Claim, "/filter/skills", "filter.skills[1]"),
+    ];
+    for (skill, fits) in cases {
+        let skills = json!(["rust", skill]);
+        let judged = |made: Result<(), Malformed>, field: &str| match made {
+            Ok(()) => assert!(fits, "{field} took {skill:?}"),
+            Err(malformed) => {
+                assert!(!fits, "{field} refused {skill:?}: {malformed}");
+                assert_eq!(malformed.field.as_deref(), Some(field), "{skill:?}");
+            }
+        };
+        for (operation, pointer, field) in places {
+            let mut body = golden(operation);
+            set(&mut body, pointer, skills.clone());
+            judged(call(operation, &body).map(drop), field);
+        }
+        let task = json!({ "title": "T", "requiredSkills": skills });
+        judged(create(&task).map(drop), "requiredSkills[1]");
+        let patch = json!({ "requiredSkills": skills }).to_string();
+        let patch: PatchTaskRequest = parse(patch.as_bytes()).expect("a patch");
+        let changed = from_wire::change("t".into(), patch);
+        judged(changed.map(drop), "requiredSkills[1]");
     }
 }
 

@@ -92,10 +92,7 @@ impl Driver for Rules {
         let clock = ManualClock::at(START);
         let (engine, folder) = self.engine(clock.clone());
         let mut ledger = Ledger::new(engine).with_cache(self.cache.clone());
-        let serve = Serve {
-            starting: true,
-            slept: false,
-        };
+        let serve = Serve { starting: true };
         ledger.run(serve).expect("a caretaker is not refused");
         self.stage = Some(Stage {
             ledger,
@@ -141,10 +138,7 @@ impl Stage {
             }
             Deed::Down(span) => {
                 self.clock.advance(*span);
-                self.run(Serve {
-                    starting: true,
-                    slept: false,
-                })?;
+                self.run(Serve { starting: true })?;
                 Ok(Value::Null)
             }
             Deed::Caretake => self.caretake(),

@@ -15,9 +15,10 @@ use crate::{Agent, Presence, limits};
 impl Swarm {
     pub(super) fn keep(&mut self, save: &Save<'_>) {
         self.head = save.head.expect("the last save has the head").clone();
-        save.forgotten_agents
-            .iter()
-            .for_each(|id| drop(self.agents.remove(id)));
+        for former in save.forgotten_agents {
+            self.agents.remove(&former.id);
+            self.former_agents.insert(former.id.clone(), former.clone());
+        }
         save.forgotten_tasks
             .iter()
             .for_each(|(id, _)| drop(self.tasks.remove(id)));
@@ -66,7 +67,13 @@ impl Swarm {
 
     pub(super) fn answer(&self, ask: &Ask, slice: &mut Slice) {
         match ask {
-            Ask::Agent(id) => slice.put_agent(id, self.agents.get(id).cloned()),
+            Ask::Agent(id) => {
+                slice.put_agent(id, self.agents.get(id).cloned());
+                let former = self.former_agents.get(id).cloned();
+                former
+                    .into_iter()
+                    .for_each(|row| slice.put_former_agent(row));
+            }
             Ask::PresentAgents => {
                 slice.ranges.present_agents = Some(self.agents_that(|agent| !agent.is_gone()));
             }

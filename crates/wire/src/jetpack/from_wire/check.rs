@@ -113,12 +113,17 @@ pub(super) fn files(field: &str, files: &[String]) -> Result<(), Malformed> {
     }
 }
 
+/// Skills: bounded, and without control characters, which stand between the skills of a lane.
 pub(super) fn skills(
     field: &str,
     skills: &[String],
 ) -> Result<switchboard_core::Skills, Malformed> {
     each(field, skills, limits::SKILLS_MAX, |place, skill| {
-        filled(place, skill, limits::SKILL_BYTES_MAX)
+        filled(place, skill, limits::SKILL_BYTES_MAX)?;
+        if skill.chars().any(char::is_control) {
+            return Err(Malformed::field(place, "must not have control characters"));
+        }
+        Ok(())
     })?;
     Ok(switchboard_core::Skills::new(skills))
 }

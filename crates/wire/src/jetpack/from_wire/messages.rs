@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use switchboard_core::{AgentId, CorrId, LeasePath, MessageId, TaskId, Timestamp, limits, verb};
+use switchboard_core::{
+    AgentId, CorrId, LeasePath, MessageId, STEWARD, Sender, TaskId, Timestamp, limits, verb,
+};
 
 use super::check::{self, agent_id, each, id, message_id, span, task_id, wait_for};
 use super::{Context, lease_path};
@@ -17,7 +19,12 @@ pub fn send(
     request: SendMessageRequest,
     context: &mut Context<'_>,
 ) -> Result<verb::Send, Malformed> {
-    let from = agent_id("agentId", &request.agent_id)?;
+    let named = agent_id("agentId", &request.agent_id)?;
+    let from = if named.as_str() == STEWARD {
+        Sender::Person(named)
+    } else {
+        Sender::Agent(named)
+    };
     let message = request.message;
     kind(&message.kind)?;
     check::text(

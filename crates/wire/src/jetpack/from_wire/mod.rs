@@ -100,7 +100,7 @@ impl Call {
             Self::Progress(verb) => &verb.agent,
             Self::Complete(verb) => &verb.agent,
             Self::Fail(verb) => &verb.agent,
-            Self::Send(verb) => &verb.from,
+            Self::Send(verb) => verb.from.id(),
             Self::Receive { fetch, .. } => fetch.agent(),
             Self::AcquireLease(verb) => &verb.agent,
             Self::ReleaseLease { by, .. } => by,

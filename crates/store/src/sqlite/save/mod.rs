@@ -5,13 +5,17 @@ use std::fmt::Write;
 use rusqlite::{Connection, params};
 use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
-use switchboard_core::{
-    Agent, Delivery, Head, Lane, Lease, Logged, Message, Presence, Task, TaskState, Timestamp,
-};
+use switchboard_core::{Delivery, Head, Lane, Lease, Logged, Message};
 
 use super::load::{rows_max, signed};
-use super::rows::{StoredMetrics, store_progress};
-use super::text::{Iso, list};
+use super::rows::store_progress;
+use super::text::Iso;
+
+mod agents;
+mod tasks;
+
+use agents::{put_agent, update_agent};
+use tasks::{describe_task, insert_task, requeue_task, update_task};
 
 type Result = rusqlite::Result<()>;
 
@@ -83,15 +87,16 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
     }
     if let Some(head) = save.head {
         append_log(db, save.log)?;
-        put_head(db, head)?;
+        put_head(db, head, &pruned)?;
     }
     Ok(pruned)
 }
 
 fn delete(db: &Connection, save: &Save<'_>) -> Result {
-    for agent in save.forgotten_agents {
+    for former in save.forgotten_agents {
         db.prepare_cached("DELETE FROM agents WHERE id = ?")?
-            .execute([agent.as_str()])?;
+            .execute([former.id.as_str()])?;
+        agents::put_former(db, former)?;
     }
     for (task, number) in save.forgotten_tasks {
         db.prepare_cached("DELETE FROM tasks WHERE number = ?")?
@@ -109,257 +114,6 @@ fn delete(db: &Connection, save: &Save<'_>) -> Result {
         db.prepare_cached("DELETE FROM leases WHERE file_path = ?")?
             .execute([path.as_str()])?;
     }
-    Ok(())
-}
-
-/// What the public columns show of a state.
-struct Shown<'a> {
-    assigned: Option<&'a str>,
-    at: Timestamp,
-    claimed_at: Option<Iso>,
-    completed_at: Option<Iso>,
-    next_retry_at: Option<Iso>,
-}
-
-fn shown(state: &TaskState, updated_at: Timestamp) -> Shown<'_> {
-    let plain = |at| Shown {
-        assigned: None,
-        at,
-        claimed_at: None,
-        completed_at: None,
-        next_retry_at: None,
-    };
-    match state {
-        TaskState::Waiting | TaskState::Ready => plain(updated_at),
-        TaskState::Claimed { by, at } | TaskState::InProgress { by, at } => Shown {
-            assigned: Some(by.as_str()),
-            claimed_at: Some(Iso::new(*at)),
-            ..plain(*at)
-        },
-        TaskState::RetryWait { until } => Shown {
-            next_retry_at: Some(Iso::new(*until)),
-            ..plain(*until)
-        },
-        TaskState::NeedsPerson { by, at } => Shown {
-            assigned: Some(by.as_str()),
-            ..plain(*at)
-        },
-        TaskState::Completed { by, at } => Shown {
-            assigned: Some(by.as_str()),
-            completed_at: Some(Iso::new(*at)),
-            ..plain(*at)
-        },
-        TaskState::Failed { at } | TaskState::Canceled { at } => plain(*at),
-    }
-}
-
-fn insert_task(db: &Connection, task: &Task) -> Result {
-    let shown = shown(&task.state, task.updated_at);
-    db.prepare_cached(
-        "INSERT INTO tasks(number, id, title, description, status, priority, type, dependencies, blockers, required_skills,
-           files, estimated_minutes, branch, audience, on_dependency_failure, corr_id, retry_count, max_retries, failure_type,
-           last_error, dependants, lane, created_at, updated_at, rev, state_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )?
-    .execute(params![
-        signed(task.number),
-        task.id.as_str(),
-        task.title,
-        task.description,
-        task.status().as_str(),
-        task.priority.as_str(),
-        task.kind.as_str(),
-        list(task.dependencies.iter().map(|id| id.as_str())),
-        list(task.blockers.iter().map(|id| id.as_str())),
-        list(task.required_skills.iter()),
-        list(&task.files),
-        task.estimated_minutes,
-        task.branch,
-        list(task.audience.iter().map(|id| id.as_str())),
-        task.on_dependency_failure.as_str(),
-        task.corr_id.as_str(),
-        task.retries,
-        task.max_retries,
-        task.last_failure.as_ref().map(|failure| failure.kind.as_str()),
-        task.last_failure.as_ref().map(|failure| failure.message.as_str()),
-        task.dependants,
-        task.lane.map(|lane| signed(lane.0)),
-        Iso::new(task.created_at),
-        Iso::new(task.updated_at),
-        signed(task.rev),
-        shown.at.0,
-    ])?;
-    for dependency in &task.dependencies {
-        db.prepare_cached("INSERT OR IGNORE INTO sb_dep(needs, number, task) VALUES (?, ?, ?)")?
-            .execute(params![
-                dependency.as_str(),
-                signed(task.number),
-                task.id.as_str()
-            ])?;
-    }
-    Ok(())
-}
-
-/// What a claim, progress and a completion touch. What people wrote stays untouched, and so do its indexes.
-fn update_task(db: &Connection, task: &Task) -> Result {
-    let shown = shown(&task.state, task.updated_at);
-    db.prepare_cached(
-        "UPDATE tasks SET status = ?, assigned_agent = ?, claimed_at = ?, started_at = ?, completed_at = ?,
-           actual_minutes = ?, result = ?, quality_snapshot_id = ?, updated_at = ?, rev = ?, epoch = ?, state_at = ?,
-           worked_ms = ?, progress = ? WHERE number = ?",
-    )?
-    .execute(params![
-        task.status().as_str(),
-        shown.assigned,
-        shown.claimed_at,
-        task.started_at.map(Iso::new),
-        shown.completed_at,
-        task.worked_ms.map(|ms| signed(ms.div_ceil(60_000))),
-        task.result.as_deref(),
-        task.snapshot.as_ref().map(|id| id.as_str()),
-        Iso::new(task.updated_at),
-        signed(task.rev),
-        signed(task.epoch),
-        shown.at.0,
-        task.worked_ms.map(signed),
-        store_progress(task.progress.as_ref()),
-        signed(task.number),
-    ])?;
-    Ok(())
-}
-
-/// Where it waits and why: the columns of retries, dependencies and lanes.
-fn requeue_task(db: &Connection, task: &Task) -> Result {
-    let shown = shown(&task.state, task.updated_at);
-    let failure = task.last_failure.as_ref();
-    db.prepare_cached(
-        "UPDATE tasks SET blockers = ?, retry_count = ?, last_error = ?, failure_type = ?, next_retry_at = ?,
-           previous_agents = ?, lane = ?, dependants = ? WHERE number = ?",
-    )?
-    .execute(params![
-        list(task.blockers.iter().map(|id| id.as_str())),
-        task.retries,
-        failure.map(|failure| failure.message.as_str()),
-        failure.map(|failure| failure.kind.as_str()),
-        shown.next_retry_at,
-        list(task.previous_agents.iter().map(|id| id.as_str())),
-        task.lane.map(|lane| signed(lane.0)),
-        task.dependants,
-        signed(task.number),
-    ])?;
-    Ok(())
-}
-
-fn describe_task(db: &Connection, task: &Task) -> Result {
-    db.prepare_cached(
-        "UPDATE tasks SET title = ?, description = ?, priority = ?, type = ?, required_skills = ?, files = ?,
-           estimated_minutes = ?, branch = ?, audience = ?, max_retries = ? WHERE number = ?",
-    )?
-    .execute(params![
-        task.title,
-        task.description,
-        task.priority.as_str(),
-        task.kind.as_str(),
-        list(task.required_skills.iter()),
-        list(&task.files),
-        task.estimated_minutes,
-        task.branch,
-        list(task.audience.iter().map(|id| id.as_str())),
-        task.max_retries,
-        signed(task.number),
-    ])?;
-    Ok(())
-}
-
-/// What the columns show of an agent's work.
-struct Doing<'a> {
-    current: Option<&'a switchboard_core::agent::Current>,
-    commands: String,
-    metrics: Option<String>,
-}
-
-fn doing(agent: &Agent) -> Doing<'_> {
-    let metrics = agent.metrics.map(|kept| StoredMetrics {
-        memory_used_mb: kept.memory_used_mb,
-        tasks_completed_session: kept.tasks_completed_session,
-        at: kept.at,
-    });
-    let commands = match agent.commands.as_slice() {
-        [] => "[]".to_owned(),
-        commands => serde_json::to_string(commands).unwrap_or_else(|_| "[]".to_owned()),
-    };
-    Doing {
-        current: agent.current.as_ref(),
-        commands,
-        metrics: metrics.and_then(|kept| serde_json::to_string(&kept).ok()),
-    }
-}
-
-/// A new agent, or one that says something new about itself.
-fn put_agent(db: &Connection, agent: &Agent) -> Result {
-    let machine = agent.machine.as_ref();
-    let (presence, presence_at) = match &agent.presence {
-        Presence::Live(_) => ("live", agent.registered_at),
-        Presence::Silent { since } => ("silent", *since),
-        Presence::Gone { at } => ("gone", *at),
-    };
-    db.prepare_cached(
-        "INSERT INTO agents(id, name, type, skills, max_task_minutes, can_run_tests, can_run_build, can_access_browser,
-           machine_id, machine_hostname, pid, registered_at, key_generation, presence, presence_at, seen_at,
-           last_heartbeat, heartbeat_count)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
-         ON CONFLICT(id) DO UPDATE SET name = ?2, type = ?3, skills = ?4, max_task_minutes = ?5, can_run_tests = ?6,
-           can_run_build = ?7, can_access_browser = ?8, machine_id = ?9, machine_hostname = ?10, pid = ?11,
-           registered_at = ?12, key_generation = ?13, presence = ?14, presence_at = ?15",
-    )?
-    .execute(params![
-        agent.id.as_str(),
-        agent.name,
-        agent.kind.as_str(),
-        list(agent.skills.iter()),
-        agent.capabilities.max_task_minutes,
-        agent.capabilities.can_run_tests,
-        agent.capabilities.can_run_build,
-        agent.capabilities.can_access_browser,
-        machine.map(|machine| &machine.id),
-        machine.map(|machine| &machine.hostname),
-        machine.map(|machine| machine.pid),
-        Iso::new(agent.registered_at),
-        agent.key_generation,
-        presence,
-        presence_at.0,
-        agent.seen_at.0,
-        Iso::new(agent.seen_at),
-        signed(agent.heartbeats),
-    ])?;
-    update_agent(db, agent)
-}
-
-fn update_agent(db: &Connection, agent: &Agent) -> Result {
-    let doing = doing(agent);
-    db.prepare_cached(
-        "UPDATE agents SET status = ?, current_task_id = ?,
-           current_task_started_at = ?, current_task_progress = ?, current_task_phase = ?, tasks_completed = ?,
-           tasks_failed = ?, total_runtime_minutes = ?, last_active_at = ?, rev = ?, runtime_ms = ?, holds = ?, commands = ?, metrics = ?, inbox = ? WHERE id = ?",
-    )?
-    .execute(params![
-        agent.status(),
-        doing.current.map(|current| current.task.as_str()),
-        doing.current.map(|current| Iso::new(current.since)),
-        doing.current.and_then(|current| current.percent),
-        doing.current.and_then(|current| current.phase).map(|phase| phase.as_str()),
-        signed(agent.completed),
-        signed(agent.failed),
-        minutes(agent.runtime_ms),
-        Iso::new(agent.last_active_at),
-        signed(agent.rev),
-        signed(agent.runtime_ms),
-        list(agent.holds.iter().map(|id| id.as_str())),
-        doing.commands,
-        doing.metrics,
-        agent.inbox,
-        agent.id.as_str(),
-    ])?;
     Ok(())
 }
 
@@ -611,7 +365,8 @@ fn append_log(db: &Connection, log: &[Logged]) -> Result {
     Ok(())
 }
 
-fn put_head(db: &Connection, head: &Head) -> Result {
+/// The head, without what this very save has pruned.
+fn put_head(db: &Connection, head: &Head, pruned: &Pruned) -> Result {
     let mut counts = String::from("[");
     for (at, count) in head.tasks.iter().enumerate() {
         let _ = write!(counts, "{}{count}", if at == 0 { "" } else { "," });
@@ -632,8 +387,8 @@ fn put_head(db: &Connection, head: &Head) -> Result {
         counts,
         signed(head.queued_deliveries),
         signed(head.leases),
-        signed(head.idempotency_rows),
-        signed(head.idempotency_bytes),
+        signed(head.idempotency_rows.saturating_sub(pruned.answers)),
+        signed(head.idempotency_bytes.saturating_sub(pruned.answer_bytes)),
         head.served_at.0,
         head.floor.0,
         head.last_message_at.0,
@@ -690,9 +445,4 @@ fn prune(db: &Connection, prune: &Prune, pruned: &mut Pruned) -> Result {
         }
     }
     Ok(())
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn minutes(ms: u64) -> f64 {
-    ms as f64 / 60_000.0
 }
