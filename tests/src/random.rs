@@ -28,10 +28,10 @@ impl Random {
 
     /// An independent stream, for a thread of its own.
     pub fn fork(&mut self) -> Random {
-        Random(self.next())
+        Random(self.draw())
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -41,7 +41,7 @@ impl Random {
 
     /// Below `bound`, which is above zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.draw() % bound
     }
 
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
@@ -71,7 +71,7 @@ mod tests {
             let mut random = Random::seeded(seed);
             let mut fork = random.fork();
             (0..4)
-                .map(|_| (random.next(), fork.next()))
+                .map(|_| (random.draw(), fork.draw()))
                 .collect::<Vec<_>>()
         };
         assert_eq!(draws(7), draws(7));

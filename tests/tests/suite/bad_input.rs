@@ -199,7 +199,7 @@ fn garbage_is_answered_or_hung_up_on() {
     for _ in 0..200 {
         let mut bytes = random.choose(&starts).to_vec();
         let length = random.below(4096);
-        bytes.extend((0..length).map(|_| random.next() as u8));
+        bytes.extend((0..length).map(|_| random.draw() as u8));
         // A head that ends, so that there is something to judge.
         bytes.extend_from_slice(b"\r\n\r\n");
         let mut socket = TcpStream::connect(hub.addr()).expect("the hub listens");

@@ -164,7 +164,6 @@ fn more_changes_than_the_queue_holds_are_refused_at_once_and_all_are_answered() 
     assert!(refused.header("Retry-After").is_some(), "{refused:?}");
     foreign.execute_batch("ROLLBACK").expect("it was begun");
 
-    let mut overloaded = 0;
     for mut wave in waves {
         let answer = wave.finish().expect("every wave is answered").expect(200);
         let results = answer["results"].as_array().expect("a list of results");
@@ -172,13 +171,11 @@ fn more_changes_than_the_queue_holds_are_refused_at_once_and_all_are_answered() 
         for result in results {
             match (&result["status"], result["body"]["error"].as_str()) {
                 (Value::Number(status), None) if status.as_u64() == Some(200) => {}
-                (_, Some("overloaded")) => overloaded += 1,
-                (_, Some("db_unavailable")) => {}
+                (_, Some("overloaded" | "db_unavailable")) => {}
                 _ => panic!("{result}"),
             }
         }
     }
-    assert!(overloaded > 0);
     client.create("there-is-room-again");
     hub.stop();
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use switchboard_tests::{API, Client};
+use switchboard_tests::{API, Client, until};
 
 use super::facts::{Doubt, Fact, Record};
 use super::history::{Deed, History};
@@ -25,23 +25,44 @@ struct Told {
     extended: BTreeMap<(String, String), u64>,
 }
 
-/// Holds what the clients know against the log and against what the hub says now.
-pub fn check(records: &[Record], agents: &[String], history: &History, client: &mut Client) {
+/// Holds what the clients know against the log and against what the hub shows.
+pub fn check(records: &[Record], agents: &[String], seen: &Seen) {
     for record in records {
-        assert!(
-            record.surprises.is_empty(),
-            "{}: {:#?}",
-            record.agent,
-            record.surprises
-        );
+        let surprises = &record.surprises;
+        assert!(surprises.is_empty(), "{}: {surprises:#?}", record.agent);
     }
     let told = Told::by(records);
+    let history = &seen.history;
     created(records, &told, history);
     claims(records, &told, history);
     messages(records, agents, &told, history);
     assert_eq!(told.leased, history.leased, "leases");
     assert_eq!(told.extended, history.extended, "extensions of leases");
-    rows(client, &told, history);
+    rows(seen, &told);
+}
+
+/// The log and the rows of one moment.
+#[derive(Debug)]
+pub struct Seen {
+    pub history: History,
+    tasks: Vec<Value>,
+    leases: Vec<Value>,
+}
+
+impl Seen {
+    pub fn now(client: &mut Client) -> Seen {
+        until("nothing happens while everything is read", || {
+            let history = History::read(&client.events());
+            let tasks = pages(client, "tasks", "tasks");
+            let leases = pages(client, "leases", "leases");
+            let still = client.status()["events"]["latest"] == history.latest;
+            still.then_some(Seen {
+                history,
+                tasks,
+                leases,
+            })
+        })
+    }
 }
 
 impl Told {
@@ -126,11 +147,11 @@ fn claims(records: &[Record], told: &Told, history: &History) {
         *unasked.entry(agent).or_default() += 1;
     }
     for record in records {
-        let doubts = record
-            .doubts
-            .iter()
-            .filter(|doubt| **doubt == Doubt::Claimed)
-            .count() as u64;
+        let doubts = record.doubts.iter().map(|doubt| match doubt {
+            Doubt::Claimed { at_most } => *at_most as u64,
+            Doubt::Created { .. } | Doubt::Sent { .. } => 0,
+        });
+        let doubts: u64 = doubts.sum();
         let more = unasked.remove(record.agent.as_str()).unwrap_or_default();
         assert!(
             more <= doubts,
@@ -188,9 +209,9 @@ fn messages(records: &[Record], agents: &[String], told: &Told, history: &Histor
 }
 
 /// What the hub shows now is what the log says became of everything.
-fn rows(client: &mut Client, told: &Told, history: &History) {
-    let mut left = history.tasks.clone();
-    for task in pages(client, "tasks", "tasks") {
+fn rows(seen: &Seen, told: &Told) {
+    let mut left = seen.history.tasks.clone();
+    for task in &seen.tasks {
         let id = task["id"].as_str().expect("a task has an id");
         let (status, holder) = left
             .remove(id)
@@ -215,7 +236,8 @@ fn rows(client: &mut Client, told: &Told, history: &History) {
         left.is_empty(),
         "tasks of the log that are not there: {left:?}"
     );
-    let shown: BTreeMap<String, (String, u64)> = pages(client, "leases", "leases")
+    let shown: BTreeMap<String, (String, u64)> = seen
+        .leases
         .iter()
         .map(|lease| {
             let text = |field: &str| lease[field].as_str().unwrap_or_default().to_owned();
@@ -223,7 +245,7 @@ fn rows(client: &mut Client, told: &Told, history: &History) {
             (text("filePath"), (text("agentId"), fencing))
         })
         .collect();
-    assert_eq!(shown, history.leases, "leases that are held");
+    assert_eq!(shown, seen.history.leases, "leases that are held");
 }
 
 fn pages(client: &mut Client, path: &str, rows: &str) -> Vec<Value> {

@@ -8,6 +8,8 @@ use super::world::{EndsWith, World};
 
 /// Tasks that one client holds at most.
 const HELD_MAX: usize = 6;
+/// Claims in one batch.
+const SEVERAL: usize = 3;
 const PATHS: u64 = 12;
 /// Of a hundred lost answers, so many are not asked for again.
 const GIVES_UP: u64 = 15;
@@ -59,7 +61,8 @@ impl<'a> Worker<'a> {
         let holds = !self.held.is_empty();
         match self.random.below(100) {
             0..20 => self.create(),
-            20..40 if self.held.len() < HELD_MAX => self.claim(),
+            20..36 if self.held.len() < HELD_MAX => self.claim(),
+            36..40 if self.held.len() < HELD_MAX => self.claim_several(),
             40..50 if holds => self.progress(),
             50..66 if holds => self.complete(),
             66..71 if holds => self.fail(),
@@ -98,29 +101,41 @@ impl<'a> Worker<'a> {
     }
 
     fn claim(&mut self) {
-        let request = Request::post(
-            format!("{API}/tasks/claim"),
-            &json!({"agentId": self.record.agent}),
-        );
-        let Some(answer) = self.ask(request, Some(Doubt::Claimed)) else {
-            return;
-        };
-        let body = answer.json();
+        let mut body = json!({"agentId": self.record.agent});
+        if self.random.percent(20) {
+            body["wait"] = json!(1);
+        }
+        let request = Request::post(format!("{API}/tasks/claim"), &body);
+        if let Some(answer) = self.ask(request, Some(Doubt::Claimed { at_most: 1 })) {
+            self.claimed(&answer, &answer.json());
+        }
+    }
+
+    /// Several in one call, each by itself: a kill in between leaves some of them done.
+    fn claim_several(&mut self) {
+        let claim = json!({"operation": "CLAIM", "agentId": self.record.agent});
+        let body = json!({"operations": vec![claim; SEVERAL]});
+        let doubt = Doubt::Claimed { at_most: SEVERAL };
+        let request = Request::post(format!("{API}/batch"), &body);
+        if let Some(answer) = self.ask(request, Some(doubt)) {
+            let told = answer.json();
+            let results = told["results"].as_array().into_iter().flatten();
+            let count = results
+                .map(|result| self.claimed(&answer, &result["body"]))
+                .count();
+            self.expect(count == SEVERAL, "batch", &answer);
+        }
+    }
+
+    fn claimed(&mut self, answer: &Answer, body: &Value) {
         if body["success"] == false {
-            self.expect(
-                answer.status == 200 && body["reason"].is_string(),
-                "claim",
-                &answer,
-            );
+            self.expect(body["reason"].is_string(), "claim", answer);
             return self.learn(Fact::Nothing);
         }
-        let (task, epoch) = (text(&body["task"]["id"]), number(&body["task"]["epoch"]));
-        let is_mine = body["task"]["assignedAgent"] == self.record.agent.as_str();
-        self.expect(
-            is_mine && body["task"]["status"] == "claimed",
-            "claim",
-            &answer,
-        );
+        let task = &body["task"];
+        let is_mine = task["assignedAgent"] == self.record.agent.as_str();
+        self.expect(is_mine && task["status"] == "claimed", "claim", answer);
+        let (task, epoch) = (text(&task["id"]), number(&task["epoch"]));
         self.held.push((task.clone(), epoch));
         self.learn(Fact::Claimed { task, epoch });
     }

@@ -59,7 +59,7 @@ pub enum Fact {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doubt {
     Created { tasks: Vec<String> },
-    Claimed,
+    Claimed { at_most: usize },
     Sent { message: String, to: Option<String> },
 }
 

@@ -4,7 +4,7 @@ use std::thread;
 
 use switchboard_tests::{API, Hub, Project, Random};
 
-use self::check::check;
+use self::check::{Seen, check};
 use self::client::Worker;
 use self::facts::{Fact, Record};
 use self::history::History;
@@ -20,7 +20,7 @@ mod world;
 /// More rounds than in the suite: `SWITCHBOARD_CRASH_ROUNDS=2000`.
 const ROUNDS: &str = "SWITCHBOARD_CRASH_ROUNDS";
 const SEED: &str = "SWITCHBOARD_CRASH_SEED";
-const ROUNDS_IN_THE_SUITE: u64 = 25;
+const ROUNDS_IN_THE_SUITE: u64 = 50;
 const CLIENTS: usize = 6;
 
 #[test]
@@ -39,12 +39,12 @@ fn whatever_was_acknowledged_survives_being_killed_and_nothing_happens_twice() {
     records
         .iter_mut()
         .for_each(|record| read_the_rest(&hub, record));
-    let history = History::read(&client.events());
-    check(&records, &agents, &history, &mut client);
+    let seen = Seen::now(&mut client);
+    check(&records, &agents, &seen);
     ledger::counters_are_true(&mut client, &project.database());
     hub.stop();
-    ledger::is_whole(&project.database(), &history);
-    tell(&records, &history);
+    ledger::is_whole(&project.database(), &seen.history);
+    tell(&records, &seen.history);
     // Otherwise the kills never hit anything, and all of this proves nothing.
     let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
     assert!(
