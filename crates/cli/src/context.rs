@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use clap::Args;
 use switchboard_client::{Client, RetryPolicy};
+use switchboard_wire::signature::MasterKey;
 
 use crate::discover::{self, Found};
 use crate::failure::Failure;
@@ -23,7 +24,7 @@ pub struct Options {
         help_heading = "Hub"
     )]
     pub url: Option<String>,
-    /// Token to show the hub, if it asks for one
+    /// Token to show the hub, if it asks for one [default: that of the steward, if the hub runs here and is yours]
     #[arg(
         long,
         global = true,
@@ -90,12 +91,7 @@ impl Context {
 
     pub fn client_for(&self, url: &str, data_dir: Option<&Path>) -> Result<Client, Failure> {
         let mut builder = Client::builder(url).retry(IMPATIENT);
-        if let Some(token) = self
-            .options
-            .token
-            .as_deref()
-            .filter(|token| !token.is_empty())
-        {
+        if let Some(token) = self.token(data_dir) {
             builder = builder.token(token);
         }
         if let Some(file) = self.authority(data_dir) {
@@ -108,6 +104,16 @@ impl Context {
             builder = builder.authority(pem);
         }
         Ok(builder.build()?)
+    }
+
+    /// The token given, else that of the hub on this machine whose master key this person can read.
+    fn token(&self, data_dir: Option<&Path>) -> Option<String> {
+        let given = self.options.token.clone();
+        let own = || {
+            let key = fs::read_to_string(data_dir?.join(KEY_FILE)).ok()?;
+            Some(MasterKey::from_hex(&key)?.steward_token())
+        };
+        given.filter(|token| !token.is_empty()).or_else(own)
     }
 
     /// The certificate to trust: the one named, else the one a hub on this machine made for itself.
@@ -130,6 +136,9 @@ const IMPATIENT: RetryPolicy = RetryPolicy {
 
 /// Where a hub keeps the certificate it made for itself, below its data directory.
 pub const SELF_SIGNED: &str = "tls-cert.pem";
+
+/// Where a hub keeps its master key, below its data directory.
+const KEY_FILE: &str = "key";
 
 /// Why there is no hub, and what to do.
 pub fn no_hub(found: &Found, here: &Path) -> String {
@@ -162,6 +171,32 @@ pub fn no_hub(found: &Found, here: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn context(token: Option<&str>) -> Context {
+        let options = Options {
+            url: None,
+            token: token.map(str::to_owned),
+            ca_cert: None,
+            json: false,
+            verbose: false,
+        };
+        Context::new(options).unwrap()
+    }
+
+    #[test]
+    fn whoever_can_read_the_master_key_is_the_steward_unless_a_token_was_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = Some(dir.path());
+        assert_eq!(context(None).token(here), None, "there is no key");
+        fs::write(dir.path().join(KEY_FILE), "no key").unwrap();
+        assert_eq!(context(None).token(here), None, "it cannot be read");
+        fs::write(dir.path().join(KEY_FILE), "07".repeat(32)).unwrap();
+        let own = MasterKey::new([7; 32]).steward_token();
+        assert_eq!(context(None).token(here), Some(own.clone()));
+        assert_eq!(context(Some("")).token(here), Some(own));
+        assert_eq!(context(Some("sbt_1")).token(here), Some("sbt_1".to_owned()));
+        assert_eq!(context(None).token(None), None, "the hub is elsewhere");
+    }
 
     #[test]
     fn no_hub_is_said_plainly_with_the_next_step() {

@@ -127,7 +127,7 @@ fn from_hub(error: &client::Error) -> String {
 fn next_step(code: &str) -> Option<&'static str> {
     Some(match code {
         "unauthenticated" => {
-            "pass --token or set SWITCHBOARD_TOKEN (the first one is made with 'switchboard token create' while the hub runs with --auth none)"
+            "pass --token or set SWITCHBOARD_TOKEN (made with 'switchboard token create' by whoever started the hub, in its project)"
         }
         "forbidden" | "not_you" => {
             "use a token of scope steward ('switchboard token create --scope steward NAME')"

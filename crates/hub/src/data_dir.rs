@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use switchboard_wire::IsoTime;
-use switchboard_wire::signature::{KEY_LEN, MasterKey, from_hex, to_hex};
+use switchboard_wire::signature::{KEY_LEN, MasterKey, to_hex};
 
 /// Held for as long as the hub runs; the lock goes with the process, however it ends.
 #[derive(Debug)]
@@ -51,6 +51,7 @@ pub struct HubFile {
 
 const LOCK_FILE: &str = "lock";
 const HUB_FILE: &str = "hub.json";
+/// The master key, in hexadecimal.
 const KEY_FILE: &str = "key";
 
 impl DataDir {
@@ -112,12 +113,7 @@ impl DataDir {
     pub fn master_key(&self) -> Result<MasterKey, DataDirError> {
         let path = self.path.join(KEY_FILE);
         match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                let bytes = from_hex(text.trim()).and_then(|bytes| bytes.try_into().ok());
-                bytes
-                    .map(MasterKey::new)
-                    .ok_or(DataDirError::BadKey { path })
-            }
+            Ok(text) => MasterKey::from_hex(&text).ok_or(DataDirError::BadKey { path }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let mut key = [0; KEY_LEN];
                 aws_lc_rs::rand::fill(&mut key).map_err(|_| DataDirError::Unusable {

@@ -30,7 +30,7 @@ pub enum Principal {
 }
 
 impl Caller {
-    /// Whoever reaches a hub that asks for nothing.
+    /// Whoever reaches a hub that asks for nothing, or can read its master key.
     pub fn steward() -> Self {
         Caller {
             principal: Principal::Steward("steward".into()),

@@ -148,6 +148,24 @@ async fn send(
 }
 
 #[tokio::test]
+async fn whoever_can_read_the_master_key_is_the_steward() {
+    let hub = start_signed().await;
+    let key = hub.home.path().join(".switchboard/key");
+    let text = std::fs::read_to_string(key).unwrap();
+    let own = MasterKey::from_hex(&text).unwrap().steward_token();
+    let made = json!({ "name": "laptop", "scope": "steward" });
+    bearer(hub.client, "POST", "/api/v1/tokens", &own, made.clone())
+        .await
+        .expect(201);
+    let other = MasterKey::new([1; 32]).steward_token();
+    for wrong in [other.as_str(), &own[..own.len() - 1], &format!("{own}0")] {
+        bearer(hub.client, "POST", "/api/v1/tokens", wrong, made.clone())
+            .await
+            .refused(401, "unauthenticated");
+    }
+}
+
+#[tokio::test]
 async fn nobody_gets_in_without_a_signature_or_a_token() {
     let hub = start_signed().await;
     hub.client

@@ -11,7 +11,7 @@ use crate::words::one_of;
 /// Make a token and print its secret once
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Make the first one before you turn on auth = \"hmac\": from then on only a steward can make more.
+Only a steward makes tokens: under auth = \"hmac\" whoever can read the key file in the hub's data directory is one.
 Scopes: steward decides and steers, viewer reads, node is another gateway, sql the public tables only.
 
 Examples:
