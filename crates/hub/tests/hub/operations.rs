@@ -132,6 +132,33 @@ async fn messages_are_sent_received_once_and_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_person_sends_without_registering() {
+    let hub = start().await;
+    let client = hub.client;
+    client.register("a1", &[]).await;
+    for (id, mut body) in [("m1", json!({ "agentId": "steward" })), ("m2", json!({}))] {
+        body["message"] = json!({ "id": id, "type": "custom", "payload": { "text": "hello" } });
+        let sent = client.post("/api/v1/messages", body).await.expect(200);
+        assert_eq!(sent["recipients"], 1);
+        let shown = client.get(&format!("/api/v1/messages/{id}")).await;
+        assert_eq!(shown.expect(200)["message"]["from"], "steward");
+    }
+    let all = client
+        .get("/api/v1/messages?all=true&from=steward")
+        .await
+        .expect(200);
+    assert_eq!(all["messages"].as_array().unwrap().len(), 2);
+    let got = client.get("/api/v1/messages?agentId=a1").await.expect(200);
+    assert_eq!(got["messages"][0]["from"], "steward");
+    let refused = client
+        .post("/api/v1/agents/register", registration("steward", &[]))
+        .await
+        .refused(400, "invalid_operation");
+    assert_eq!(refused["field"], "agent.id");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_reader_of_older_messages_is_woken_by_a_new_one() {
     let hub = start().await;
     let client = hub.client;

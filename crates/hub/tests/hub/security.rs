@@ -334,6 +334,14 @@ async fn an_agent_acts_only_as_itself_and_steers_nothing() {
         )
         .await
         .refused(403, "not_you");
+    for body in [json!({}), json!({ "agentId": "steward" })] {
+        let mut body = body;
+        body["message"] = json!({ "type": "custom" });
+        signer
+            .call(client, "POST", "/api/v1/messages", &body)
+            .await
+            .refused(403, "not_you");
+    }
     signer
         .call(client, "DELETE", "/api/v1/agents/a2", &json!({}))
         .await

@@ -109,7 +109,7 @@ const REQUIRED: &[(Operation, &[&str])] = &[
     ),
     (
         Operation::SendMessage,
-        &["agentId", "message", "message.type"],
+        &["message", "message.type"],
     ),
     (Operation::ReceiveMessages, &["agentId"]),
     (

@@ -2,14 +2,12 @@
 
 use clap::Args as ClapArgs;
 use switchboard_client::jetpack::{NewMessage, SendMessageRequest};
+use switchboard_core::STEWARD;
 use switchboard_wire::Json;
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::clean;
-
-/// Who a person is to the agents.
-const STEWARD: &str = "steward";
 
 /// Send a message to one agent, or to all
 #[derive(Debug, ClapArgs)]
