@@ -2,13 +2,19 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
+use parking_lot::RwLock;
 use switchboard_store::Reader;
+
+use crate::hub::Error;
 
 pub(crate) type Query = Box<dyn FnOnce(&dyn Reader) + Send>;
 
 pub(crate) struct Readers {
-    queue: SyncSender<Query>,
+    /// Absent once they were told to stop.
+    queue: RwLock<Option<SyncSender<Query>>>,
+    threads: parking_lot::Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// Queries that may wait for a reader.
@@ -18,26 +24,44 @@ impl Readers {
     pub fn start(readers: Vec<Box<dyn Reader>>) -> Readers {
         let (queue, queries) = sync_channel::<Query>(QUEUE);
         let queries = Arc::new(Mutex::new(queries));
+        let mut threads = Vec::with_capacity(readers.len());
         for reader in readers {
             let queries = Arc::clone(&queries);
-            let spawned =
-                std::thread::Builder::new().name("reader".to_owned()).spawn(move || run(reader.as_ref(), &queries));
-            if let Err(error) = spawned {
-                tracing::warn!(%error, "one reader thread less than asked for");
+            let spawned = std::thread::Builder::new()
+                .name("reader".to_owned())
+                .spawn(move || run(reader.as_ref(), &queries));
+            match spawned {
+                Ok(thread) => threads.push(thread),
+                Err(error) => tracing::warn!(%error, "one reader thread less than asked for"),
             }
         }
-        Readers { queue }
+        Readers {
+            queue: RwLock::new(Some(queue)),
+            threads: parking_lot::Mutex::new(threads),
+        }
     }
 
-    /// Whether there was room for it.
-    pub fn submit(&self, query: Query) -> bool {
-        self.queue.try_send(query).is_ok()
+    pub fn submit(&self, query: Query) -> Result<(), Error> {
+        let queue = self.queue.read();
+        let queue = queue.as_ref().ok_or(Error::Stopping)?;
+        queue.try_send(query).map_err(|_| Error::Overloaded)
+    }
+
+    /// Answers what was accepted, then closes every connection. Blocks until that is done.
+    pub fn stop(&self) {
+        drop(self.queue.write().take());
+        for thread in self.threads.lock().drain(..) {
+            let _ = thread.join();
+        }
     }
 }
 
 fn run(reader: &dyn Reader, queries: &Mutex<Receiver<Query>>) {
     loop {
-        let next = queries.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = queries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
         let Ok(query) = next else { return };
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| query(reader)));
         if ran.is_err() {

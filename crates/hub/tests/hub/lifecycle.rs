@@ -26,6 +26,9 @@ async fn everything_answered_is_there_after_a_restart() {
     assert_eq!(found["pid"], std::process::id());
     running.shutdown().await;
     assert!(!card.exists());
+    let log = home.path().join(".switchboard/switchboard.db-wal");
+    let left = std::fs::metadata(log).map_or(0, |log| log.len());
+    assert_eq!(left, 0, "a clean stop leaves one file");
 
     let running = Running::start(config(home.path())).await.unwrap();
     let client = Client { addr: running.addr };
