@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{HeaderMap, HeaderValue, Method, Request, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 
 use super::call::Peer;
 use super::error::Failure;
@@ -49,16 +49,7 @@ impl Gate {
         if request.method() == Method::HEAD && request.uri().path().starts_with("/api/") {
             return Err(Failure::MethodNotAllowed);
         }
-        let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
-        let host = host.or_else(|| {
-            request
-                .uri()
-                .authority()
-                .map(|authority| authority.as_str().as_bytes())
-        });
-        let host = host
-            .and_then(|host| std::str::from_utf8(host).ok())
-            .unwrap_or_default();
+        let host = called_by(headers, request.uri());
         if !self.is_ours(host, local) {
             return Err(wrong("Host", host));
         }
@@ -69,7 +60,7 @@ impl Gate {
                 return Err(wrong("Origin", origin));
             }
         }
-        if is_from_elsewhere(headers) {
+        if is_from_elsewhere(headers, request.uri().path()) {
             return Err(wrong("Origin", "another site"));
         }
         Ok(())
@@ -133,21 +124,55 @@ fn name_of(authority: &str) -> &str {
     }
 }
 
-/// Browsers say so, also where they send no `Origin`; following a link is fine.
-fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    headers
-        .get("sec-fetch-site")
-        .is_some_and(|site| site == "cross-site")
-        && headers
-            .get("sec-fetch-mode")
-            .is_none_or(|mode| mode != "navigate")
+/// Refuses a page of another origin what is handed over only once.
+///
+/// Any page can make a browser send a plain GET. Not every browser says more about it than where it was told to.
+pub fn check_referer(headers: &HeaderMap, uri: &Uri) -> Result<(), Failure> {
+    let ours = called_by(headers, uri);
+    for referer in headers.get_all(header::REFERER) {
+        let referer = referer.to_str().unwrap_or_default();
+        let origin = referer.parse::<Uri>().ok();
+        let authority = origin.as_ref().and_then(Uri::authority);
+        if authority.is_none_or(|authority| !authority.as_str().eq_ignore_ascii_case(ours)) {
+            return Err(Failure::WrongHost(format!(
+                "Referer {:?} is another origin than {ours:?}; messages are not handed over to a page from elsewhere",
+                cut(referer)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The name that a request calls the hub by.
+fn called_by<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+    let host = host.or_else(|| {
+        uri.authority()
+            .map(|authority| authority.as_str().as_bytes())
+    });
+    host.and_then(|host| std::str::from_utf8(host).ok())
+        .unwrap_or_default()
+}
+
+/// Browsers say so, also where they send no `Origin`; following a link is fine, but not to a call.
+fn is_from_elsewhere(headers: &HeaderMap, path: &str) -> bool {
+    let says = |name: &str, value: &str| headers.get(name).is_some_and(|said| said == value);
+    let cross_site = says("sec-fetch-site", "cross-site");
+    if path.starts_with("/api/") {
+        return cross_site || says("sec-fetch-site", "same-site");
+    }
+    cross_site && !says("sec-fetch-mode", "navigate")
 }
 
 fn wrong(what: &str, found: &str) -> Failure {
-    let found: String = found.chars().take(128).collect();
     Failure::WrongHost(format!(
-        "{what} {found:?} is not a name of this hub; add it to [http] allowed_hosts"
+        "{what} {:?} is not a name of this hub; add it to [http] allowed_hosts",
+        cut(found)
     ))
+}
+
+fn cut(found: &str) -> String {
+    found.chars().take(128).collect()
 }
 
 #[cfg(test)]
@@ -166,7 +191,11 @@ mod tests {
     }
 
     fn passes(gate: &Gate, headers: &[(&str, &str)]) -> bool {
-        let mut request = Request::builder().uri("/api/v1/status");
+        passes_at(gate, "/api/v1/status", headers)
+    }
+
+    fn passes_at(gate: &Gate, path: &str, headers: &[(&str, &str)]) -> bool {
+        let mut request = Request::builder().uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -216,23 +245,68 @@ mod tests {
         ] {
             assert_eq!(passes(&gate, &[host, ("origin", origin)]), ours, "{origin}");
         }
-        assert!(!passes(
-            &gate,
-            &[
-                host,
-                ("sec-fetch-site", "cross-site"),
-                ("sec-fetch-mode", "no-cors")
-            ]
-        ));
-        assert!(passes(
-            &gate,
-            &[
-                host,
-                ("sec-fetch-site", "cross-site"),
-                ("sec-fetch-mode", "navigate")
-            ]
-        ));
-        assert!(passes(&gate, &[host, ("sec-fetch-site", "same-origin")]));
+    }
+
+    #[test]
+    fn a_link_from_elsewhere_leads_anywhere_but_to_a_call() {
+        let gate = gate(&[], &[]);
+        // site, mode, passes at a call, passes elsewhere
+        for (site, mode, call, page) in [
+            ("cross-site", "no-cors", false, false),
+            ("cross-site", "navigate", false, true),
+            ("same-site", "no-cors", false, true),
+            ("same-site", "navigate", false, true),
+            ("same-origin", "cors", true, true),
+            ("none", "navigate", true, true),
+        ] {
+            let headers = [
+                ("host", "127.0.0.1:7373"),
+                ("sec-fetch-site", site),
+                ("sec-fetch-mode", mode),
+            ];
+            for (path, expected) in [
+                ("/api/v1/messages?agentId=a", call),
+                ("/healthz", page),
+                ("/", page),
+            ] {
+                assert_eq!(
+                    passes_at(&gate, path, &headers),
+                    expected,
+                    "{site} {mode} {path}"
+                );
+            }
+        }
+        let silent = [("host", "127.0.0.1:7373"), ("sec-fetch-site", "cross-site")];
+        assert!(!passes_at(&gate, "/healthz", &silent), "no mode at all");
+    }
+
+    #[test]
+    fn a_referer_is_ours_only_if_it_names_the_same_origin() {
+        let uri = Uri::from_static("/api/v1/messages?agentId=a");
+        let ours = |referers: &[&str]| {
+            let mut headers = HeaderMap::new();
+            headers.insert("host", "127.0.0.1:7373".parse().unwrap());
+            for referer in referers {
+                headers.append("referer", referer.parse().unwrap());
+            }
+            check_referer(&headers, &uri).is_ok()
+        };
+        assert!(ours(&[]), "programs send none");
+        for (referer, same) in [
+            ("http://127.0.0.1:7373/", true),
+            ("http://127.0.0.1:7373/tasks?x=1", true),
+            ("http://127.0.0.1:3000/", false),
+            ("http://localhost:7373/", false),
+            ("https://evil.example/127.0.0.1:7373", false),
+            ("http://127.0.0.1:7373@evil.example/", false),
+            ("/tasks", false),
+            ("null", false),
+            ("", false),
+        ] {
+            assert_eq!(ours(&[referer]), same, "{referer}");
+        }
+        let both = ["http://127.0.0.1:7373/", "https://evil.example/"];
+        assert!(!ours(&both));
     }
 
     #[test]

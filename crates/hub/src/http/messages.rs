@@ -4,6 +4,7 @@ use switchboard_core::verb::Acknowledge;
 use switchboard_core::{Refusal, limits};
 use switchboard_store::MessageFilter;
 use switchboard_wire::Malformed;
+use switchboard_wire::jetpack::from_wire::Fetch;
 use switchboard_wire::jetpack::{
     AckRequest, Envelope, MessagePage, MessageQuery, MessageResponse, Operation, from_wire, to_wire,
 };
@@ -13,7 +14,7 @@ use super::error::Failure;
 use super::lists::page;
 use super::reply::{Reply, to_json};
 use super::seal::{self, Opened, Seal};
-use super::{Shared, operation};
+use super::{Shared, gate, operation};
 use crate::hub;
 
 pub async fn send(app: Shared, call: Call) -> Result<Reply, Failure> {
@@ -29,6 +30,10 @@ pub async fn receive(app: Shared, call: Call) -> Result<Reply, Failure> {
     let envelope = Envelope::default();
     let versionless = seal::is_versionless(&call, &envelope)?;
     let (fetch, wait_for) = from_wire::receive(from_wire::receive_query(query)?)?;
+    // Nobody has to prove anything: then at least no page from elsewhere takes them.
+    if matches!(fetch, Fetch::Next(_)) && !app.auth.is_asked_for() {
+        gate::check_referer(&call.headers, &call.uri)?;
+    }
     let caller = app.auth.caller(&app.hub, call.evidence(None)).await?;
     let asked = from_wire::Call::Receive { fetch, wait_for };
     let mut reply = operation::perform(

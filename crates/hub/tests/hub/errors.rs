@@ -291,3 +291,37 @@ async fn garbage_on_the_socket_does_no_harm() {
     hub.client.get("/healthz").await;
     hub.running.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_page_from_elsewhere_takes_nobodys_messages() {
+    let hub = start().await;
+    let client = hub.client;
+    client.register("a1", &[]).await;
+    client.register("a2", &[]).await;
+    let body = json!({ "agentId": "a1", "message": { "to": "a2", "type": "custom" } });
+    client.post("/api/v1/messages", body).await.expect(200);
+    let take = "/api/v1/messages?agentId=a2";
+    let ours = format!("http://{}/", hub.running.addr);
+    let framed = [
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+    ];
+    let linked = [("referer", "https://evil.example/")];
+    let neighbour = [("referer", "http://localhost:3000/")];
+    for headers in [&framed[..], &linked, &neighbour] {
+        let answer = client.send("GET", take, headers, "").await;
+        answer.refused(421, "wrong_host");
+    }
+    // What takes nothing away may be linked to.
+    for look in [
+        "/api/v1/messages?all=true",
+        "/api/v1/messages?agentId=a2&since=2020-01-01",
+    ] {
+        client.send("GET", look, &linked, "").await.expect(200);
+    }
+    let page = client.send("GET", "/healthz", &framed, "").await;
+    assert_eq!(page.status, 200);
+    let got = client.send("GET", take, &[("referer", &ours)], "").await;
+    assert_eq!(got.expect(200)["messages"].as_array().unwrap().len(), 1);
+    hub.running.shutdown().await;
+}
