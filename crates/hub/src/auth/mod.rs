@@ -56,6 +56,7 @@ pub struct Evidence<'a> {
     pub target: &'a str,
     pub headers: &'a HeaderMap,
     pub body: &'a [u8],
+    /// Around one of the ten operations, which may be signed in the body; nothing else may.
     pub envelope: Option<&'a Envelope>,
 }
 
@@ -117,7 +118,7 @@ impl Auth {
         }
         let Some(signed) = signed(&evidence)? else {
             return Err(Failure::Unauthenticated(
-                "sign the call as an agent, or bring a token in Authorization: Bearer".to_owned(),
+                "sign the call as an agent (in its headers; one of the ten operations also in its body), or bring a token in Authorization: Bearer".to_owned(),
             ));
         };
         let now = wall_ms();

@@ -11,7 +11,7 @@ use super::{Shared, open, operation};
 
 pub async fn claim(app: Shared, call: Call) -> Result<Reply, Failure> {
     let (envelope, mut request) = open::open::<ClaimRequest>(&call.body)?;
-    envelope.expect(Operation::Claim)?;
+    envelope.expect_covered(Operation::Claim, None)?;
     let versionless = seal::is_versionless(&call, &envelope)?;
     if call.uri.query().is_some() {
         request.wait = request.wait.or(call.query::<WaitQuery>()?.wait);

@@ -34,7 +34,7 @@ pub async fn on_path(
     path_id: Option<&str>,
 ) -> Result<Reply, Failure> {
     let (envelope, request) = open::operation(operation, &call.body)?;
-    envelope.expect(operation)?;
+    envelope.expect_covered(operation, request.path_member())?;
     let versionless = seal::is_versionless(call, &envelope)?;
     let asked = from_wire::Call::new(
         request,

@@ -53,7 +53,7 @@ pub async fn batch(app: Shared, call: Call) -> Result<Reply, Failure> {
         app: &app,
         call: &call,
         spoken: spoken(&call, &envelope)?,
-        whole: whole(&app, &call, &envelope).await?,
+        whole: whole(&app, &call).await?,
     };
     let mut parts = Vec::with_capacity(batch.operations.len());
     for operation in &batch.operations {
@@ -67,18 +67,15 @@ fn spoken(call: &Call, envelope: &Envelope) -> Result<bool, Failure> {
     seal::is_versionless(call, envelope).map(|versionless| !versionless)
 }
 
-/// Who sent the whole batch; `None` if each operation shows that for itself.
-async fn whole(app: &App, call: &Call, envelope: &Envelope) -> Result<Option<Caller>, Failure> {
-    let signed = envelope.signature.is_some()
-        || call.headers.contains_key("authorization")
+/// Who sent the whole batch, by its headers; `None` if each operation shows that for itself.
+async fn whole(app: &App, call: &Call) -> Result<Option<Caller>, Failure> {
+    let signed = call.headers.contains_key("authorization")
         || call.headers.contains_key("switchboard-signature");
     if app.auth.is_asked_for() && !signed {
         return Ok(None);
     }
-    app.auth
-        .caller(&app.hub, call.evidence(Some(envelope)))
-        .await
-        .map(Some)
+    let evidence = call.evidence(None);
+    app.auth.caller(&app.hub, evidence).await.map(Some)
 }
 
 /// A batch, as far as it is the same for all its operations.

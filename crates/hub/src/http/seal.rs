@@ -57,10 +57,8 @@ impl<'a> Opened<'a> {
 
     pub async fn around(app: &'a App, call: &'a Call, envelope: Envelope) -> Result<Self, Failure> {
         let versionless = is_versionless(call, &envelope)?;
-        let caller = app
-            .auth
-            .caller(&app.hub, call.evidence(Some(&envelope)))
-            .await?;
+        // A signature in the body says nothing of the path, and so counts only for what names itself in the body.
+        let caller = app.auth.caller(&app.hub, call.evidence(None)).await?;
         Ok(Opened {
             app,
             call,

@@ -9,5 +9,6 @@ mod idempotency;
 mod lifecycle;
 mod limits;
 mod operations;
+mod redirected;
 mod security;
 mod steering;

@@ -25,7 +25,7 @@ fn time(offset_ms: i64) -> String {
 }
 
 /// The steward's first token comes from whoever may read the data directory; here it is made by hand.
-async fn steward(hub: &TestHub) -> String {
+pub async fn steward(hub: &TestHub) -> String {
     make_token(&hub.running, "steward").await
 }
 
@@ -44,7 +44,7 @@ async fn make_token(running: &Running, scope: &str) -> String {
     secret
 }
 
-async fn bearer(client: Client, method: &str, path: &str, token: &str, body: Value) -> Answer {
+pub async fn bearer(client: Client, method: &str, path: &str, token: &str, body: Value) -> Answer {
     client
         .with(
             method,
@@ -56,7 +56,7 @@ async fn bearer(client: Client, method: &str, path: &str, token: &str, body: Val
 }
 
 /// A new key for an agent, by the steward.
-async fn key(hub: &TestHub, token: &str, agent: &str) -> AgentKey {
+pub async fn key(hub: &TestHub, token: &str, agent: &str) -> AgentKey {
     let made = bearer(
         hub.client,
         "POST",
@@ -69,7 +69,7 @@ async fn key(hub: &TestHub, token: &str, agent: &str) -> AgentKey {
     AgentKey::from_hex(made["key"].as_str().unwrap()).unwrap()
 }
 
-struct Signer<'a> {
+pub struct Signer<'a> {
     agent: &'a str,
     key: &'a AgentKey,
     offset_ms: i64,
@@ -77,7 +77,7 @@ struct Signer<'a> {
 }
 
 impl<'a> Signer<'a> {
-    fn new(agent: &'a str, key: &'a AgentKey) -> Self {
+    pub fn new(agent: &'a str, key: &'a AgentKey) -> Self {
         Signer {
             agent,
             key,
@@ -86,7 +86,7 @@ impl<'a> Signer<'a> {
         }
     }
 
-    fn headers(&self, method: &str, path: &str, body: &str) -> Vec<(String, String)> {
+    pub fn headers(&self, method: &str, path: &str, body: &str) -> Vec<(String, String)> {
         let timestamp = time(self.offset_ms);
         let request = SignedRequest {
             method,
@@ -106,7 +106,7 @@ impl<'a> Signer<'a> {
         .to_vec()
     }
 
-    async fn call(&self, client: Client, method: &str, path: &str, body: &Value) -> Answer {
+    pub async fn call(&self, client: Client, method: &str, path: &str, body: &Value) -> Answer {
         let body = if method == "GET" {
             String::new()
         } else {
@@ -123,7 +123,7 @@ impl<'a> Signer<'a> {
     }
 
     /// The body with its own signature in it.
-    fn sealed(&self, mut body: Value) -> String {
+    pub fn sealed(&self, mut body: Value) -> String {
         body["agentId"] = self.agent.into();
         body["timestamp"] = time(self.offset_ms).into();
         body["nonce"] = self.nonce.into();
@@ -205,7 +205,9 @@ async fn an_agent_signs_in_headers_or_in_the_body_and_each_signature_counts_once
     let key = key(&hub, &token, "a1").await;
     let signer = Signer::new("a1", &key);
 
-    let body = signer.sealed(registration("a1", &[]));
+    let mut register = registration("a1", &[]);
+    register["operation"] = "REGISTER".into();
+    let body = signer.sealed(register);
     client
         .send("POST", "/api/v1/agents/register", &[], body.clone())
         .await

@@ -78,31 +78,24 @@ impl Envelope {
         }
     }
 
-    /// A signature in a body covers no path, so a signed body has to say itself what it asks for: the operation, and
-    /// the task where the path names one. What it says is then held against the path.
+    /// The same for a body that may be signed: such a signature covers no path, so the body has to say itself what it
+    /// asks for, the operation and the `member` that the path names too.
     pub fn expect_covered(
         &self,
         operation: Operation,
-        task_id: Option<&str>,
+        member: Option<(&str, Option<&str>)>,
     ) -> Result<(), Malformed> {
         self.expect(operation)?;
         if self.signature.is_none() {
             return Ok(());
         }
+        let needed = |field: &str| Malformed::field(field, "must be in a body that is signed");
         if self.operation.is_none() {
-            return Err(Malformed::field(
-                "operation",
-                format!("must be {operation} in a body that is signed"),
-            ));
+            return Err(needed("operation"));
         }
-        match operation {
-            Operation::Progress | Operation::Complete | Operation::Fail if task_id.is_none() => {
-                Err(Malformed::field(
-                    "taskId",
-                    "must be in the body if that is signed",
-                ))
-            }
-            _ => Ok(()),
+        match member {
+            Some((field, None)) => Err(needed(field)),
+            Some((_, Some(_))) | None => Ok(()),
         }
     }
 
@@ -159,18 +152,18 @@ impl Request {
         Ok((envelope, Self::parse(operation, bytes)?))
     }
 
-    /// The task that the body names.
-    pub fn task_id(&self) -> Option<&str> {
+    /// The member that the operation's own path names, and what the body says of it.
+    pub fn path_member(&self) -> Option<(&'static str, Option<&str>)> {
         match self {
-            Self::Progress(request) => request.task_id.as_deref(),
-            Self::Complete(request) => request.task_id.as_deref(),
-            Self::Fail(request) => request.task_id.as_deref(),
-            Self::Claim(request) => request.task_id.as_deref(),
-            Self::AcquireLease(request) => request.task_id.as_deref(),
+            Self::Heartbeat(request) => Some(("agentId", request.agent_id.as_deref())),
+            Self::Progress(request) => Some(("taskId", request.task_id.as_deref())),
+            Self::Complete(request) => Some(("taskId", request.task_id.as_deref())),
+            Self::Fail(request) => Some(("taskId", request.task_id.as_deref())),
             Self::Register(_)
-            | Self::Heartbeat(_)
+            | Self::Claim(_)
             | Self::SendMessage(_)
             | Self::ReceiveMessages(_)
+            | Self::AcquireLease(_)
             | Self::ReleaseLease(_) => None,
         }
     }
