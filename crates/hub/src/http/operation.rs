@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use switchboard_core::verb::{
-    Claimed, Completed, Failed, HeartbeatTaken, LeaseAnswer, Progressed, Registered, Sent,
+    Claimed, Completed, Failed, HeartbeatTaken, LeaseAnswer, Progressed, Registered, Sent, Touch,
 };
 use switchboard_core::{AgentId, Message, Verb};
 use switchboard_store::{MessageSince, Since};
@@ -115,6 +115,13 @@ async fn receive(
                 kinds,
                 limit,
             };
+            // To ask is a sign of life, also for who only reads; nothing is kept of the answer.
+            let touch = Touch {
+                agent: wanted.agent.clone(),
+            };
+            app.hub
+                .call(touch, Guard { key: None, ..guard }, |()| Vec::new())
+                .await?;
             read_since(app, wanted, wait_for).await
         }
     }
@@ -214,20 +221,8 @@ async fn read_since(app: &App, since: MessageSince, wait_for: Duration) -> Resul
         let (wanted, now) = (since.clone(), app.hub.now());
         let messages = app
             .hub
-            .read(move |reader| {
-                let known = reader
-                    .agent(&wanted.agent)?
-                    .is_some_and(|agent| !agent.is_gone());
-                Ok(known.then_some(reader.messages_since(&wanted, now)?))
-            })
+            .read(move |reader| reader.messages_since(&wanted, now))
             .await?;
-        let Some(messages) = messages else {
-            let agent = since.agent.clone();
-            return Err(crate::hub::Error::Refused(
-                switchboard_core::Refusal::AgentNotRegistered { agent },
-            )
-            .into());
-        };
         if !messages.is_empty() || tokio::time::Instant::now() >= deadline {
             return Ok(Reply::bytes(200, received(&messages)));
         }

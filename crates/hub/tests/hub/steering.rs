@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{result, start, start_as};
+use crate::harness::{SOON, result, start, start_as};
 
 #[tokio::test]
 async fn tasks_that_depend_on_each_other_are_made_together_and_released_in_turn() {
@@ -271,6 +271,38 @@ async fn the_hub_describes_itself() {
             "{line} in\n{}",
             metrics.text
         );
+    }
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_only_reads_again_is_not_silent() {
+    let hub = start().await;
+    let client = hub.client;
+    client.register("a1", &[]).await;
+    let seen_at = async || {
+        let shown = client.get("/api/v1/agents/a1").await.expect(200);
+        shown["agent"]["lastHeartbeat"].as_str().unwrap().to_owned()
+    };
+    let registered_at = seen_at().await;
+    let read = async || {
+        while seen_at().await <= registered_at {
+            client
+                .get("/api/v1/messages?agentId=a1&since=2020-01-01")
+                .await
+                .expect(200);
+        }
+    };
+    tokio::time::timeout(SOON, read())
+        .await
+        .expect("a read counts as a sign of life");
+    for unknown in ["a9", "steward"] {
+        client
+            .get(&format!(
+                "/api/v1/messages?agentId={unknown}&since=2020-01-01"
+            ))
+            .await
+            .refused(404, "agent_not_registered");
     }
     hub.running.shutdown().await;
 }
