@@ -5,6 +5,7 @@ use std::sync::Arc;
 use switchboard_core::changes::Nonce;
 use switchboard_core::token::{Scope, Token};
 use switchboard_core::{AgentId, Message};
+use switchboard_wire::signature::AgentKey;
 
 use crate::http::Failure;
 
@@ -13,6 +14,17 @@ pub struct Caller {
     pub principal: Principal,
     /// The signature that proved it; committed with what it asks for.
     nonce: Option<Nonce>,
+    pub proof: Proof,
+}
+
+/// What a caller is known by, so that it can be asked for again while an answer goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing is asked for, or what was shown never changes.
+    Lasting,
+    /// The hash of a token's secret.
+    Token([u8; 32]),
+    Key(AgentKey),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +47,15 @@ impl Caller {
         Caller {
             principal: Principal::Steward("steward".into()),
             nonce: None,
+            proof: Proof::Lasting,
         }
     }
 
-    pub fn agent(agent: AgentId, nonce: Nonce) -> Self {
+    pub fn agent(agent: AgentId, nonce: Nonce, key: AgentKey) -> Self {
         Caller {
             principal: Principal::Agent(agent),
             nonce: Some(nonce),
+            proof: Proof::Key(key),
         }
     }
 
@@ -56,6 +70,7 @@ impl Caller {
         Caller {
             principal,
             nonce: None,
+            proof: Proof::Token(token.hash),
         }
     }
 
@@ -176,6 +191,7 @@ const SQL_ONLY: &str = "a token of scope sql opens the public tables and nothing
 #[cfg(test)]
 mod tests {
     use switchboard_core::{Timestamp, TokenId};
+    use switchboard_wire::signature::MasterKey;
 
     use super::*;
 
@@ -196,7 +212,7 @@ mod tests {
             value: "s".into(),
             valid_until: Timestamp(1),
         };
-        Caller::agent(id.into(), nonce)
+        Caller::agent(id.into(), nonce, MasterKey::new([1; 32]).agent_key(id, 1))
     }
 
     #[test]

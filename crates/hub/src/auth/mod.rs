@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::http::{HeaderMap, header};
 use parking_lot::Mutex;
 use switchboard_core::changes::Nonce;
+use switchboard_core::token::Token;
 use switchboard_core::{AgentId, Timestamp};
 use switchboard_wire::IsoTime;
 use switchboard_wire::jetpack::{Envelope, from_wire};
@@ -23,6 +24,7 @@ use crate::http::Failure;
 use crate::hub::Hub;
 
 pub use caller::Caller;
+use caller::Proof;
 use keys::KeyCache;
 use replay::Replays;
 use token::TokenCache;
@@ -88,6 +90,18 @@ impl Auth {
         }
     }
 
+    /// Whether a caller would still be let in: its token not revoked, its key not replaced. The ledger itself is asked.
+    pub async fn still_knows(&self, hub: &Hub, caller: &Caller) -> Result<bool, crate::hub::Error> {
+        match (&caller.proof, caller.is_agent()) {
+            (Proof::Key(key), Some(agent)) => {
+                Ok(self.key_in_ledger(hub, agent).await?.as_ref() == Some(key))
+            }
+            (Proof::Token(hash), None) => Ok(token_in_ledger(hub, *hash).await?.is_some()),
+            (Proof::Lasting, None) => Ok(true),
+            (Proof::Key(_), None) | (Proof::Token(_) | Proof::Lasting, Some(_)) => Ok(false),
+        }
+    }
+
     /// Whether each operation of a batch may bring a signature of its own.
     pub fn is_asked_for(&self) -> bool {
         self.mode == AuthMode::Hmac
@@ -132,12 +146,13 @@ impl Auth {
             )));
         }
         let key = self.key(hub, &signed.agent).await?;
-        if !key.is_some_and(|key| key.verify(&signed.text, signed.signature)) {
-            return Err(Failure::Unauthenticated(format!(
+        let key = key.filter(|key| key.verify(&signed.text, signed.signature));
+        let key = key.ok_or_else(|| {
+            Failure::Unauthenticated(format!(
                 "the signature is not one of agent {}",
                 signed.agent
-            )));
-        }
+            ))
+        })?;
         let nonce = Nonce {
             agent: signed.agent.clone(),
             value: signed.signature.to_ascii_lowercase().into(),
@@ -148,7 +163,7 @@ impl Auth {
                 switchboard_core::Refusal::Replayed,
             )));
         }
-        Ok(Caller::agent(signed.agent, nonce))
+        Ok(Caller::agent(signed.agent, nonce, key))
     }
 
     async fn bearer(&self, hub: &Hub, given: &[u8]) -> Result<Caller, Failure> {
@@ -163,10 +178,7 @@ impl Auth {
         if let Some(known) = self.tokens.lock().get(&hash) {
             return Ok(Caller::bearer(&known));
         }
-        let found = hub.read(move |reader| reader.token_by_hash(&hash)).await?;
-        let token = found
-            .filter(|token| token.revoked_at.is_none())
-            .ok_or_else(unknown)?;
+        let token = token_in_ledger(hub, hash).await?.ok_or_else(unknown)?;
         let caller = Caller::bearer(&token);
         self.tokens.lock().put(token);
         Ok(caller)
@@ -176,19 +188,32 @@ impl Auth {
         if let Some(known) = self.keys.lock().get(agent) {
             return Ok(Some(known));
         }
+        let found = self.key_in_ledger(hub, agent).await?;
+        if let Some(key) = &found {
+            self.keys.lock().put(agent.clone(), key.clone());
+        }
+        Ok(found)
+    }
+
+    async fn key_in_ledger(
+        &self,
+        hub: &Hub,
+        agent: &AgentId,
+    ) -> Result<Option<AgentKey>, crate::hub::Error> {
         let wanted = agent.clone();
         let found = hub.read(move |reader| reader.agent(&wanted)).await?;
         // Generation 0: no key was ever made for it.
-        let Some(generation) = found
+        let generation = found
             .map(|agent| agent.key_generation)
-            .filter(|generation| *generation > 0)
-        else {
-            return Ok(None);
-        };
-        let key = self.agent_key(agent, generation);
-        self.keys.lock().put(agent.clone(), key.clone());
-        Ok(Some(key))
+            .filter(|generation| *generation > 0);
+        Ok(generation.map(|generation| self.agent_key(agent, generation)))
     }
+}
+
+/// The token of this secret, unless it was revoked.
+async fn token_in_ledger(hub: &Hub, hash: [u8; 32]) -> Result<Option<Token>, crate::hub::Error> {
+    let found = hub.read(move |reader| reader.token_by_hash(&hash)).await?;
+    Ok(found.filter(|token| token.revoked_at.is_none()))
 }
 
 /// The signature of a call, in its headers or in its body.

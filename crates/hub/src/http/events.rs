@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use switchboard_core::{Logged, limits};
+use switchboard_core::{Event, Logged, limits};
 use switchboard_store::Reader;
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{EventPage, EventQuery, from_wire, to_wire};
@@ -18,6 +18,7 @@ use super::Shared;
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
+use crate::auth::Caller;
 use crate::hub;
 
 /// Streams that may be open at a time.
@@ -32,7 +33,7 @@ const EVENTS_PER_PIECE: usize = 64;
 const TYPES_MAX: usize = 64;
 
 pub async fn events(app: Shared, call: Call) -> Result<Response, Failure> {
-    app.reader(&call).await?;
+    let caller = app.reader(&call).await?;
     let query: EventQuery = call.query()?;
     if query.types.len() > TYPES_MAX {
         return Err(Malformed::field("types", format!("has more than {TYPES_MAX} items")).into());
@@ -41,7 +42,7 @@ pub async fn events(app: Shared, call: Call) -> Result<Response, Failure> {
         .header("accept")
         .is_some_and(|accept| accept.contains("text/event-stream"));
     if streams {
-        return stream(app, &call, query).await;
+        return stream(app, &call, caller, query).await;
     }
     page(app, query).await.map(Reply::into_response)
 }
@@ -96,7 +97,12 @@ fn is_wanted(types: &[String], event: &Logged) -> bool {
     types.is_empty() || types.iter().any(|kind| kind == event.event.kind())
 }
 
-async fn stream(app: Shared, call: &Call, query: EventQuery) -> Result<Response, Failure> {
+async fn stream(
+    app: Shared,
+    call: &Call,
+    caller: Caller,
+    query: EventQuery,
+) -> Result<Response, Failure> {
     let seat = app
         .streams
         .clone()
@@ -118,10 +124,12 @@ async fn stream(app: Shared, call: &Call, query: EventQuery) -> Result<Response,
     };
     let follow = Follow {
         app,
+        caller,
         after,
         types: query.types,
         latest,
         beat_at: Instant::now(),
+        check_at: Instant::now() + BEAT_EVERY,
         look_at: Instant::now(),
         _seat: seat,
     };
@@ -142,11 +150,14 @@ async fn stream(app: Shared, call: &Call, query: EventQuery) -> Result<Response,
 /// One reader of the log. It reads only when its connection has room, so a slow one holds a single piece.
 struct Follow {
     app: Shared,
+    caller: Caller,
     after: u64,
     types: Vec<String>,
     latest: watch::Receiver<u64>,
     /// When the next sign of life is due; at the start at once.
     beat_at: Instant,
+    /// When the caller has to be known again, however busy the stream is.
+    check_at: Instant,
     look_at: Instant,
     _seat: OwnedSemaphorePermit,
 }
@@ -155,6 +166,11 @@ impl Follow {
     async fn piece(&mut self) -> Option<Result<Bytes, std::io::Error>> {
         loop {
             let events = self.look().await?;
+            // The log tells when a key or a token ends; whoever came with it does not hear the rest.
+            if events.iter().any(ends_a_proof) {
+                self.check_at = Instant::now();
+            }
+            self.check().await?;
             let text: String = events
                 .iter()
                 .filter(|event| is_wanted(&self.types, event))
@@ -204,6 +220,30 @@ impl Follow {
         }
     }
 
+    /// Asks who is there, when that is due; `None` if the caller would no longer be let in.
+    async fn check(&mut self) -> Option<()> {
+        while Instant::now() >= self.check_at {
+            match self.app.auth.still_knows(&self.app.hub, &self.caller).await {
+                Ok(true) => self.check_at = Instant::now() + BEAT_EVERY,
+                Ok(false) => {
+                    let name = self.caller.name();
+                    tracing::debug!("the event stream of {name} ends: its key or token did");
+                    return None;
+                }
+                // Too many readers at a time; nothing is told until the answer is there.
+                Err(hub::Error::Overloaded) => tokio::select! {
+                    () = self.app.stopping.cancelled() => return None,
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                },
+                Err(error) => {
+                    tracing::debug!("an event stream ends: {error}");
+                    return None;
+                }
+            }
+        }
+        Some(())
+    }
+
     fn beat(&mut self, text: String) -> Bytes {
         self.beat_at = Instant::now() + BEAT_EVERY;
         text.into()
@@ -213,10 +253,17 @@ impl Follow {
     async fn rest(&mut self) -> Option<()> {
         tokio::select! {
             changed = self.latest.changed() => changed.ok(),
-            () = tokio::time::sleep_until(self.beat_at) => Some(()),
+            () = tokio::time::sleep_until(self.beat_at.min(self.check_at)) => Some(()),
             () = self.app.stopping.cancelled() => None,
         }
     }
+}
+
+fn ends_a_proof(event: &Logged) -> bool {
+    matches!(
+        event.event,
+        Event::TokenRevoked { .. } | Event::AgentKeyRotated { .. }
+    )
 }
 
 fn frame(event: &Logged) -> String {

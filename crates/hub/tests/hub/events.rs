@@ -4,9 +4,10 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::Response;
 use hyper::body::Incoming;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::harness::{SOON, TestHub, start};
+use crate::harness::{SOON, TestHub, start, start_signed};
+use crate::security::{Signer, bearer, key, steward};
 
 #[tokio::test]
 async fn pages_cover_the_log_without_gaps() {
@@ -73,8 +74,12 @@ struct Stream {
 
 impl Stream {
     async fn open(hub: &TestHub, path: &str, last: Option<&str>) -> Stream {
-        let mut headers = vec![("accept", "text/event-stream")];
-        headers.extend(last.map(|last| ("last-event-id", last)));
+        let last = last.map(|last| ("last-event-id", last));
+        Self::open_with(hub, path, last.as_slice()).await
+    }
+
+    async fn open_with(hub: &TestHub, path: &str, headers: &[(&str, &str)]) -> Stream {
+        let headers = [headers, &[("accept", "text/event-stream")]].concat();
         let response = hub.client.open("GET", path, &headers, Bytes::new()).await;
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -152,5 +157,53 @@ async fn a_stream_is_taken_up_where_it_broke_off() {
         )
         .await
         .refused(400, "invalid_operation");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_token_or_the_key_that_opened_it() {
+    let hub = start_signed().await;
+    let steward = steward(&hub).await;
+    let path = "/api/v1/events?types=task_created";
+    let token = async || {
+        let body = json!({ "name": "screen", "scope": "viewer" });
+        let made = bearer(hub.client, "POST", "/api/v1/tokens", &steward, body).await;
+        let made = made.expect(201)["token"].clone();
+        let text = |name: &str| made[name].as_str().unwrap().to_owned();
+        (text("id"), format!("Bearer {}", text("secret")))
+    };
+    let (ended, first) = token().await;
+    let (_, second) = token().await;
+    let mut revoked = Stream::open_with(&hub, path, &[("authorization", &first)]).await;
+    let mut kept = Stream::open_with(&hub, path, &[("authorization", &second)]).await;
+    let agent_key = key(&hub, &steward, "a1").await;
+    let signed = Signer::new("a1", &agent_key).headers("GET", path, "");
+    let signed: Vec<(&str, &str)> = signed
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let mut replaced = Stream::open_with(&hub, path, &signed).await;
+
+    let make = async |title: &str| {
+        let body = json!({ "title": title });
+        bearer(hub.client, "POST", "/api/v1/tasks", &steward, body)
+            .await
+            .expect(201);
+    };
+    make("before").await;
+    for stream in [&mut revoked, &mut kept, &mut replaced] {
+        assert!(stream.next().await.is_some());
+    }
+    let own = format!("/api/v1/tokens/{ended}");
+    bearer(hub.client, "DELETE", &own, &steward, json!({}))
+        .await
+        .expect(200);
+    make("between").await;
+    assert_eq!(revoked.next().await, None);
+    assert!(replaced.next().await.is_some());
+    key(&hub, &steward, "a1").await;
+    make("after").await;
+    assert_eq!(replaced.next().await, None);
+    assert!(kept.next().await.is_some() && kept.next().await.is_some());
     hub.running.shutdown().await;
 }
