@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::harness::{SOON, TestHub, start, start_signed};
-use crate::security::{Signer, bearer, key, steward};
+use crate::signer::{Signer, bearer, key, steward};
 
 #[tokio::test]
 async fn pages_cover_the_log_without_gaps() {

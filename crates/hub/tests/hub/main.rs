@@ -11,4 +11,5 @@ mod limits;
 mod operations;
 mod redirected;
 mod security;
+mod signer;
 mod steering;

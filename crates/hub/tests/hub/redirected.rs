@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, TestHub, registration, result, start_signed};
-use crate::security::{Signer, bearer, key, steward};
+use crate::signer::{Signer, bearer, key, steward};
 
 /// A hub where `a1` is registered and holds a task; the steward's token, the agent's key, the task's id.
 async fn working() -> (
