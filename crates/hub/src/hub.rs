@@ -364,7 +364,7 @@ impl Hub {
         &self,
         verb: V,
         guard: Guard,
-        render: Option<fn(&V::Reply) -> Vec<u8>>,
+        render: Option<Render<V::Reply>>,
     ) -> Result<Outcome<V::Reply>, Error>
     where
         V: Verb + Send + 'static,
@@ -381,6 +381,9 @@ impl Hub {
         answer.await.map_err(|_| Error::Stopping)?
     }
 }
+
+/// Prints a reply as the bytes that are kept under its key.
+type Render<R> = fn(&R) -> Vec<u8>;
 
 /// A verb whose empty reply is not worth remembering under its key.
 struct Last<V: Verb> {
@@ -408,7 +411,7 @@ impl<V: Verb> Verb for Last<V> {
 struct VerbJob<V: Verb> {
     verb: V,
     guard: Guard,
-    render: Option<fn(&V::Reply) -> Vec<u8>>,
+    render: Option<Render<V::Reply>>,
     reply: oneshot::Sender<Result<Outcome<V::Reply>, Error>>,
     decided: Option<Result<Outcome<V::Reply>, Error>>,
 }
