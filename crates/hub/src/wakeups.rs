@@ -63,8 +63,20 @@ impl Wakeups {
         for rep in Rep::all_for(&agent) {
             claims.by_rep.entry(rep).or_default().insert(id);
         }
-        claims.waiting.insert(id, Waiting { agent, filter, bell: Arc::clone(&bell), woken_for: None });
-        ClaimWaiter { shared: Arc::clone(shared), id, bell }
+        claims.waiting.insert(
+            id,
+            Waiting {
+                agent,
+                filter,
+                bell: Arc::clone(&bell),
+                woken_for: None,
+            },
+        );
+        ClaimWaiter {
+            shared: Arc::clone(shared),
+            id,
+            bell,
+        }
     }
 
     pub fn task_is_ready(&self, lane: &LaneKey) {
@@ -79,8 +91,16 @@ impl Wakeups {
 
     pub fn wait_for_message(&self, agent: &AgentId) -> InboxWaiter<'_> {
         let bell = Arc::new(Notify::new());
-        self.inboxes.lock().entry(agent.clone()).or_default().push(Arc::clone(&bell));
-        InboxWaiter { wakeups: self, agent: agent.clone(), bell }
+        self.inboxes
+            .lock()
+            .entry(agent.clone())
+            .or_default()
+            .push(Arc::clone(&bell));
+        InboxWaiter {
+            wakeups: self,
+            agent: agent.clone(),
+            bell,
+        }
     }
 
     pub fn message_waits(&self, agent: &AgentId) {
@@ -95,10 +115,17 @@ impl Claims {
     fn wake_one(&mut self, lane: &LaneKey, after: u64) {
         let fits = |waiting: &Waiting| waiting.woken_for.is_none() && suits(lane, waiting);
         let reps = reps_of(lane);
-        let candidates = || reps.iter().filter_map(|rep| self.by_rep.get(rep)).flatten().copied();
+        let candidates = || {
+            reps.iter()
+                .filter_map(|rep| self.by_rep.get(rep))
+                .flatten()
+                .copied()
+        };
         let mut found = None;
         for id in candidates().filter(|id| *id > after) {
-            let Some(waiting) = self.waiting.get(&id) else { continue };
+            let Some(waiting) = self.waiting.get(&id) else {
+                continue;
+            };
             if !fits(waiting) {
                 continue;
             }
@@ -132,7 +159,12 @@ impl Claims {
 fn reps_of(lane: &LaneKey) -> Vec<Rep> {
     if lane.audience.is_empty() && !lane.skills.is_empty() {
         // Whoever qualifies has all the skills, so any one of them finds every candidate.
-        return lane.skills.iter().take(1).map(|skill| Rep(skill.clone())).collect();
+        return lane
+            .skills
+            .iter()
+            .take(1)
+            .map(|skill| Rep(skill.clone()))
+            .collect();
     }
     vec![lane.rep(|_| 0)]
 }
@@ -151,7 +183,12 @@ impl ClaimWaiter {
     pub fn errand(&self) -> Option<Errand> {
         let mut claims = self.shared.wakeups().claims.lock();
         let lane = claims.waiting.get_mut(&self.id)?.woken_for.take()?;
-        Some(Errand { shared: Arc::clone(&self.shared), id: self.id, lane, settled: false })
+        Some(Errand {
+            shared: Arc::clone(&self.shared),
+            id: self.id,
+            lane,
+            settled: false,
+        })
     }
 }
 
@@ -165,7 +202,11 @@ impl Errand {
 impl Drop for Errand {
     fn drop(&mut self) {
         if !self.settled {
-            self.shared.wakeups().claims.lock().wake_one(&self.lane, self.id);
+            self.shared
+                .wakeups()
+                .claims
+                .lock()
+                .wake_one(&self.lane, self.id);
         }
     }
 }
