@@ -107,10 +107,7 @@ const REQUIRED: &[(Operation, &[&str])] = &[
             "failure.recoverable",
         ],
     ),
-    (
-        Operation::SendMessage,
-        &["message", "message.type"],
-    ),
+    (Operation::SendMessage, &["message", "message.type"]),
     (Operation::ReceiveMessages, &["agentId"]),
     (
         Operation::AcquireLease,
