@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::errors::open_error;
+use super::errors::{open_error, world};
 use crate::Error;
 
 pub(super) struct Checkpointer {
@@ -19,6 +19,8 @@ pub(super) struct Checkpointer {
 struct State {
     commits: u32,
     stop: bool,
+    /// Why the file can no longer be trusted to be durable.
+    failed: Option<Error>,
 }
 
 /// So many commits, or this long after one, and the log is moved.
@@ -57,6 +59,13 @@ impl Checkpointer {
 }
 
 impl Checkpointer {
+    /// An error if a sync failed or the file turned out to be damaged; then nobody may go on writing.
+    pub fn check(&self) -> Result<(), Error> {
+        let (state, _) = &*self.shared;
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.failed.take().map_or(Ok(()), Err)
+    }
+
     /// Ends the thread and closes its connection.
     pub fn stop(&mut self) {
         let (state, bell) = &*self.shared;
@@ -96,26 +105,26 @@ fn run(db: &Connection, shared: &(Mutex<State>, Condvar)) {
         held.commits = 0;
         let stop = held.stop;
         drop(held);
-        checkpoint(db);
+        if let Err(error @ (Error::Fatal(_) | Error::Corrupt(_))) = checkpoint(db) {
+            let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
+            held.failed = Some(error);
+            return;
+        }
         if stop {
             return;
         }
     }
 }
 
-fn checkpoint(db: &Connection) {
-    let run = |mode: &str| -> rusqlite::Result<i64> {
-        db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-            row.get(1)
-        })
+/// An error that passes, such as a full disk, is left to the next checkpoint.
+fn checkpoint(db: &Connection) -> Result<(), Error> {
+    let run = |mode: &str| -> Result<i64, Error> {
+        let sql = format!("PRAGMA wal_checkpoint({mode})");
+        let pages = db.query_row(&sql, [], |row| row.get(1)).map_err(world);
+        pages.inspect_err(|error| tracing::warn!(%error, "a checkpoint ({mode}) did not finish"))
     };
-    let pages = run("PASSIVE").unwrap_or_else(|error| {
-        tracing::warn!(%error, "a checkpoint did not finish; the next one tries again");
-        0
-    });
-    if pages > PAGES_MAX
-        && let Err(error) = run("RESTART")
-    {
-        tracing::warn!(%error, "the write-ahead log could not start anew; is a reader holding an old page?");
+    if run("PASSIVE")? > PAGES_MAX {
+        run("RESTART")?;
     }
+    Ok(())
 }

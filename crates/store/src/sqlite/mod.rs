@@ -111,6 +111,7 @@ impl SqliteEngine {
 
 impl Engine for SqliteEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
+        self.checkpointer.check()?;
         self.db
             .prepare_cached("BEGIN IMMEDIATE")
             .and_then(|mut begin| begin.execute([]))
