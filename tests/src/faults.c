@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -17,6 +18,14 @@ static int happens(const char *fault, int fd) {
     if (!dir || fstat(fd, &about) || !S_ISREG(about.st_mode)) return 0;
     snprintf(path, sizeof path, "%s/%s", dir, fault);
     return access(path, F_OK) == 0;
+}
+
+/* The database itself, not its write-ahead log. */
+static int is_database(int fd) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path);
+    return n > 3 && !memcmp(path + n - 3, ".db", 3);
 }
 
 #define FAILS(fault, code) \
@@ -37,9 +46,11 @@ ssize_t pwrite64(int fd, const void *from, size_t n, off64_t at) {
 }
 int fsync(int fd) {
     FAILS("sync-fails", EIO)
+    if (is_database(fd)) FAILS("checkpoint-fails", EIO)
     return NEXT(int (*)(int), "fsync", fd);
 }
 int fdatasync(int fd) {
     FAILS("sync-fails", EIO)
+    if (is_database(fd)) FAILS("checkpoint-fails", EIO)
     return NEXT(int (*)(int), "fdatasync", fd);
 }

@@ -17,6 +17,8 @@ pub enum Fault {
     DiskFull,
     /// What was written cannot be made durable.
     SyncFails,
+    /// The same, but only when the write-ahead log is moved into the file.
+    CheckpointFails,
 }
 
 /// The switch of one hub's disk.
@@ -30,6 +32,7 @@ impl Fault {
         match self {
             Fault::DiskFull => "disk-full",
             Fault::SyncFails => "sync-fails",
+            Fault::CheckpointFails => "checkpoint-fails",
         }
     }
 }

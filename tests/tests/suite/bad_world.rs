@@ -74,6 +74,47 @@ fn a_change_that_cannot_be_made_durable_ends_the_hub_and_is_not_acknowledged() {
 }
 
 #[test]
+fn a_checkpoint_that_cannot_be_made_durable_ends_the_hub_and_nothing_is_lost() {
+    let (project, disk) = Disk::project();
+    let hub = project.start();
+    let mut client = hub.client();
+    disk.begin(Fault::CheckpointFails);
+    let mut acknowledged = 0;
+    // The log is moved every now and then; until that fails, everything is durable in the log.
+    until("a checkpoint fails", || {
+        let answer = client.send(&new_task(&format!("t-{acknowledged}")));
+        acknowledged += u64::from(answer.as_ref().is_ok_and(|answer| answer.status == 201));
+        answer.is_err().then_some(())
+    });
+    says(
+        &hub.wait(),
+        &["could not be made durable", "start it again"],
+    );
+    disk.end(Fault::CheckpointFails);
+    let hub = project.start();
+    let total = hub.client().status()["tasks"]["total"].as_u64();
+    // The last one may have been written without being acknowledged.
+    assert!(
+        total == Some(acknowledged) || total == Some(acknowledged + 1),
+        "{total:?} of {acknowledged}"
+    );
+    hub.stop();
+}
+
+#[test]
+fn a_hub_does_not_start_on_a_full_disk_and_says_so() {
+    let (project, disk) = Disk::project();
+    project.start().stop();
+    disk.begin(Fault::DiskFull);
+    says(
+        &project.start_in_vain(),
+        &["No space left", &project.data_dir().display().to_string()],
+    );
+    disk.end(Fault::DiskFull);
+    project.start().stop();
+}
+
+#[test]
 fn a_database_that_somebody_else_has_locked_is_unavailability_until_it_is_free() {
     let project = Project::new();
     let hub = project.start();

@@ -57,6 +57,21 @@ fn whatever_was_acknowledged_survives_being_killed_and_nothing_happens_twice() {
     );
 }
 
+#[test]
+fn a_hub_that_was_killed_while_it_made_its_ledger_starts_all_the_same() {
+    const TIMES: u64 = 20;
+    let seed = Random::seed_from(SEED);
+    println!("{SEED}={seed}");
+    let mut random = Random::seeded(seed);
+    for _ in 0..TIMES {
+        let project = Project::new();
+        project.start_and_kill(|| linger(&mut random, WHILE_IT_STARTS));
+        let hub = start(&project);
+        hub.client().create("first");
+        hub.stop();
+    }
+}
+
 /// Clients work all the time; the hub is killed after a random number of answers. Ends with a hub that serves.
 fn rounds_of_killing(
     project: &Project,
@@ -82,12 +97,12 @@ fn rounds_of_killing(
             if world.is_over() {
                 break;
             }
-            linger(random);
+            linger(random, WITHIN_A_BATCH);
             hub.kill();
             if random.percent(20) {
-                project.start_and_kill(|| linger(random));
+                project.start_and_kill(|| linger(random, WHILE_IT_STARTS));
             }
-            hub = project.start();
+            hub = start(project);
             world.hub_serves(hub.addr());
         }
         world.wait_for_more(CLIENTS as u64);
@@ -101,9 +116,22 @@ fn rounds_of_killing(
     })
 }
 
-/// A moment of random length, so that the kill falls anywhere within a batch.
-fn linger(random: &mut Random) {
-    for _ in 0..random.below(2_000) {
+/// Starts a hub, and looks whether others can find it.
+fn start(project: &Project) -> Hub {
+    let hub = project.start();
+    let card = std::fs::read(project.data_dir().join("hub.json")).expect("a hub tells where it is");
+    let card: serde_json::Value = serde_json::from_slice(&card).expect("it is JSON");
+    assert_eq!(card["pid"], hub.pid());
+    assert_eq!(card["http"], hub.addr().to_string());
+    hub
+}
+
+/// Turns of the scheduler, which make a moment of random length: so a kill falls anywhere.
+const WITHIN_A_BATCH: u64 = 2_000;
+const WHILE_IT_STARTS: u64 = 60_000;
+
+fn linger(random: &mut Random, turns: u64) {
+    for _ in 0..random.below(turns) {
         thread::yield_now();
     }
 }
