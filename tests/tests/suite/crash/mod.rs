@@ -1,6 +1,7 @@
 //! The hub is killed under load, again and again; afterwards every acknowledged change is there, once.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use switchboard_tests::{API, Hub, Project, Random};
 
@@ -126,12 +127,14 @@ fn start(project: &Project) -> Hub {
     hub
 }
 
-/// Turns of the scheduler, which make a moment of random length: so a kill falls anywhere.
-const WITHIN_A_BATCH: u64 = 2_000;
-const WHILE_IT_STARTS: u64 = 60_000;
+/// The longest moments before a kill. They only choose where it falls; nothing is expected to have happened by then.
+const WITHIN_A_BATCH: Duration = Duration::from_millis(3);
+const WHILE_IT_STARTS: Duration = Duration::from_millis(60);
 
-fn linger(random: &mut Random, turns: u64) {
-    for _ in 0..random.below(turns) {
+fn linger(random: &mut Random, at_most: Duration) {
+    let micros = random.below(at_most.as_micros() as u64);
+    let until = Instant::now() + Duration::from_micros(micros);
+    while Instant::now() < until {
         thread::yield_now();
     }
 }
