@@ -223,7 +223,7 @@ impl Hub {
                 Outcome::Fresh(Claimed::None(_)) if !over => {}
                 Outcome::Fresh(Claimed::Task(task)) => {
                     // A more urgent one may have come first: then what it was woken for is passed on.
-                    let took = errand.filter(|errand| errand.lane.matches(task));
+                    let took = errand.filter(|errand| errand.lane().matches(task));
                     took.into_iter().for_each(Errand::settle);
                     return Ok(outcome);
                 }
@@ -232,7 +232,7 @@ impl Hub {
             if let Some(errand) = errand
                 && !self
                     .run(StillReady {
-                        lane: errand.lane.clone(),
+                        lane: errand.lane().clone(),
                     })
                     .await?
             {

@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use switchboard_core::event::{Event, Logged};
 use switchboard_core::slice::Notices;
@@ -15,6 +15,8 @@ use tokio::sync::oneshot;
 
 /// Verbs decided in one transaction at the most.
 pub const BATCH_MAX: usize = 512;
+/// Rounds of a batch in which all its verbs ask.
+const ROUNDS_TOGETHER: usize = 8;
 /// Rounds of asking before a verb is taken for broken.
 const ROUNDS_MAX: usize = 100_000;
 
@@ -47,7 +49,7 @@ struct Done {
     now: Timestamp,
     verbs: usize,
     wrote: bool,
-    took: std::time::Duration,
+    took: Duration,
 }
 
 /// What the rest of the hub hears about a batch that was committed.
@@ -58,7 +60,7 @@ pub(crate) struct Committed<'a> {
     pub slice: &'a Slice,
     pub verbs: usize,
     pub wrote: bool,
-    pub took: std::time::Duration,
+    pub took: Duration,
 }
 
 impl Committed<'_> {
@@ -189,10 +191,10 @@ impl<L: Listener> Sequencer<L> {
         let begun = self.engine.begin(&mut self.slice)?;
         let now = begun.now;
         self.note_time(&begun);
-        self.load_together(jobs, now)?;
-        for job in jobs.iter_mut() {
-            self.load_alone(job.as_ref(), now)?;
-            if let Some(changes) = job.decide(&self.slice, now) {
+        let mut rounds = ROUNDS_TOGETHER;
+        for index in 0..jobs.len() {
+            self.load_for(&jobs[index..], &mut rounds, now)?;
+            if let Some(changes) = jobs[index].decide(&self.slice, now) {
                 self.slice.apply(changes, now);
             }
         }
@@ -237,32 +239,26 @@ impl<L: Listener> Sequencer<L> {
         }
     }
 
-    /// Loads what all verbs of the batch ask for, round by round, while nothing is changed yet.
-    fn load_together(&mut self, jobs: &[Box<dyn Job>], now: Timestamp) -> Result<(), StoreError> {
+    /// Sees to it that the first job finds all it asks for. When something is missing, what the jobs after it
+    /// miss is loaded along, so that a batch costs as many rounds as its deepest verb. Later in a batch only
+    /// what a verb before has changed is missing, and that each loads for itself.
+    fn load_for(
+        &mut self,
+        jobs: &[Box<dyn Job>],
+        rounds: &mut usize,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         for _ in 0..ROUNDS_MAX {
             let mut want = Want::new(&self.slice);
-            for job in jobs {
-                job.asks(&mut want, now);
-            }
-            let asks = want.into_asks();
-            if asks.is_empty() {
+            jobs[0].asks(&mut want, now);
+            if want.is_satisfied() {
                 return Ok(());
             }
-            self.load(&asks)?;
-        }
-        Ok(())
-    }
-
-    /// A verb before it in the batch may have changed what this one must see.
-    fn load_alone(&mut self, job: &dyn Job, now: Timestamp) -> Result<(), StoreError> {
-        for _ in 0..ROUNDS_MAX {
-            let mut want = Want::new(&self.slice);
-            job.asks(&mut want, now);
-            let asks = want.into_asks();
-            if asks.is_empty() {
-                return Ok(());
+            if *rounds > 0 {
+                *rounds -= 1;
+                jobs[1..].iter().for_each(|job| job.asks(&mut want, now));
             }
-            self.load(&asks)?;
+            self.load(&want.into_asks())?;
         }
         Err(StoreError::Unavailable(
             "a verb never stopped asking".to_owned(),

@@ -30,7 +30,14 @@ struct Waiting {
     agent: Agent,
     filter: Filter,
     bell: Arc<Notify>,
-    woken_for: Option<LaneKey>,
+    woken_for: Option<Call>,
+}
+
+/// Tasks of a lane wait, and these waiters were told already.
+#[derive(Clone)]
+struct Call {
+    lane: LaneKey,
+    told: Vec<u64>,
 }
 
 /// One agent in the queue for a task. Dropping it leaves the queue.
@@ -43,8 +50,7 @@ pub(crate) struct ClaimWaiter {
 /// What a waiter was woken for. Whoever drops it unsettled passes it on to the next one.
 pub(crate) struct Errand {
     shared: Arc<Shared>,
-    id: u64,
-    pub lane: LaneKey,
+    call: Call,
     settled: bool,
 }
 
@@ -80,7 +86,11 @@ impl Wakeups {
     }
 
     pub fn task_is_ready(&self, lane: &LaneKey) {
-        self.claims.lock().wake_one(lane, 0);
+        let call = Call {
+            lane: lane.clone(),
+            told: Vec::new(),
+        };
+        self.claims.lock().wake_one(call);
     }
 
     pub fn wake_all_claims(&self) {
@@ -111,8 +121,10 @@ impl Wakeups {
 }
 
 impl Claims {
-    /// Wakes the first sleeping waiter after `after` that the lane suits; first those who have not failed it.
-    fn wake_one(&mut self, lane: &LaneKey, after: u64) {
+    /// Wakes the first sleeping waiter that the lane suits and that was not told yet; first those who have not
+    /// failed it. A call goes round once and ends.
+    fn wake_one(&mut self, mut call: Call) {
+        let lane = &call.lane;
         let fits = |waiting: &Waiting| waiting.woken_for.is_none() && suits(lane, waiting);
         let reps = reps_of(lane);
         let candidates = || {
@@ -122,7 +134,7 @@ impl Claims {
                 .copied()
         };
         let mut found = None;
-        for id in candidates().filter(|id| *id > after) {
+        for id in candidates().filter(|id| !call.told.contains(id)) {
             let Some(waiting) = self.waiting.get(&id) else {
                 continue;
             };
@@ -135,13 +147,16 @@ impl Claims {
             }
             found = found.or(Some(id));
         }
-        if let Some(waiting) = found.and_then(|id| self.waiting.get_mut(&id)) {
-            waiting.woken_for = Some(lane.clone());
+        if let Some(id) = found
+            && let Some(waiting) = self.waiting.get_mut(&id)
+        {
+            call.told.push(id);
+            waiting.woken_for = Some(call);
             waiting.bell.notify_one();
         }
     }
 
-    fn leave(&mut self, id: u64) -> Option<LaneKey> {
+    fn leave(&mut self, id: u64) -> Option<Call> {
         let waiting = self.waiting.remove(&id)?;
         for rep in Rep::all_for(&waiting.agent) {
             if let Some(ids) = self.by_rep.get_mut(&rep) {
@@ -182,17 +197,20 @@ impl ClaimWaiter {
     /// What it was woken for, if it was.
     pub fn errand(&self) -> Option<Errand> {
         let mut claims = self.shared.wakeups().claims.lock();
-        let lane = claims.waiting.get_mut(&self.id)?.woken_for.take()?;
+        let call = claims.waiting.get_mut(&self.id)?.woken_for.take()?;
         Some(Errand {
             shared: Arc::clone(&self.shared),
-            id: self.id,
-            lane,
+            call,
             settled: false,
         })
     }
 }
 
 impl Errand {
+    pub fn lane(&self) -> &LaneKey {
+        &self.call.lane
+    }
+
     /// The task is taken: nothing to pass on.
     pub fn settle(mut self) {
         self.settled = true;
@@ -206,7 +224,7 @@ impl Drop for Errand {
                 .wakeups()
                 .claims
                 .lock()
-                .wake_one(&self.lane, self.id);
+                .wake_one(self.call.clone());
         }
     }
 }
@@ -214,8 +232,8 @@ impl Drop for Errand {
 impl Drop for ClaimWaiter {
     fn drop(&mut self) {
         let mut claims = self.shared.wakeups().claims.lock();
-        if let Some(lane) = claims.leave(self.id) {
-            claims.wake_one(&lane, self.id);
+        if let Some(call) = claims.leave(self.id) {
+            claims.wake_one(call);
         }
     }
 }
