@@ -28,30 +28,15 @@ impl Verb for Deregister {
         let Some(agent) = want.agent(&self.agent) else {
             return;
         };
-        let _ = want.leases_of_agent(&self.agent);
-        for id in &agent.holds {
-            if let Some(task) = want.task(id) {
-                BACK.asks(want, task);
-            }
-        }
+        BACK.asks_all(want, agent);
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<((), Changes), Refusal> {
         let known = super::speaker(slice, &self.agent)?;
         let mut changes = Changes::default();
         let mut agent = known.clone();
-        for task in known.holds.iter().filter_map(|id| slice.task(id)) {
-            BACK.apply(slice, &mut changes, task, &mut agent, now);
-        }
-        for lease in Want::new(slice).leases_of_agent(&self.agent) {
-            if !changes.ended_leases.contains(&lease.path) {
-                changes.ended_leases.push(lease.path.clone());
-                changes.event(Event::LeaseReleased {
-                    path: lease.path.to_string(),
-                    agent: lease.agent.clone(),
-                });
-            }
-        }
+        let released = |path, agent| Event::LeaseReleased { path, agent };
+        BACK.apply_all(slice, &mut changes, known, &mut agent, released, now);
         for command in agent.commands.drain(..) {
             changes.event(Event::CommandObeyed {
                 agent: known.id.clone(),

@@ -6,7 +6,7 @@ use crate::agent::Agent;
 use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
 use crate::event::Event;
-use crate::id::TaskId;
+use crate::id::{AgentId, TaskId};
 use crate::lane::LaneKey;
 use crate::limits;
 use crate::slice::Slice;
@@ -75,6 +75,37 @@ impl GiveBack {
             want_dependants_told(want, task);
         } else {
             want.lane_for(&LaneKey::of(&after));
+        }
+    }
+
+    /// What the end of everything an agent has must see.
+    pub fn asks_all(&self, want: &mut Want<'_>, agent: &Agent) {
+        let _ = want.leases_of_agent(&agent.id);
+        for id in &agent.holds {
+            if let Some(task) = want.task(id) {
+                self.asks(want, task);
+            }
+        }
+    }
+
+    /// Gives back all that `known` holds and ends its leases; `told` is the event of a lease that ends.
+    pub fn apply_all(
+        &self,
+        slice: &Slice,
+        changes: &mut Changes,
+        known: &Agent,
+        agent: &mut Agent,
+        told: fn(String, AgentId) -> Event,
+        now: Timestamp,
+    ) {
+        for task in known.holds.iter().filter_map(|id| slice.task(id)) {
+            self.apply(slice, changes, task, agent, now);
+        }
+        for lease in Want::new(slice).leases_of_agent(&known.id) {
+            if !changes.ended_leases.contains(&lease.path) {
+                changes.ended_leases.push(lease.path.clone());
+                changes.event(told(lease.path.to_string(), lease.agent.clone()));
+            }
         }
     }
 

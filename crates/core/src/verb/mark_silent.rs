@@ -26,12 +26,7 @@ impl Verb for MarkSilent {
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         for agent in silent(want, now) {
-            let _ = want.leases_of_agent(&agent.id);
-            for id in &agent.holds {
-                if let Some(task) = want.task(id) {
-                    LOST.asks(want, task);
-                }
-            }
+            LOST.asks_all(want, agent);
         }
     }
 
@@ -43,18 +38,8 @@ impl Verb for MarkSilent {
             changes.event(Event::AgentSilent {
                 agent: known.id.clone(),
             });
-            for task in known.holds.iter().filter_map(|id| slice.task(id)) {
-                LOST.apply(slice, &mut changes, task, &mut agent, now);
-            }
-            for lease in Want::new(slice).leases_of_agent(&known.id) {
-                if !changes.ended_leases.contains(&lease.path) {
-                    changes.ended_leases.push(lease.path.clone());
-                    changes.event(Event::LeaseExpired {
-                        path: lease.path.to_string(),
-                        agent: lease.agent.clone(),
-                    });
-                }
-            }
+            let expired = |path, agent| Event::LeaseExpired { path, agent };
+            LOST.apply_all(slice, &mut changes, known, &mut agent, expired, now);
             agent
                 .commands
                 .retain(|command| !matches!(command.kind, CommandKind::Shutdown { .. }));

@@ -44,12 +44,7 @@ impl Verb for Register {
             return;
         };
         if self.takes_over(known, floor, now) {
-            for id in &known.holds {
-                if let Some(task) = want.task(id) {
-                    LOST.asks(want, task);
-                }
-            }
-            let _ = want.leases_of_agent(&known.id);
+            LOST.asks_all(want, known);
         }
     }
 
@@ -63,18 +58,8 @@ impl Verb for Register {
             Some(known) if resumed || known.is_gone() => known.clone(),
             Some(known) if self.takes_over(known, slice.head.floor, now) => {
                 let mut agent = known.clone();
-                for task in known.holds.iter().filter_map(|id| slice.task(id)) {
-                    LOST.apply(slice, &mut changes, task, &mut agent, now);
-                }
-                for lease in Want::new(slice).leases_of_agent(&known.id) {
-                    if !changes.ended_leases.contains(&lease.path) {
-                        changes.ended_leases.push(lease.path.clone());
-                        changes.event(Event::LeaseReleased {
-                            path: lease.path.to_string(),
-                            agent: lease.agent.clone(),
-                        });
-                    }
-                }
+                let released = |path, agent| Event::LeaseReleased { path, agent };
+                LOST.apply_all(slice, &mut changes, known, &mut agent, released, now);
                 agent
             }
             Some(known) => {
