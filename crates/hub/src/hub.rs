@@ -575,6 +575,7 @@ fn world(error: StoreError) -> Error {
         StoreError::BadCursor(_) => Error::BadCursor,
         StoreError::Unavailable(_)
         | StoreError::Fatal(_)
+        | StoreError::InDoubt(_)
         | StoreError::Corrupt(_)
         | StoreError::NewerSchema { .. }
         | StoreError::Open(_) => Error::Unavailable(error.to_string()),

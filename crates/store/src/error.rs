@@ -8,6 +8,9 @@ pub enum Error {
     /// What was written last may or may not be durable. The process must end; the file is the truth.
     #[error("the ledger could not be made durable: {0}")]
     Fatal(String),
+    /// The connection broke while a commit was under way, and nobody could say in time what became of it.
+    #[error("the ledger went away during a commit, which may have been written or not: {0}")]
+    InDoubt(String),
     #[error("the ledger is damaged: {0}")]
     Corrupt(String),
     #[error(

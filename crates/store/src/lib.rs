@@ -11,7 +11,7 @@ mod query;
 pub mod sqlite;
 
 use switchboard_core::slice::Save;
-use switchboard_core::{Ask, Slice, Timestamp};
+use switchboard_core::{AgentId, Ask, LaneKey, Logged, MessageId, Slice, TaskId, Timestamp};
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::Error;
@@ -43,6 +43,49 @@ pub trait Engine: Send {
 
     /// Readers of the same ledger; each sees what was committed before it asked.
     fn reader(&self) -> Result<Box<dyn Reader>, Error>;
+
+    /// Whether other processes write this ledger too. Then nothing may be held back in this one's memory.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Word of what other processes write; `None` where nobody else can.
+    fn tail(&self) -> Result<Option<Box<dyn Tail>>, Error> {
+        Ok(None)
+    }
+
+    /// The key that all who serve this ledger sign with: `fresh`, unless there is one already. `None` where each
+    /// process keeps its own beside the ledger.
+    fn shared_key(&mut self, _fresh: &[u8; 32]) -> Result<Option<[u8; 32]>, Error> {
+        Ok(None)
+    }
+}
+
+/// Follows what other processes commit. Being told is a hint; reading the log is the guarantee.
+pub trait Tail: Send {
+    /// Tells the others that this process committed up to `seq`, sooner or later, once for many calls.
+    fn announcer(&self) -> Box<dyn Fn(u64) + Send + Sync>;
+
+    /// Waits for others to write, not much longer than a moment. Returns the last committed event's number.
+    fn wait(&mut self) -> Result<u64, Error>;
+
+    /// What others logged after a number, in order, at most `limit` batches; and how far this went. Events of this
+    /// process are left out.
+    fn foreign(&mut self, after: u64, limit: usize) -> Result<Foreign, Error>;
+
+    /// The lanes in which these tasks wait right now, once per task that does.
+    fn lanes_of(&mut self, tasks: &[TaskId]) -> Result<Vec<LaneKey>, Error>;
+
+    /// The agents for which these messages wait right now.
+    fn recipients_of(&mut self, messages: &[MessageId]) -> Result<Vec<AgentId>, Error>;
+}
+
+/// A stretch of the log, without what this process wrote itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Foreign {
+    pub events: Vec<Logged>,
+    /// Everything up to this number was looked at.
+    pub upto: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
