@@ -4,11 +4,14 @@
 //! The rules are in `switchboard_core`; who calls [`Engine`] is the sequencer in the hub.
 
 pub mod clock;
+mod columns;
 pub mod conformance;
 mod error;
 pub mod memory;
 mod query;
+mod rows;
 pub mod sqlite;
+mod text;
 
 use switchboard_core::slice::Save;
 use switchboard_core::{AgentId, Ask, LaneKey, Logged, MessageId, Slice, TaskId, Timestamp};

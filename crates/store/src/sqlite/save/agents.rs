@@ -1,45 +1,17 @@
 //! The row of an agent: what it says about itself, and what it does.
 
 use rusqlite::{Connection, params};
-use switchboard_core::{Agent, FormerAgent, Presence};
+use switchboard_core::{Agent, FormerAgent};
 
 use super::Result;
+use crate::columns::{doing, minutes, presence};
 use crate::sqlite::load::signed;
-use crate::sqlite::rows::StoredMetrics;
 use crate::sqlite::text::{Iso, list};
-
-/// What the columns show of an agent's work.
-struct Doing<'a> {
-    current: Option<&'a switchboard_core::agent::Current>,
-    commands: String,
-    metrics: Option<String>,
-}
-
-fn doing(agent: &Agent) -> Doing<'_> {
-    let metrics = agent.metrics.map(|kept| StoredMetrics {
-        memory_used_mb: kept.memory_used_mb,
-        tasks_completed_session: kept.tasks_completed_session,
-        at: kept.at,
-    });
-    let commands = match agent.commands.as_slice() {
-        [] => "[]".to_owned(),
-        commands => serde_json::to_string(commands).unwrap_or_else(|_| "[]".to_owned()),
-    };
-    Doing {
-        current: agent.current.as_ref(),
-        commands,
-        metrics: metrics.and_then(|kept| serde_json::to_string(&kept).ok()),
-    }
-}
 
 /// A new agent, or one that says something new about itself.
 pub(super) fn put_agent(db: &Connection, agent: &Agent) -> Result {
     let machine = agent.machine.as_ref();
-    let (presence, presence_at) = match &agent.presence {
-        Presence::Live(_) => ("live", agent.registered_at),
-        Presence::Silent { since } => ("silent", *since),
-        Presence::Gone { at } => ("gone", *at),
-    };
+    let (presence, presence_at) = presence(agent);
     db.prepare_cached(
         "INSERT INTO agents(id, name, type, skills, max_task_minutes, can_run_tests, can_run_build, can_access_browser,
            machine_id, machine_hostname, pid, registered_at, key_generation, presence, presence_at, seen_at,
@@ -98,11 +70,6 @@ pub(super) fn update_agent(db: &Connection, agent: &Agent) -> Result {
         agent.id.as_str(),
     ])?;
     Ok(())
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn minutes(ms: u64) -> f64 {
-    ms as f64 / 60_000.0
 }
 
 /// What stays of an agent whose row is dropped.

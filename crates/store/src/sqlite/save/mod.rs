@@ -1,15 +1,13 @@
 //! Writes a batch's rows. Deletions come first, so that a key may be freed and taken in one batch.
 
-use std::fmt::Write;
-
 use rusqlite::{Connection, params};
 use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
 use switchboard_core::{Delivery, Head, Lane, Lease, Logged, Message};
 
 use super::load::{rows_max, signed};
-use super::rows::store_progress;
 use super::text::Iso;
+use crate::columns::{counts, log_body, store_progress};
 
 mod agents;
 mod tasks;
@@ -348,13 +346,8 @@ fn append_log(db: &Connection, log: &[Logged]) -> Result {
     let (Some(first), Some(last)) = (log.first(), log.last()) else {
         return Ok(());
     };
-    let mut body = String::with_capacity(log.len() * 128);
-    for logged in log {
-        let line = serde_json::to_string(logged)
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        body.push_str(&line);
-        body.push('\n');
-    }
+    let body =
+        log_body(log).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     db.prepare_cached("INSERT INTO sb_log(first, last, at, body) VALUES (?, ?, ?, ?)")?
         .execute(params![
             signed(first.seq),
@@ -367,11 +360,6 @@ fn append_log(db: &Connection, log: &[Logged]) -> Result {
 
 /// The head, without what this very save has pruned.
 fn put_head(db: &Connection, head: &Head, pruned: &Pruned) -> Result {
-    let mut counts = String::from("[");
-    for (at, count) in head.tasks.iter().enumerate() {
-        let _ = write!(counts, "{}{count}", if at == 0 { "" } else { "," });
-    }
-    counts.push(']');
     db.prepare_cached(
         "UPDATE sb_head SET seq = ?, last_at = ?, task_number = ?, message_number = ?, lane = ?, fencing = ?, tasks = ?,
            queued_deliveries = ?, leases = ?, answer_rows = ?, answer_bytes = ?, served_at = ?, floor = ?,
@@ -384,7 +372,7 @@ fn put_head(db: &Connection, head: &Head, pruned: &Pruned) -> Result {
         signed(head.message_number),
         signed(head.lane),
         signed(head.fencing),
-        counts,
+        counts(head),
         signed(head.queued_deliveries),
         signed(head.leases),
         signed(head.idempotency_rows.saturating_sub(pruned.answers)),

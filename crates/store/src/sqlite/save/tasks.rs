@@ -1,56 +1,15 @@
 //! The row of a task, in the groups of columns that change together.
 
 use rusqlite::{Connection, params};
-use switchboard_core::{Task, TaskState, Timestamp};
+use switchboard_core::Task;
 
 use super::Result;
+use crate::columns::{shown, store_progress, worked_minutes};
 use crate::sqlite::load::signed;
-use crate::sqlite::rows::store_progress;
 use crate::sqlite::text::{Iso, list};
 
-/// What the public columns show of a state.
-struct Shown<'a> {
-    assigned: Option<&'a str>,
-    at: Timestamp,
-    claimed_at: Option<Iso>,
-    completed_at: Option<Iso>,
-    next_retry_at: Option<Iso>,
-}
-
-fn shown(state: &TaskState, updated_at: Timestamp) -> Shown<'_> {
-    let plain = |at| Shown {
-        assigned: None,
-        at,
-        claimed_at: None,
-        completed_at: None,
-        next_retry_at: None,
-    };
-    match state {
-        TaskState::Waiting | TaskState::Ready => plain(updated_at),
-        TaskState::Claimed { by, at } | TaskState::InProgress { by, at } => Shown {
-            assigned: Some(by.as_str()),
-            claimed_at: Some(Iso::new(*at)),
-            ..plain(*at)
-        },
-        TaskState::RetryWait { until } => Shown {
-            next_retry_at: Some(Iso::new(*until)),
-            ..plain(*until)
-        },
-        TaskState::NeedsPerson { by, at } => Shown {
-            assigned: Some(by.as_str()),
-            ..plain(*at)
-        },
-        TaskState::Completed { by, at } => Shown {
-            assigned: Some(by.as_str()),
-            completed_at: Some(Iso::new(*at)),
-            ..plain(*at)
-        },
-        TaskState::Failed { at } | TaskState::Canceled { at } => plain(*at),
-    }
-}
-
 pub(super) fn insert_task(db: &Connection, task: &Task) -> Result {
-    let shown = shown(&task.state, task.updated_at);
+    let shown = shown(task);
     db.prepare_cached(
         "INSERT INTO tasks(number, id, title, description, status, priority, type, dependencies, blockers, required_skills,
            files, estimated_minutes, branch, audience, on_dependency_failure, corr_id, retry_count, max_retries, failure_type,
@@ -98,7 +57,7 @@ pub(super) fn insert_task(db: &Connection, task: &Task) -> Result {
 
 /// What a claim, progress and a completion touch. What people wrote stays untouched, and so do its indexes.
 pub(super) fn update_task(db: &Connection, task: &Task) -> Result {
-    let shown = shown(&task.state, task.updated_at);
+    let shown = shown(task);
     db.prepare_cached(
         "UPDATE tasks SET status = ?, assigned_agent = ?, claimed_at = ?, started_at = ?, completed_at = ?,
            actual_minutes = ?, result = ?, quality_snapshot_id = ?, updated_at = ?, rev = ?, epoch = ?, state_at = ?,
@@ -110,7 +69,7 @@ pub(super) fn update_task(db: &Connection, task: &Task) -> Result {
         shown.claimed_at,
         task.started_at.map(Iso::new),
         shown.completed_at,
-        task.worked_ms.map(|ms| signed(ms.div_ceil(60_000))),
+        worked_minutes(task),
         task.result.as_deref(),
         task.snapshot.as_ref().map(|id| id.as_str()),
         Iso::new(task.updated_at),
@@ -126,7 +85,7 @@ pub(super) fn update_task(db: &Connection, task: &Task) -> Result {
 
 /// Where it waits and why: the columns of retries, dependencies and lanes.
 pub(super) fn requeue_task(db: &Connection, task: &Task) -> Result {
-    let shown = shown(&task.state, task.updated_at);
+    let shown = shown(task);
     let failure = task.last_failure.as_ref();
     db.prepare_cached(
         "UPDATE tasks SET blockers = ?, retry_count = ?, last_error = ?, failure_type = ?, next_retry_at = ?,

@@ -1,0 +1,127 @@
+//! Nouns of the rules as columns of a row, whichever engine keeps them. How rows are read is in [`crate::rows`].
+
+use std::fmt::Write;
+
+use switchboard_core::agent::Current;
+use switchboard_core::{Agent, Head, Logged, Presence, Progress, Task, TaskState, Timestamp};
+
+use crate::rows::{StoredMetrics, StoredProgress};
+use crate::text::Iso;
+
+/// What the public columns show of a state.
+pub(crate) struct Shown<'a> {
+    pub assigned: Option<&'a str>,
+    pub at: Timestamp,
+    pub claimed_at: Option<Iso>,
+    pub completed_at: Option<Iso>,
+    pub next_retry_at: Option<Iso>,
+}
+
+pub(crate) fn shown(task: &Task) -> Shown<'_> {
+    let plain = |at| Shown {
+        assigned: None,
+        at,
+        claimed_at: None,
+        completed_at: None,
+        next_retry_at: None,
+    };
+    match &task.state {
+        TaskState::Waiting | TaskState::Ready => plain(task.updated_at),
+        TaskState::Claimed { by, at } | TaskState::InProgress { by, at } => Shown {
+            assigned: Some(by.as_str()),
+            claimed_at: Some(Iso::new(*at)),
+            ..plain(*at)
+        },
+        TaskState::RetryWait { until } => Shown {
+            next_retry_at: Some(Iso::new(*until)),
+            ..plain(*until)
+        },
+        TaskState::NeedsPerson { by, at } => Shown {
+            assigned: Some(by.as_str()),
+            ..plain(*at)
+        },
+        TaskState::Completed { by, at } => Shown {
+            assigned: Some(by.as_str()),
+            completed_at: Some(Iso::new(*at)),
+            ..plain(*at)
+        },
+        TaskState::Failed { at } | TaskState::Canceled { at } => plain(*at),
+    }
+}
+
+/// Time at work in whole minutes, as direct clients read it.
+pub(crate) fn worked_minutes(task: &Task) -> Option<i64> {
+    task.worked_ms
+        .map(|ms| i64::try_from(ms.div_ceil(60_000)).unwrap_or(i64::MAX))
+}
+
+pub(crate) fn store_progress(progress: Option<&Progress>) -> Option<String> {
+    let progress = progress?;
+    let stored = StoredProgress {
+        phase: progress.phase,
+        percent: progress.percent,
+        note: progress.note.clone(),
+        files: progress.files.clone(),
+        told_at: progress.told_at,
+        told_percent: progress.told_percent,
+    };
+    serde_json::to_string(&stored).ok()
+}
+
+/// What the columns show of an agent's work.
+pub(crate) struct AtWork<'a> {
+    pub current: Option<&'a Current>,
+    pub commands: String,
+    pub metrics: Option<String>,
+}
+
+pub(crate) fn doing(agent: &Agent) -> AtWork<'_> {
+    let metrics = agent.metrics.map(|kept| StoredMetrics {
+        memory_used_mb: kept.memory_used_mb,
+        tasks_completed_session: kept.tasks_completed_session,
+        at: kept.at,
+    });
+    let commands = match agent.commands.as_slice() {
+        [] => "[]".to_owned(),
+        commands => serde_json::to_string(commands).unwrap_or_else(|_| "[]".to_owned()),
+    };
+    AtWork {
+        current: agent.current.as_ref(),
+        commands,
+        metrics: metrics.and_then(|kept| serde_json::to_string(&kept).ok()),
+    }
+}
+
+/// The word of an agent's presence, and since when.
+pub(crate) fn presence(agent: &Agent) -> (&'static str, Timestamp) {
+    match &agent.presence {
+        Presence::Live(_) => ("live", agent.registered_at),
+        Presence::Silent { since } => ("silent", *since),
+        Presence::Gone { at } => ("gone", *at),
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn minutes(ms: u64) -> f64 {
+    ms as f64 / 60_000.0
+}
+
+/// Tasks by status, as a JSON array.
+pub(crate) fn counts(head: &Head) -> String {
+    let mut counts = String::from("[");
+    for (at, count) in head.tasks.iter().enumerate() {
+        let _ = write!(counts, "{}{count}", if at == 0 { "" } else { "," });
+    }
+    counts.push(']');
+    counts
+}
+
+/// The events of a batch, one line each.
+pub(crate) fn log_body(log: &[Logged]) -> serde_json::Result<String> {
+    let mut body = String::with_capacity(log.len() * 128);
+    for logged in log {
+        body.push_str(&serde_json::to_string(logged)?);
+        body.push('\n');
+    }
+    Ok(body)
+}
