@@ -64,7 +64,7 @@ async fn rest(hub: &Hub, mut next: Instant) {
 /// The process's instant for an instant of the ledger. What a sweep has just left undone waits a moment: a sign
 /// of life that is held back makes its agent look quiet until it is written.
 fn when(hub: &Hub, due: Timestamp) -> Instant {
-    let ahead = due.since(hub.now());
+    let ahead = due.since(hub.time());
     Instant::now() + if ahead.is_zero() { RETRY } else { ahead }
 }
 

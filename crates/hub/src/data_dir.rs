@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use switchboard_wire::IsoTime;
-use switchboard_wire::signature::{KEY_LEN, MasterKey, to_hex};
+use switchboard_wire::signature::{KEY_LEN, from_hex, to_hex};
 
 /// Held for as long as the hub runs; the lock goes with the process, however it ends.
 #[derive(Debug)]
@@ -48,6 +48,9 @@ struct Card<'a> {
 pub struct HubFile {
     path: PathBuf,
 }
+
+/// The bytes of a master key.
+pub type Key = [u8; KEY_LEN];
 
 const LOCK_FILE: &str = "lock";
 const HUB_FILE: &str = "hub.json";
@@ -109,22 +112,32 @@ impl DataDir {
         Ok(HubFile { path })
     }
 
-    /// The key from which all agents' keys follow; made at the first start.
-    pub fn master_key(&self) -> Result<MasterKey, DataDirError> {
+    /// The key from which all agents' keys follow, if it is kept here.
+    pub fn kept_key(&self) -> Result<Option<Key>, DataDirError> {
         let path = self.path.join(KEY_FILE);
         match std::fs::read_to_string(&path) {
-            Ok(text) => MasterKey::from_hex(&text).ok_or(DataDirError::BadKey { path }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let mut key = [0; KEY_LEN];
-                aws_lc_rs::rand::fill(&mut key).map_err(|_| DataDirError::Unusable {
-                    path: path.clone(),
-                    source: std::io::Error::other("the system gives no random bytes"),
-                })?;
-                self.keep(KEY_FILE, to_hex(&key).as_bytes())?;
-                Ok(MasterKey::new(key))
+            Ok(text) => {
+                let key = from_hex(text.trim()).and_then(|key| key.try_into().ok());
+                key.map(Some).ok_or(DataDirError::BadKey { path })
             }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(DataDirError::Unusable { path, source }),
         }
+    }
+
+    /// Draws a key, which is kept nowhere yet.
+    pub fn fresh_key(&self) -> Result<Key, DataDirError> {
+        let mut key = [0; KEY_LEN];
+        aws_lc_rs::rand::fill(&mut key).map_err(|_| DataDirError::Unusable {
+            path: self.path.join(KEY_FILE),
+            source: std::io::Error::other("the system gives no random bytes"),
+        })?;
+        Ok(key)
+    }
+
+    pub fn keep_key(&self, key: &Key) -> Result<(), DataDirError> {
+        self.keep(KEY_FILE, to_hex(key).as_bytes())?;
+        Ok(())
     }
 
     /// Writes a file, whole or not at all, and for the owner's eyes only.
@@ -267,13 +280,19 @@ mod tests {
     }
 
     #[test]
-    fn the_master_key_is_made_once_and_kept() {
+    fn a_key_is_read_as_it_was_kept() {
         let home = tempfile::tempdir().unwrap();
         let dir = DataDir::open(home.path()).unwrap();
-        let key = dir.master_key().unwrap().agent_key("a1", 1);
-        assert_eq!(dir.master_key().unwrap().agent_key("a1", 1), key);
-        std::fs::write(home.path().join(KEY_FILE), "garbage").unwrap();
-        assert!(matches!(dir.master_key(), Err(DataDirError::BadKey { .. })));
+        assert_eq!(dir.kept_key().unwrap(), None);
+        let key = dir.fresh_key().unwrap();
+        assert_ne!(dir.fresh_key().unwrap(), key);
+        assert_eq!(dir.kept_key().unwrap(), None, "drawing keeps nothing");
+        dir.keep_key(&key).unwrap();
+        assert_eq!(dir.kept_key().unwrap(), Some(key));
+        for bad in ["garbage", "", &"0".repeat(2 * KEY_LEN - 2)] {
+            std::fs::write(home.path().join(KEY_FILE), bad).unwrap();
+            assert!(matches!(dir.kept_key(), Err(DataDirError::BadKey { .. })));
+        }
     }
 
     #[cfg(unix)]
@@ -283,7 +302,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join(".switchboard");
         let dir = DataDir::open(&path).unwrap();
-        dir.master_key().unwrap();
+        dir.keep_key(&dir.fresh_key().unwrap()).unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o700);
         assert_eq!(mode(&path.join(KEY_FILE)), 0o600);

@@ -5,21 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
-use switchboard_core::idempotency::{Key, Remembered};
-use switchboard_core::verb::{Claim, Claimed, Receive, Retention, Serve};
-use switchboard_core::{Agent, AgentId, Changes, Message, Refusal, Slice, Timestamp, Verb, Want};
-use switchboard_store::{Engine, Error as StoreError, Reader};
+use switchboard_core::idempotency::Key;
+use switchboard_core::verb::{Retention, Serve};
+use switchboard_core::{Agent, AgentId, Refusal, Timestamp, Verb};
+use switchboard_store::{Engine, Error as StoreError, Reader, Tail};
 use tokio::sync::{Notify, oneshot, watch};
-use tokio::time::Instant;
 
 use crate::caretaker;
+use crate::job::{Render, VerbJob};
 use crate::readers::Readers;
-use crate::sequencer::{Committed, Failure, Input, Job, Listener, Sequencer};
-use crate::wakeups::{ClaimWaiter, Describe, Errand, StillReady, Wakeups};
+use crate::sequencer::{Committed, Input, Listener, Sequencer};
+use crate::tail::Follower;
+use crate::time::LedgerTime;
+use crate::wakeups::Wakeups;
 
 /// A cheap handle to the one hub of this process.
 #[derive(Clone)]
@@ -68,6 +69,9 @@ pub enum Error {
     Refused(#[from] Refusal),
     #[error("{0}")]
     Unavailable(String),
+    /// The change may or may not have been made.
+    #[error("{0}")]
+    InDoubt(String),
     #[error("the hub has more to do than it can queue; try again in a moment")]
     Overloaded,
     #[error("the hub is stopping")]
@@ -78,6 +82,20 @@ pub enum Error {
     BadCursor,
 }
 
+impl Error {
+    /// Nothing was changed, and the same may work in a moment: whoever waits anyway need not hear of it.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Error::Unavailable(_) | Error::Overloaded => true,
+            Error::Refused(_)
+            | Error::InDoubt(_)
+            | Error::Stopping
+            | Error::Broken
+            | Error::BadCursor => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub waiting: usize,
@@ -86,6 +104,10 @@ pub struct Stats {
     pub batches: u64,
     pub commits: u64,
     pub commit_micros: u64,
+    /// Batches that were not written, or that nobody can tell of.
+    pub failures: u64,
+    /// The last batch that had something to write was written.
+    pub writes: bool,
 }
 
 pub(crate) struct Shared {
@@ -94,7 +116,11 @@ pub(crate) struct Shared {
     wakeups: Wakeups,
     pulses: RwLock<HashMap<AgentId, (Timestamp, u64)>>,
     latest: watch::Sender<u64>,
-    now: AtomicI64,
+    time: LedgerTime,
+    /// Why the last batch was not written, until one is.
+    trouble: Mutex<Option<String>>,
+    /// Tells other coordinators how far this one has written.
+    announce: Option<Announce>,
     /// The earliest known instant at which the caretaker has work, and its bell.
     pub(crate) due: AtomicI64,
     pub(crate) due_bell: Notify,
@@ -106,9 +132,13 @@ pub(crate) struct Shared {
     batches: AtomicU64,
     commits: AtomicU64,
     commit_micros: AtomicU64,
+    failures: AtomicU64,
     writer: Mutex<Option<JoinHandle<()>>>,
+    follower: Mutex<Option<Follower>>,
     caretaker: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
+
+type Announce = Box<dyn Fn(u64) + Send + Sync>;
 
 fn end_process(error: &StoreError) -> ! {
     tracing::error!("{error}; the hub ends here, the file is the truth: start it again");
@@ -119,50 +149,44 @@ fn end_process(error: &StoreError) -> ! {
 impl Hub {
     /// Starts the writer, the readers and the caretaker, and begins to serve the ledger.
     pub async fn start(engine: Box<dyn Engine>, config: HubConfig) -> Result<Hub, Error> {
-        let readers: Result<Vec<_>, _> = (0..config.readers.max(1))
-            .map(|_| engine.reader())
-            .collect();
-        let readers = Readers::start(readers.map_err(world)?);
+        // An engine may have to wait for a connection, and may do so on a runtime of its own.
+        let opened = tokio::task::spawn_blocking(move || Opened::of(engine, config.readers)).await;
+        let opened = opened.map_err(|_| Error::Broken)?.map_err(world)?;
+        let (is_shared, tail) = (opened.engine.is_shared(), opened.tail);
         let (sender, receiver) = sync_channel(config.queue);
-        let shared = Arc::new(Shared {
-            input: Mutex::new(Some(sender)),
-            readers,
-            wakeups: Wakeups::default(),
-            pulses: RwLock::default(),
-            latest: watch::Sender::new(0),
-            now: AtomicI64::new(0),
-            due: AtomicI64::new(0),
-            due_bell: Notify::new(),
-            keep: config.keep,
-            on_fatal: config.on_fatal,
-            waiting: AtomicUsize::new(0),
-            capacity: config.queue,
-            verbs: AtomicU64::new(0),
-            batches: AtomicU64::new(0),
-            commits: AtomicU64::new(0),
-            commit_micros: AtomicU64::new(0),
-            writer: Mutex::new(None),
-            caretaker: Mutex::new(None),
-        });
-        let sequencer = Sequencer {
-            engine,
-            slice: Slice::default(),
-            input: receiver,
-            listener: Arc::clone(&shared),
-        };
+        let announce = tail.as_ref().map(|tail| tail.announcer());
+        let readers = Readers::start(opened.readers);
+        let shared = Arc::new(Shared::new(sender, readers, announce, &config));
+        let sequencer = Sequencer::new(opened.engine, receiver, Arc::clone(&shared));
         let writer = std::thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || sequencer.run());
-        let writer = writer
-            .map_err(|error| Error::Unavailable(format!("no thread for the writer: {error}")))?;
+            .spawn(move || sequencer.run())
+            .map_err(|error| no_thread("writer", &error))?;
         *shared.writer.lock() = Some(writer);
         let hub = Hub { shared };
-        hub.run(Serve { starting: true }).await?;
-        let head = hub.read(|reader| reader.head()).await?;
-        hub.shared.latest.send_replace(head.seq);
-        let caretaker = tokio::spawn(caretaker::run(hub.clone()));
-        *hub.shared.caretaker.lock() = Some(caretaker);
-        Ok(hub)
+        match hub.begin(is_shared, tail).await {
+            Ok(()) => Ok(hub),
+            Err(error) => {
+                hub.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn begin(&self, is_shared: bool, tail: Option<Box<dyn Tail>>) -> Result<(), Error> {
+        // Others may have served a shared ledger all the time: then silence goes on to count. Signs of life were
+        // held back by nobody, and a gap tells by itself.
+        let starting = !is_shared;
+        self.run(Serve { starting }).await?;
+        let head = self.read(|reader| reader.head()).await?;
+        self.shared.reached(head.seq);
+        if let Some(tail) = tail {
+            let follower = Follower::start(tail, Arc::clone(&self.shared), head.seq)
+                .map_err(|error| no_thread("tail", &error))?;
+            *self.shared.follower.lock() = Some(follower);
+        }
+        *self.shared.caretaker.lock() = Some(tokio::spawn(caretaker::run(self.clone())));
+        Ok(())
     }
 
     /// Every change to the ledger. Answers only after commit.
@@ -191,93 +215,6 @@ impl Hub {
         self.submit(verb, guard, Some(render)).await
     }
 
-    /// CLAIM, waiting for something that fits.
-    pub async fn claim(
-        &self,
-        claim: Claim,
-        guard: Guard,
-        render: fn(&Claimed) -> Vec<u8>,
-        wait: Duration,
-    ) -> Result<Outcome<Claimed>, Error> {
-        let deadline = Instant::now() + wait;
-        let is_task = |claimed: &Claimed| matches!(claimed, Claimed::Task(_));
-        if wait.is_zero() || claim.task.is_some() {
-            return self.call(claim, guard, render).await;
-        }
-        // Registered before it looks, so that a task that comes in between still wakes it.
-        let Some(waiter) = self.waiter(&claim).await? else {
-            return self.call(claim, guard, render).await;
-        };
-        loop {
-            // Taken up before it looks: from here on the next task rings again.
-            let errand = waiter.errand();
-            // An empty answer is not remembered while it waits: only the last one is what the caller hears.
-            let over = Instant::now() >= deadline;
-            let last = Last {
-                verb: claim.clone(),
-                keep_empty: over,
-                is_something: is_task,
-            };
-            let outcome = self.submit(last, guard.clone(), Some(render)).await?;
-            match &outcome {
-                Outcome::Fresh(Claimed::None(_)) if !over => {}
-                Outcome::Fresh(Claimed::Task(task)) => {
-                    // A more urgent one may have come first: then what it was woken for is passed on.
-                    let took = errand.filter(|errand| errand.lane().matches(task));
-                    took.into_iter().for_each(Errand::settle);
-                    return Ok(outcome);
-                }
-                Outcome::Fresh(Claimed::None(_)) | Outcome::Replayed(_) => return Ok(outcome),
-            }
-            if let Some(errand) = errand
-                && !self
-                    .run(StillReady {
-                        lane: errand.lane().clone(),
-                    })
-                    .await?
-            {
-                errand.settle();
-            }
-            let _ = tokio::time::timeout_at(deadline, waiter.woken()).await;
-        }
-    }
-
-    async fn waiter(&self, claim: &Claim) -> Result<Option<ClaimWaiter>, Error> {
-        let agent = self
-            .run(Describe {
-                agent: claim.agent.clone(),
-            })
-            .await?;
-        Ok(agent.map(|agent| Wakeups::wait_for_task(&self.shared, agent, claim.filter.clone())))
-    }
-
-    /// RECEIVE_MESSAGES, waiting for one to come.
-    pub async fn receive(
-        &self,
-        receive: Receive,
-        guard: Guard,
-        render: fn(&Vec<Message>) -> Vec<u8>,
-        wait: Duration,
-    ) -> Result<Outcome<Vec<Message>>, Error> {
-        let deadline = Instant::now() + wait;
-        let has_some = |messages: &Vec<Message>| !messages.is_empty();
-        loop {
-            let waiter = self.shared.wakeups.wait_for_message(&receive.agent);
-            let over = Instant::now() >= deadline;
-            let last = Last {
-                verb: receive.clone(),
-                keep_empty: over,
-                is_something: has_some,
-            };
-            let outcome = self.submit(last, guard.clone(), Some(render)).await?;
-            match &outcome {
-                Outcome::Fresh(messages) if messages.is_empty() && !over => {}
-                Outcome::Fresh(_) | Outcome::Replayed(_) => return Ok(outcome),
-            }
-            let _ = tokio::time::timeout_at(deadline, waiter.woken()).await;
-        }
-    }
-
     /// Every list. Runs on the reader threads.
     pub async fn read<T: Send + 'static>(
         &self,
@@ -285,7 +222,10 @@ impl Hub {
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         self.shared.readers.submit(Box::new(move |reader| {
-            let _ = reply.send(query(reader));
+            // Whoever asked may have gone while others were answered.
+            if !reply.is_closed() {
+                let _ = reply.send(query(reader));
+            }
         }))?;
         answer.await.map_err(|_| Error::Stopping)?.map_err(world)
     }
@@ -303,9 +243,14 @@ impl Hub {
         self.shared.latest.subscribe()
     }
 
-    /// The ledger's time as of the last batch.
-    pub fn now(&self) -> Timestamp {
-        Timestamp(self.shared.now.load(Ordering::Relaxed))
+    /// What time it is on the ledger: that of the last batch, carried on by the monotonic clock. Never goes back.
+    pub fn time(&self) -> Timestamp {
+        self.shared.time.now()
+    }
+
+    /// Why the last batch could not be written, if it could not.
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.trouble.lock().clone()
     }
 
     pub fn stats(&self) -> Stats {
@@ -317,6 +262,8 @@ impl Hub {
             batches: shared.batches.load(Ordering::Relaxed),
             commits: shared.commits.load(Ordering::Relaxed),
             commit_micros: shared.commit_micros.load(Ordering::Relaxed),
+            failures: shared.failures.load(Ordering::Relaxed),
+            writes: shared.trouble.lock().is_none(),
         }
     }
 
@@ -327,9 +274,13 @@ impl Hub {
         }
         let input = self.shared.input.lock().take();
         let writer = self.shared.writer.lock().take();
+        let follower = self.shared.follower.lock().take();
         let shared = Arc::clone(&self.shared);
         let _ = tokio::task::spawn_blocking(move || {
             // Before the writer, so that the engine is the last to let go of the ledger.
+            if let Some(follower) = follower {
+                follower.stop();
+            }
             shared.readers.stop();
             if let Some(input) = input {
                 let _ = input.send(Input::Stop);
@@ -360,7 +311,7 @@ impl Hub {
         })
     }
 
-    async fn submit<V>(
+    pub(crate) async fn submit<V>(
         &self,
         verb: V,
         guard: Guard,
@@ -382,127 +333,6 @@ impl Hub {
     }
 }
 
-/// Prints a reply as the bytes that are kept under its key.
-type Render<R> = fn(&R) -> Vec<u8>;
-
-/// A verb whose empty reply is not worth remembering under its key.
-struct Last<V: Verb> {
-    verb: V,
-    keep_empty: bool,
-    is_something: fn(&V::Reply) -> bool,
-}
-
-impl<V: Verb> Verb for Last<V> {
-    type Reply = V::Reply;
-
-    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        self.verb.asks(want, now);
-    }
-
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(V::Reply, Changes), Refusal> {
-        self.verb.decide(slice, now)
-    }
-
-    fn is_final(&self, reply: &V::Reply) -> bool {
-        self.keep_empty || (self.is_something)(reply)
-    }
-}
-
-struct VerbJob<V: Verb> {
-    verb: V,
-    guard: Guard,
-    render: Option<Render<V::Reply>>,
-    reply: oneshot::Sender<Result<Outcome<V::Reply>, Error>>,
-    decided: Option<Result<Outcome<V::Reply>, Error>>,
-}
-
-impl<V> Job for VerbJob<V>
-where
-    V: Verb + Send,
-    V::Reply: Send,
-{
-    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        if let Some(nonce) = &self.guard.nonce {
-            want.nonce_was_seen(nonce);
-        }
-        if let Some((key, _)) = &self.guard.key
-            && want.remembered(key).is_some()
-        {
-            return;
-        }
-        self.verb.asks(want, now);
-    }
-
-    fn decide(&mut self, slice: &Slice, now: Timestamp) -> Option<Changes> {
-        // Whoever asked has gone: a task handed out now would be held by nobody.
-        if self.reply.is_closed() {
-            return None;
-        }
-        let mut want = Want::new(slice);
-        if let Some(nonce) = &self.guard.nonce
-            && want.nonce_was_seen(nonce) == Some(true)
-        {
-            self.decided = Some(Err(Refusal::Replayed.into()));
-            return None;
-        }
-        if let Some((key, body_hash)) = &self.guard.key
-            && let Some(before) = want.remembered(key)
-        {
-            self.decided = Some(if before.body_hash == *body_hash {
-                Ok(Outcome::Replayed(Arc::clone(&before.answer)))
-            } else {
-                Err(Refusal::KeyReused.into())
-            });
-            let nonces = self.guard.nonce.iter().cloned().collect();
-            return Some(Changes {
-                nonces,
-                ..Changes::default()
-            });
-        }
-        match self.verb.decide(slice, now) {
-            Err(refusal) => {
-                self.decided = Some(Err(refusal.into()));
-                None
-            }
-            Ok((reply, mut changes)) => {
-                let is_final = self.verb.is_final(&reply);
-                changes
-                    .nonces
-                    .extend(self.guard.nonce.clone().filter(|_| is_final));
-                if let (Some((key, body_hash)), Some(render)) = (&self.guard.key, self.render)
-                    && is_final
-                {
-                    let answer = render(&reply).into();
-                    changes.remembered.push((
-                        key.clone(),
-                        Remembered {
-                            body_hash: *body_hash,
-                            answer,
-                            at: now,
-                        },
-                    ));
-                }
-                self.decided = Some(Ok(Outcome::Fresh(reply)));
-                Some(changes)
-            }
-        }
-    }
-
-    fn answer(self: Box<Self>) {
-        if let Some(decided) = self.decided {
-            let _ = self.reply.send(decided);
-        }
-    }
-
-    fn fail(self: Box<Self>, failure: &Failure) {
-        let error = match failure {
-            Failure::Unavailable(why) => Error::Unavailable(why.clone()),
-            Failure::Panicked => Error::Broken,
-        };
-        let _ = self.reply.send(Err(error));
-    }
-}
-
 impl Listener for Arc<Shared> {
     fn taken(&self, inputs: usize) {
         let _ = self
@@ -513,17 +343,21 @@ impl Listener for Arc<Shared> {
     }
 
     fn committed(&self, batch: &Committed<'_>) {
-        self.now.store(batch.now.0, Ordering::Relaxed);
+        self.time.heard(batch.now, batch.at);
         self.verbs.fetch_add(batch.verbs as u64, Ordering::Relaxed);
         self.batches.fetch_add(1, Ordering::Relaxed);
         if batch.wrote {
             self.commits.fetch_add(1, Ordering::Relaxed);
             let micros = u64::try_from(batch.took.as_micros()).unwrap_or(u64::MAX);
             self.commit_micros.fetch_add(micros, Ordering::Relaxed);
+            *self.trouble.lock() = None;
         }
         self.share_pulses(batch);
         if let Some(last) = batch.log.last() {
-            self.latest.send_replace(last.seq);
+            self.reached(last.seq);
+            if let Some(announce) = &self.announce {
+                announce(last.seq);
+            }
         }
         if let Some(due) = batch.notices.due
             && due.0 < self.due.fetch_min(due.0, Ordering::Relaxed)
@@ -541,12 +375,82 @@ impl Listener for Arc<Shared> {
         }
     }
 
+    fn failed(&self, error: &StoreError) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        *self.trouble.lock() = Some(error.to_string());
+        if matches!(error, StoreError::InDoubt(_)) {
+            // If it was written after all, nobody else tells this process of its own changes: so everyone looks.
+            self.wakeups.wake_all();
+            self.due.store(0, Ordering::Relaxed);
+            self.due_bell.notify_one();
+        }
+    }
+
     fn fatal(&self, error: &StoreError) -> ! {
         (self.on_fatal)(error)
     }
 }
 
+/// An engine with all that is opened beside it.
+struct Opened {
+    engine: Box<dyn Engine>,
+    readers: Vec<Box<dyn Reader>>,
+    tail: Option<Box<dyn Tail>>,
+}
+
+impl Opened {
+    fn of(engine: Box<dyn Engine>, readers: usize) -> Result<Opened, StoreError> {
+        let readers: Result<Vec<_>, _> = (0..readers.max(1)).map(|_| engine.reader()).collect();
+        Ok(Opened {
+            readers: readers?,
+            tail: engine.tail()?,
+            engine,
+        })
+    }
+}
+
 impl Shared {
+    fn new(
+        input: SyncSender<Input>,
+        readers: Readers,
+        announce: Option<Announce>,
+        config: &HubConfig,
+    ) -> Self {
+        Shared {
+            input: Mutex::new(Some(input)),
+            readers,
+            wakeups: Wakeups::default(),
+            pulses: RwLock::default(),
+            latest: watch::Sender::new(0),
+            time: LedgerTime::new(),
+            trouble: Mutex::default(),
+            announce,
+            due: AtomicI64::new(0),
+            due_bell: Notify::new(),
+            keep: config.keep,
+            on_fatal: config.on_fatal,
+            waiting: AtomicUsize::new(0),
+            capacity: config.queue,
+            verbs: AtomicU64::new(0),
+            batches: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+            commit_micros: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            writer: Mutex::new(None),
+            follower: Mutex::new(None),
+            caretaker: Mutex::new(None),
+        }
+    }
+
+    /// The log goes up to here, or further: this process and the others tell it in any order.
+    pub(crate) fn reached(&self, seq: u64) {
+        self.latest.send_if_modified(|latest| {
+            let is_news = seq > *latest;
+            *latest = seq.max(*latest);
+            is_news
+        });
+    }
+
     fn share_pulses(&self, batch: &Committed<'_>) {
         let pulsed = &batch.notices.pulsed;
         let none_held = !batch.slice.holds_pulses();
@@ -568,6 +472,10 @@ impl Shared {
     pub(crate) fn wakeups(&self) -> &Wakeups {
         &self.wakeups
     }
+}
+
+fn no_thread(name: &str, error: &std::io::Error) -> Error {
+    Error::Unavailable(format!("no thread for the {name}: {error}"))
 }
 
 fn world(error: StoreError) -> Error {

@@ -8,11 +8,15 @@ pub mod config;
 pub mod data_dir;
 mod http;
 pub mod hub;
+mod job;
+mod long_poll;
 mod metrics;
 mod rate;
 mod readers;
 mod sequencer;
 mod serve;
+mod tail;
+mod time;
 mod tls;
 mod wakeups;
 

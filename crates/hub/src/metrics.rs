@@ -43,14 +43,13 @@ impl Metrics {
         tally
     }
 
-    /// All figures as text.
-    pub fn print(&self, head: &Head, agents: &AgentCounts, stats: &Stats) -> String {
+    /// All figures as text; those of the ledger only if it could be read.
+    pub fn print(&self, ledger: Option<(Head, AgentCounts)>, stats: Stats) -> String {
         let mut registry = Registry::with_prefix("switchboard");
         registry.register_collector(Box::new(Figures {
             routes: self.routes.lock().clone(),
-            head: head.clone(),
-            agents: *agents,
-            stats: *stats,
+            ledger,
+            stats,
         }));
         let mut text = String::with_capacity(8 * 1024);
         encode(&mut text, &registry).expect("a String takes any text");
@@ -62,40 +61,35 @@ impl Metrics {
 #[derive(Debug)]
 struct Figures {
     routes: Vec<(&'static str, Tally)>,
-    head: Head,
-    agents: AgentCounts,
+    ledger: Option<(Head, AgentCounts)>,
     stats: Stats,
 }
 
 impl Collector for Figures {
-    #[rustfmt::skip]
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let (out, head, stats, agents) = (&mut out, &self.head, &self.stats, &self.agents);
-        self.requests(out)?;
-        counter(out, "verbs", "Changes that were decided", stats.verbs)?;
-        counter(out, "batches", "Batches that the writer took", stats.batches)?;
-        counter(out, "commits", "Commits of the ledger", stats.commits)?;
-        counter(out, "commit_seconds", "Time spent in commits", stats.commit_micros as f64 / 1e6)?;
-        counter(out, "events", "Events in the log since it began", head.seq)?;
-        gauge(out, "queue_waiting", "Changes that wait for the writer", stats.waiting as u64)?;
-        gauge(out, "queue_capacity", "Changes that may wait for the writer", stats.capacity as u64)?;
-        gauge(out, "leases", "Live leases", head.leases)?;
-        gauge(out, "messages_queued", "Deliveries that wait for their recipient", head.queued_deliveries)?;
-        gauge(out, "idempotency_rows", "Idempotency keys that are remembered", head.idempotency_rows)?;
-        gauge(out, "idempotency_bytes", "Size of remembered answers", head.idempotency_bytes)?;
-        let by_status = TaskStatus::ALL.iter().map(|status| (status.as_str(), head.count(*status)));
-        family(out, "tasks", "Tasks by status", by_status)?;
-        family(out, "agents", "Agents by status", [
-            ("idle", agents.idle),
-            ("busy", agents.busy),
-            ("error", agents.error),
-            ("offline", agents.offline),
-            ("shutting_down", agents.shutting_down),
-        ])
+        self.requests(&mut out)?;
+        self.process(&mut out)?;
+        match &self.ledger {
+            Some((head, agents)) => ledger(&mut out, head, agents),
+            None => Ok(()),
+        }
     }
 }
 
 impl Figures {
+    #[rustfmt::skip]
+    fn process(&self, out: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let stats = &self.stats;
+        counter(out, "verbs", "Changes that were decided", stats.verbs)?;
+        counter(out, "batches", "Batches that the writer took", stats.batches)?;
+        counter(out, "batch_failures", "Batches that were not written, or that nobody can tell of", stats.failures)?;
+        counter(out, "commits", "Commits of the ledger", stats.commits)?;
+        counter(out, "commit_seconds", "Time spent in commits", stats.commit_micros as f64 / 1e6)?;
+        gauge(out, "ledger_writes", "Whether the last batch with something to write was written", u64::from(stats.writes))?;
+        gauge(out, "queue_waiting", "Changes that wait for the writer", stats.waiting as u64)?;
+        gauge(out, "queue_capacity", "Changes that may wait for the writer", stats.capacity as u64)
+    }
+
     fn requests(&self, out: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let about = "Requests by operation and class of status";
         let mut encoder = out.encode_descriptor("requests", about, None, MetricType::Counter)?;
@@ -110,6 +104,28 @@ impl Figures {
         }
         Ok(())
     }
+}
+
+#[rustfmt::skip]
+fn ledger(
+    out: &mut DescriptorEncoder<'_>,
+    head: &Head,
+    agents: &AgentCounts,
+) -> Result<(), std::fmt::Error> {
+    counter(out, "events", "Events in the log since it began", head.seq)?;
+    gauge(out, "leases", "Live leases", head.leases)?;
+    gauge(out, "messages_queued", "Deliveries that wait for their recipient", head.queued_deliveries)?;
+    gauge(out, "idempotency_rows", "Idempotency keys that are remembered", head.idempotency_rows)?;
+    gauge(out, "idempotency_bytes", "Size of remembered answers", head.idempotency_bytes)?;
+    let by_status = TaskStatus::ALL.iter().map(|status| (status.as_str(), head.count(*status)));
+    family(out, "tasks", "Tasks by status", by_status)?;
+    family(out, "agents", "Agents by status", [
+        ("idle", agents.idle),
+        ("busy", agents.busy),
+        ("error", agents.error),
+        ("offline", agents.offline),
+        ("shutting_down", agents.shutting_down),
+    ])
 }
 
 fn counter<N: EncodeCounterValue>(
@@ -170,11 +186,12 @@ mod tests {
             idle: 3,
             ..AgentCounts::default()
         };
-        let text = metrics.print(&Head::default(), &agents, &stats);
+        let text = metrics.print(Some((Head::default(), agents)), stats);
         for line in [
             "switchboard_requests_total{operation=\"claim\",status=\"2xx\"} 2",
             "switchboard_requests_total{operation=\"claim\",status=\"4xx\"} 1",
             "switchboard_verbs_total 7",
+            "switchboard_ledger_writes 0",
             "switchboard_commit_seconds_total 1.5",
             "switchboard_tasks{status=\"needs_review\"} 0",
             "switchboard_agents{status=\"idle\"} 3",
@@ -185,5 +202,14 @@ mod tests {
                 "{line} is missing in\n{text}"
             );
         }
+    }
+    #[test]
+    fn without_the_ledger_the_process_still_has_figures() {
+        let text = Metrics::default().print(None, Stats::default());
+        assert!(
+            text.contains("switchboard_batch_failures_total 0"),
+            "{text}"
+        );
+        assert!(!text.contains("switchboard_tasks"), "{text}");
     }
 }

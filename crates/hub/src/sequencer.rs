@@ -1,6 +1,7 @@
 //! The one writer of a process: drains waiting verbs, decides each in turn, commits once, then answers all.
 //!
-//! While a commit waits for the disk, the next verbs gather: one sync serves everyone who waited for it.
+//! While a commit waits for the disk, the next verbs gather: one sync serves everyone who waited for it. The same
+//! while a batch waits for the ledger's head, which other coordinators may hold: who came meanwhile goes along.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
@@ -41,12 +42,14 @@ pub(crate) trait Job: Send {
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Unavailable(String),
+    InDoubt(String),
     Panicked,
 }
 
 /// A batch that is on disk, or had nothing to write.
 struct Done {
     now: Timestamp,
+    at: Instant,
     verbs: usize,
     wrote: bool,
     took: Duration,
@@ -55,6 +58,8 @@ struct Done {
 /// What the rest of the hub hears about a batch that was committed.
 pub(crate) struct Committed<'a> {
     pub now: Timestamp,
+    /// When it was `now`.
+    pub at: Instant,
     pub log: &'a [Logged],
     pub notices: &'a Notices,
     pub slice: &'a Slice,
@@ -75,72 +80,111 @@ impl Committed<'_> {
 }
 
 pub(crate) struct Sequencer<L: Listener> {
-    pub engine: Box<dyn Engine>,
-    pub slice: Slice,
-    pub input: Receiver<Input>,
-    pub listener: L,
+    engine: Box<dyn Engine>,
+    slice: Slice,
+    input: Receiver<Input>,
+    listener: L,
+    /// Others write this ledger too, so that nothing is held back here.
+    is_shared: bool,
+    /// Who wants to know what is due next; told between batches.
+    asked: Vec<oneshot::Sender<Option<Timestamp>>>,
+    stopping: bool,
+    /// The last batch was not written; said once.
+    failing: bool,
+}
+
+/// Whether a batch takes along who comes while it waits for the head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Intake {
+    Open,
+    Closed,
 }
 
 /// Hears of every batch, on the writer's thread: must be quick.
 pub(crate) trait Listener: Send {
     fn taken(&self, inputs: usize);
     fn committed(&self, batch: &Committed<'_>);
+    /// A batch was not written, or nobody knows.
+    fn failed(&self, error: &StoreError);
     /// The ledger can no longer be trusted to be durable. Does not return.
     fn fatal(&self, error: &StoreError) -> !;
 }
 
 impl<L: Listener> Sequencer<L> {
+    pub fn new(engine: Box<dyn Engine>, input: Receiver<Input>, listener: L) -> Self {
+        Sequencer {
+            is_shared: engine.is_shared(),
+            engine,
+            slice: Slice::default(),
+            input,
+            listener,
+            asked: Vec::new(),
+            stopping: false,
+            failing: false,
+        }
+    }
+
     /// Serves until it is told to stop; everything that was accepted before is answered.
     pub fn run(mut self) {
         let mut jobs: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
-        loop {
-            let mut stop = false;
-            let mut taken = 1;
+        while !self.stopping {
             match self.input.recv() {
-                Ok(first) => stop |= self.take(first, &mut jobs),
-                Err(RecvError) => stop = true,
-            }
-            while !stop && jobs.len() < BATCH_MAX {
-                match self.input.try_recv() {
-                    Ok(next) => {
-                        taken += 1;
-                        stop |= self.take(next, &mut jobs);
-                    }
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => stop = true,
+                Ok(first) => {
+                    self.listener.taken(1);
+                    self.take(first, &mut jobs);
                 }
+                Err(RecvError) => self.stopping = true,
             }
+            self.drain(&mut jobs);
+            self.serve(&mut jobs, Intake::Open);
+            self.tell_due();
+        }
+        self.flush();
+    }
+
+    /// Takes what waits, as much as fits into a batch.
+    fn drain(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
+        let mut taken = 0;
+        while !self.stopping && jobs.len() < BATCH_MAX {
+            match self.input.try_recv() {
+                Ok(next) => {
+                    taken += 1;
+                    self.take(next, jobs);
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => self.stopping = true,
+            }
+        }
+        if taken > 0 {
             self.listener.taken(taken);
-            self.serve(&mut jobs);
-            if stop {
-                self.flush();
-                return;
-            }
         }
     }
 
-    /// Whether this was the order to stop.
-    fn take(&mut self, input: Input, jobs: &mut Vec<Box<dyn Job>>) -> bool {
+    fn take(&mut self, input: Input, jobs: &mut Vec<Box<dyn Job>>) {
         match input {
             Input::Job(job) => jobs.push(job),
-            Input::NextDue(reply) => {
-                let due = self.engine.next_due().unwrap_or_else(|error| {
-                    tracing::warn!(%error, "cannot tell what is due next");
-                    None
-                });
-                let _ = reply.send(due);
-            }
-            Input::Stop => return true,
+            // Not now: a batch may be open.
+            Input::NextDue(reply) => self.asked.push(reply),
+            Input::Stop => self.stopping = true,
         }
-        false
+    }
+
+    fn tell_due(&mut self) {
+        for reply in self.asked.drain(..) {
+            let due = self.engine.next_due().unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot tell what is due next");
+                None
+            });
+            let _ = reply.send(due);
+        }
     }
 
     /// Runs the jobs in one batch. If a verb panics, nothing was written, and each job gets a batch of its own.
-    fn serve(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
+    fn serve(&mut self, jobs: &mut Vec<Box<dyn Job>>, intake: Intake) {
         if jobs.is_empty() {
             return;
         }
-        match catch_unwind(AssertUnwindSafe(|| self.batch(jobs))) {
+        match catch_unwind(AssertUnwindSafe(|| self.batch(jobs, intake))) {
             Ok(Ok(done)) => {
                 self.tell(&done);
                 jobs.drain(..).for_each(Job::answer);
@@ -149,9 +193,7 @@ impl<L: Listener> Sequencer<L> {
                 self.listener.fatal(&error)
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "a batch was not written");
-                self.undo();
-                let failure = Failure::Unavailable(error.to_string());
+                let failure = self.failed(&error);
                 jobs.drain(..).for_each(|job| job.fail(&failure));
             }
             Err(_) if jobs.len() == 1 => {
@@ -162,16 +204,31 @@ impl<L: Listener> Sequencer<L> {
             Err(_) => {
                 self.undo();
                 for job in jobs.drain(..) {
-                    self.serve(&mut vec![job]);
+                    self.serve(&mut vec![job], Intake::Closed);
                 }
             }
         }
+    }
+
+    fn failed(&mut self, error: &StoreError) -> Failure {
+        self.undo();
+        self.listener.failed(error);
+        // While the ledger is away every batch fails: the first one tells.
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::warn!(%error, "a batch was not written");
+        }
+        if let StoreError::InDoubt(_) = error {
+            tracing::warn!(%error, "nobody can tell whether a batch was written");
+            return Failure::InDoubt(error.to_string());
+        }
+        Failure::Unavailable(error.to_string())
     }
 
     /// What is committed stays committed: from here on nothing may fail.
     fn tell(&mut self, done: &Done) {
         self.listener.committed(&Committed {
             now: done.now,
+            at: done.at,
             log: self.slice.log(),
             notices: self.slice.notices(),
             slice: &self.slice,
@@ -180,16 +237,27 @@ impl<L: Listener> Sequencer<L> {
             took: done.took,
         });
         self.slice.end_batch();
+        if done.wrote && std::mem::take(&mut self.failing) {
+            tracing::info!("batches are written again");
+        }
     }
 
     fn undo(&mut self) {
         self.engine.rollback();
-        self.slice.forget();
+        if self.is_shared {
+            // Signs of life too: another coordinator may have written later ones.
+            self.slice = Slice::default();
+        } else {
+            self.slice.forget();
+        }
     }
 
-    fn batch(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<Done, StoreError> {
+    fn batch(&mut self, jobs: &mut Vec<Box<dyn Job>>, intake: Intake) -> Result<Done, StoreError> {
         let begun = self.engine.begin(&mut self.slice)?;
-        let now = begun.now;
+        let (now, at) = (begun.now, Instant::now());
+        if intake == Intake::Open {
+            self.drain(jobs);
+        }
         self.note_time(&begun);
         let mut rounds = ROUNDS_TOGETHER;
         for index in 0..jobs.len() {
@@ -199,16 +267,20 @@ impl<L: Listener> Sequencer<L> {
             }
         }
         let began = Instant::now();
-        let wrote = self.slice.is_dirty(now);
+        // What others count on may not be held back: they would take a live agent for silent.
+        let all_pulses = self.is_shared;
+        let wrote = self.slice.is_dirty(now) || (all_pulses && self.slice.holds_pulses());
         if wrote {
             let engine = &mut self.engine;
-            self.slice.save_all(now, false, |save| engine.save(save))?;
+            self.slice
+                .save_all(now, all_pulses, |save| engine.save(save))?;
             self.engine.commit()?;
         } else {
             self.engine.rollback();
         }
         Ok(Done {
             now,
+            at,
             verbs: jobs.len(),
             wrote,
             took: began.elapsed(),

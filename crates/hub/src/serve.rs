@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use switchboard_store::sqlite::SqliteEngine;
 use switchboard_store::{Engine, SystemClock};
 use switchboard_wire::IsoTime;
+use switchboard_wire::signature::MasterKey;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 
@@ -69,10 +70,7 @@ pub struct Running {
 
 impl Running {
     pub async fn start(config: Config) -> Result<Running, ServeError> {
-        let safety = config.check_address()?;
-        let data_dir = DataDir::open(&config.data_dir)?;
-        let engine = open(&config)?;
-        Self::start_on(config, data_dir, engine, "sqlite", safety).await
+        Self::start_on(config, open, "sqlite").await
     }
 
     /// The same on an engine that is open already.
@@ -81,18 +79,16 @@ impl Running {
         engine: Box<dyn Engine>,
         store: &'static str,
     ) -> Result<Running, ServeError> {
-        let safety = config.check_address()?;
-        let data_dir = DataDir::open(&config.data_dir)?;
-        Self::start_on(config, data_dir, engine, store, safety).await
+        Self::start_on(config, |_| Ok(engine), store).await
     }
 
     async fn start_on(
         config: Config,
-        data_dir: DataDir,
-        engine: Box<dyn Engine>,
+        open: impl FnOnce(&Config) -> Result<Box<dyn Engine>, ServeError> + Send + 'static,
         store: &'static str,
-        safety: AddressSafety,
     ) -> Result<Running, ServeError> {
+        let safety = config.check_address()?;
+        let data_dir = DataDir::open(&config.data_dir)?;
         warn_of(&config, safety);
         let acceptor = tls::acceptor(&config.http, &data_dir)?;
         // Bound before the ledger is served: a taken port must not look like an outage that ended.
@@ -101,7 +97,13 @@ impl Running {
             listen: config.http.listen,
             source,
         })?;
-        let master = data_dir.master_key()?;
+        // An engine may have to wait for a connection, and may do so on a runtime of its own.
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut engine = open(&config)?;
+            let master = master_key(engine.as_mut(), &data_dir)?;
+            Ok::<_, ServeError>((config, data_dir, engine, master))
+        });
+        let (config, data_dir, engine, master) = opened.await.map_err(|_| hub::Error::Broken)??;
         let hub_config = HubConfig {
             keep: config.retention,
             ..HubConfig::default()
@@ -168,6 +170,32 @@ fn open(config: &Config) -> Result<Box<dyn Engine>, ServeError> {
         path,
         Box::new(SystemClock::new()),
     )?))
+}
+
+/// The key that everyone who serves this ledger signs with: the ledger's own if it keeps one, else the data directory's.
+fn master_key(engine: &mut dyn Engine, data_dir: &DataDir) -> Result<MasterKey, ServeError> {
+    let kept = data_dir.kept_key()?;
+    let offered = match kept {
+        Some(key) => key,
+        None => data_dir.fresh_key()?,
+    };
+    match engine.shared_key(&offered)? {
+        Some(shared) => {
+            if kept.is_some() && shared != offered {
+                tracing::warn!(
+                    "the key in {} is not the ledger's, which counts; what was made with it does not work here",
+                    data_dir.path().display()
+                );
+            }
+            Ok(MasterKey::new(shared))
+        }
+        None => {
+            if kept.is_none() {
+                data_dir.keep_key(&offered)?;
+            }
+            Ok(MasterKey::new(offered))
+        }
+    }
 }
 
 fn warn_of(config: &Config, safety: AddressSafety) {

@@ -99,6 +99,22 @@ impl Wakeups {
         }
     }
 
+    /// For when nobody can tell what has changed.
+    pub fn wake_all(&self) {
+        self.wake_all_claims();
+        for bells in self.inboxes.lock().values() {
+            bells.iter().for_each(|bell| bell.notify_one());
+        }
+    }
+
+    pub fn has_claims(&self) -> bool {
+        !self.claims.lock().waiting.is_empty()
+    }
+
+    pub fn has_inboxes(&self) -> bool {
+        !self.inboxes.lock().is_empty()
+    }
+
     pub fn wait_for_message(&self, agent: &AgentId) -> InboxWaiter<'_> {
         let bell = Arc::new(Notify::new());
         self.inboxes

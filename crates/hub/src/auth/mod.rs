@@ -8,8 +8,6 @@ mod keys;
 mod replay;
 mod token;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use axum::http::{HeaderMap, header};
 use parking_lot::Mutex;
 use switchboard_core::changes::Nonce;
@@ -30,7 +28,7 @@ use replay::Replays;
 use token::TokenCache;
 pub use token::hash as token_hash;
 
-/// How far a signature's time may lie from ours, in either direction.
+/// How far a signature's time may lie from the ledger's, in either direction.
 const WINDOW_MS: i64 = 5 * 60 * 1000;
 
 const AGENT: &str = "switchboard-agent";
@@ -135,14 +133,14 @@ impl Auth {
                 "sign the call as an agent (in its headers; one of the ten operations also in its body), or bring a token in Authorization: Bearer".to_owned(),
             ));
         };
-        let now = wall_ms();
+        let now = hub.time();
         let said = signed.timestamp.parse::<IsoTime>().map_err(|error| {
             Failure::Unauthenticated(format!("the signature's timestamp cannot be read: {error}"))
         })?;
-        if said.0.abs_diff(now) > WINDOW_MS.unsigned_abs() {
+        if said.0.abs_diff(now.0) > WINDOW_MS.unsigned_abs() {
             return Err(Failure::Unauthenticated(format!(
                 "the signature is of {said}, more than 5 minutes from the hub's {}; set the clock or sign anew",
-                IsoTime(now)
+                IsoTime::from(now)
             )));
         }
         let key = self.key(hub, &signed.agent).await?;
@@ -158,7 +156,7 @@ impl Auth {
             value: signed.signature.to_ascii_lowercase().into(),
             valid_until: Timestamp(said.0.saturating_add(WINDOW_MS)),
         };
-        if !self.replays.lock().first_time(&nonce, Timestamp(now)) {
+        if !self.replays.lock().first_time(&nonce, now) {
             return Err(Failure::Hub(crate::hub::Error::Refused(
                 switchboard_core::Refusal::Replayed,
             )));
@@ -265,11 +263,4 @@ fn signed<'a>(evidence: &Evidence<'a>) -> Result<Option<Signed<'a>>, Failure> {
         signature,
         text: body_to_sign(evidence.body)?,
     }))
-}
-
-fn wall_ms() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -111,6 +111,12 @@ fn hub_answer(error: &hub::Error) -> (ErrorBody, Option<u64>) {
             ErrorCode::DbUnavailable,
             format!("the ledger cannot be used: {why}"),
         ),
+        hub::Error::InDoubt(why) => later(
+            ErrorCode::DbUnavailable,
+            format!(
+                "{why}: the change may or may not have been made; look before you repeat it, or repeat it with the same Idempotency-Key, which is always safe"
+            ),
+        ),
         hub::Error::Overloaded => later(
             ErrorCode::Overloaded,
             "the hub has too much to do; try again".to_owned(),
@@ -173,6 +179,12 @@ mod tests {
             ),
             (
                 Failure::Hub(hub::Error::Unavailable("x".into())),
+                503,
+                "db_unavailable",
+                Some(1),
+            ),
+            (
+                Failure::Hub(hub::Error::InDoubt("x".into())),
                 503,
                 "db_unavailable",
                 Some(1),

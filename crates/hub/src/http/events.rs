@@ -27,6 +27,9 @@ pub const STREAMS_MAX: usize = 512;
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 /// A stream looks into the log at most this often, however often something is committed.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// A ledger that is away is looked for this often, and given this long to answer: signs of life go on meanwhile.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
 /// Events that are sent in one piece.
 const EVENTS_PER_PIECE: usize = 64;
 /// Types that a query may name.
@@ -165,12 +168,16 @@ struct Follow {
 impl Follow {
     async fn piece(&mut self) -> Option<Result<Bytes, std::io::Error>> {
         loop {
-            let events = self.look().await?;
+            let mut events = self.look().await?;
             // The log tells when a key or a token ends; whoever came with it does not hear the rest.
             if events.iter().any(ends_a_proof) {
                 self.check_at = Instant::now();
             }
-            self.check().await?;
+            if !self.is_known().await? {
+                // Nothing is told until that can be asked; then these are read again.
+                events.clear();
+            }
+            self.after = events.last().map_or(self.after, |last| last.seq);
             let text: String = events
                 .iter()
                 .filter(|event| is_wanted(&self.types, event))
@@ -198,49 +205,58 @@ impl Follow {
         self.latest.mark_unchanged();
         let after = self.after;
         let read = move |reader: &dyn Reader| reader.events(after, EVENTS_PER_PIECE);
-        match self.app.hub.read(read).await {
+        match in_time(self.app.hub.read(read)).await {
             Ok(events) => {
-                self.after = events.last().map_or(after, |last| last.seq);
                 // Whoever is behind catches up without a pause.
                 if events.len() < EVENTS_PER_PIECE {
                     self.look_at = Instant::now() + LOOK_EVERY;
                 }
                 Some(events)
             }
-            // Too many readers at a time; the log does not run away.
-            Err(hub::Error::Overloaded) => {
-                self.look_at = Instant::now() + LOOK_EVERY;
-                self.latest.mark_changed();
-                Some(Vec::new())
-            }
             Err(error) => {
-                tracing::debug!("an event stream ends: {error}");
-                None
+                self.bears(&error)?;
+                Some(Vec::new())
             }
         }
     }
 
-    /// Asks who is there, when that is due; `None` if the caller would no longer be let in.
-    async fn check(&mut self) -> Option<()> {
-        while Instant::now() >= self.check_at {
-            match self.app.auth.still_knows(&self.app.hub, &self.caller).await {
-                Ok(true) => self.check_at = Instant::now() + BEAT_EVERY,
-                Ok(false) => {
-                    let name = self.caller.name();
-                    tracing::debug!("the event stream of {name} ends: its key or token did");
-                    return None;
-                }
-                // Too many readers at a time; nothing is told until the answer is there.
-                Err(hub::Error::Overloaded) => tokio::select! {
-                    () = self.app.stopping.cancelled() => return None,
-                    () = tokio::time::sleep(LOOK_EVERY) => {}
-                },
-                Err(error) => {
-                    tracing::debug!("an event stream ends: {error}");
-                    return None;
-                }
+    /// Asks who is there, when that is due. False if nobody can tell just now; `None` if the caller would no longer
+    /// be let in.
+    async fn is_known(&mut self) -> Option<bool> {
+        if Instant::now() < self.check_at {
+            return Some(true);
+        }
+        let asked = self.app.auth.still_knows(&self.app.hub, &self.caller);
+        match in_time(asked).await {
+            Ok(true) => {
+                self.check_at = Instant::now() + BEAT_EVERY;
+                Some(true)
+            }
+            Ok(false) => {
+                let name = self.caller.name();
+                tracing::debug!("the event stream of {name} ends: its key or token did");
+                None
+            }
+            Err(error) => {
+                self.bears(&error)?;
+                Some(false)
             }
         }
+    }
+
+    /// Too many readers at a time, or the ledger is away: the log does not run away. `None` ends the stream.
+    fn bears(&mut self, error: &hub::Error) -> Option<()> {
+        if !error.may_pass() {
+            tracing::debug!("an event stream ends: {error}");
+            return None;
+        }
+        let pause = if matches!(error, hub::Error::Overloaded) {
+            LOOK_EVERY
+        } else {
+            LOOK_AGAIN_AFTER
+        };
+        self.look_at = Instant::now() + pause;
+        self.latest.mark_changed();
         Some(())
     }
 
@@ -256,6 +272,16 @@ impl Follow {
             () = tokio::time::sleep_until(self.beat_at.min(self.check_at)) => Some(()),
             () = self.app.stopping.cancelled() => None,
         }
+    }
+}
+
+/// What takes too long is as good as away.
+async fn in_time<T>(asked: impl Future<Output = Result<T, hub::Error>>) -> Result<T, hub::Error> {
+    match tokio::time::timeout(LOOK_WITHIN, asked).await {
+        Ok(answer) => answer,
+        Err(_) => Err(hub::Error::Unavailable(format!(
+            "it did not answer within {LOOK_WITHIN:?}"
+        ))),
     }
 }
 

@@ -50,7 +50,7 @@ pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
             .map(|path| from_wire::lease_path("under", &path, &app.root))
             .transpose()?,
     };
-    let (page, now) = (page(query.limit, query.after)?, app.hub.now());
+    let (page, now) = (page(query.limit, query.after)?, app.hub.time());
     let found = app
         .hub
         .read(move |reader| reader.leases(&filter, &page))

@@ -10,6 +10,7 @@ use switchboard_core::{AgentId, Message, Verb};
 use switchboard_store::{MessageSince, Since};
 use switchboard_wire::jetpack::from_wire::{self, Fetch};
 use switchboard_wire::jetpack::{Operation, ReleaseLeaseResponse, to_wire};
+use tokio::time::Instant;
 
 use super::call::Call;
 use super::error::Failure;
@@ -19,6 +20,7 @@ use super::with::With;
 use super::{App, open};
 use crate::auth::Caller;
 use crate::hub::{Guard, Outcome};
+use crate::long_poll::look_again_at;
 use crate::rate::Class;
 
 /// A waiting reader looks again at most this often.
@@ -213,27 +215,34 @@ async fn unless_stopping<T>(
 
 /// Everything after a point, again; nothing is marked.
 async fn read_since(app: &App, since: MessageSince, wait_for: Duration) -> Result<Reply, Failure> {
-    let deadline = tokio::time::Instant::now() + wait_for;
+    let deadline = Instant::now() + wait_for;
     // Subscribed before it looks, so that a message that comes in between still wakes it.
     let mut latest = app.hub.latest();
+    let mut waits = false;
     loop {
         latest.mark_unchanged();
-        let (wanted, now) = (since.clone(), app.hub.now());
-        let messages = app
+        let (wanted, now) = (since.clone(), app.hub.time());
+        let looked = app
             .hub
             .read(move |reader| reader.messages_since(&wanted, now))
-            .await?;
-        if !messages.is_empty() || tokio::time::Instant::now() >= deadline {
-            return Ok(Reply::bytes(200, received(&messages)));
-        }
-        let looked_at = tokio::time::Instant::now();
+            .await;
+        let over = Instant::now() >= deadline;
+        let sleep_until = match looked {
+            Ok(messages) if messages.is_empty() && !over => deadline,
+            Ok(messages) => return Ok(Reply::bytes(200, received(&messages))),
+            // The ledger is away: who waits already goes on.
+            Err(error) if waits && !over && error.may_pass() => look_again_at().min(deadline),
+            Err(error) => return Err(error.into()),
+        };
+        waits = true;
+        let looked_at = Instant::now();
         let woken = async {
             let changed = latest.changed().await;
             tokio::time::sleep_until(looked_at + LOOK_AGAIN_AFTER).await;
             changed
         };
         tokio::select! {
-            _ = tokio::time::timeout_at(deadline, woken) => {}
+            _ = tokio::time::timeout_at(sleep_until, woken) => {}
             () = app.stopping.cancelled() => return Err(crate::hub::Error::Stopping.into()),
         }
     }

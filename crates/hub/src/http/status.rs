@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
+use switchboard_core::verb::Serve;
 use switchboard_core::{Head, limits};
 use switchboard_wire::jetpack::{
     AgentCounts, EventRange, IdempotencyUse, MessageCounts, QueueUse, StatusResponse, to_wire,
@@ -39,7 +40,7 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
         success: true,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: app.started_at,
-        now: app.hub.now().into(),
+        now: app.hub.time().into(),
         store: app.store.to_owned(),
         tasks: to_wire::task_counts(&head),
         agents: AgentCounts {
@@ -86,12 +87,18 @@ pub async fn healthz(_app: Shared, _call: Call) -> Result<Response, Failure> {
     Ok(text("text/plain; charset=utf-8", "ok\n"))
 }
 
-/// Reads the ledger; an answer from memory would prove nothing.
+/// Reads the ledger; an answer from memory would prove nothing. Where writing failed last, it also writes.
 pub async fn readyz(app: Shared, _call: Call) -> Result<Response, Failure> {
-    let read = app.hub.read(|reader| reader.head());
-    match tokio::time::timeout(READY_WITHIN, read).await {
-        Ok(head) => {
-            head?;
+    let is_usable = async {
+        app.hub.read(|reader| reader.head()).await?;
+        if app.hub.trouble().is_some() {
+            app.hub.run(Serve { starting: false }).await?;
+        }
+        Ok::<(), Error>(())
+    };
+    match tokio::time::timeout(READY_WITHIN, is_usable).await {
+        Ok(usable) => {
+            usable?;
             Ok(text("text/plain; charset=utf-8", "ready\n"))
         }
         Err(_) => {
@@ -101,11 +108,17 @@ pub async fn readyz(app: Shared, _call: Call) -> Result<Response, Failure> {
 }
 
 pub async fn metrics(app: Shared, _call: Call) -> Result<Response, Failure> {
-    let (head, agents) = app
+    let read = app
         .hub
-        .read(|reader| Ok((reader.head()?, reader.agent_counts()?)))
-        .await?;
-    let figures = app.metrics.print(&head, &agents, &app.hub.stats());
+        .read(|reader| Ok((reader.head()?, reader.agent_counts()?)));
+    // While the ledger is away the figures of this process are all the more of use.
+    let ledger = match tokio::time::timeout(READY_WITHIN, read).await {
+        Ok(Ok(figures)) => Some(figures),
+        Ok(Err(error)) if error.may_pass() => None,
+        Ok(Err(error)) => return Err(error.into()),
+        Err(_) => None,
+    };
+    let figures = app.metrics.print(ledger, app.hub.stats());
     Ok(text(
         "application/openmetrics-text; version=1.0.0; charset=utf-8",
         figures,

@@ -1,0 +1,133 @@
+//! A verb on its way to the writer: with the key that makes it happen once, and back with its reply.
+
+use std::sync::Arc;
+
+use switchboard_core::idempotency::Remembered;
+use switchboard_core::{Changes, Refusal, Slice, Timestamp, Verb, Want};
+use tokio::sync::oneshot;
+
+use crate::hub::{Error, Guard, Outcome};
+use crate::sequencer::{Failure, Job};
+
+/// Prints a reply as the bytes that are kept under its key.
+pub(crate) type Render<R> = fn(&R) -> Vec<u8>;
+
+/// A verb whose empty reply is not worth remembering under its key.
+pub(crate) struct Last<V: Verb> {
+    pub verb: V,
+    pub keep_empty: bool,
+    pub is_something: fn(&V::Reply) -> bool,
+}
+
+impl<V: Verb> Verb for Last<V> {
+    type Reply = V::Reply;
+
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        self.verb.asks(want, now);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(V::Reply, Changes), Refusal> {
+        self.verb.decide(slice, now)
+    }
+
+    fn is_final(&self, reply: &V::Reply) -> bool {
+        self.keep_empty || (self.is_something)(reply)
+    }
+}
+
+/// A verb with its guard and whoever waits for the reply.
+pub(crate) struct VerbJob<V: Verb> {
+    pub verb: V,
+    pub guard: Guard,
+    pub render: Option<Render<V::Reply>>,
+    pub reply: oneshot::Sender<Result<Outcome<V::Reply>, Error>>,
+    pub decided: Option<Result<Outcome<V::Reply>, Error>>,
+}
+
+impl<V> Job for VerbJob<V>
+where
+    V: Verb + Send,
+    V::Reply: Send,
+{
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        if let Some(nonce) = &self.guard.nonce {
+            want.nonce_was_seen(nonce);
+        }
+        if let Some((key, _)) = &self.guard.key
+            && want.remembered(key).is_some()
+        {
+            return;
+        }
+        self.verb.asks(want, now);
+    }
+
+    fn decide(&mut self, slice: &Slice, now: Timestamp) -> Option<Changes> {
+        // Whoever asked has gone: a task handed out now would be held by nobody.
+        if self.reply.is_closed() {
+            return None;
+        }
+        let mut want = Want::new(slice);
+        if let Some(nonce) = &self.guard.nonce
+            && want.nonce_was_seen(nonce) == Some(true)
+        {
+            self.decided = Some(Err(Refusal::Replayed.into()));
+            return None;
+        }
+        if let Some((key, body_hash)) = &self.guard.key
+            && let Some(before) = want.remembered(key)
+        {
+            self.decided = Some(if before.body_hash == *body_hash {
+                Ok(Outcome::Replayed(Arc::clone(&before.answer)))
+            } else {
+                Err(Refusal::KeyReused.into())
+            });
+            let nonces = self.guard.nonce.iter().cloned().collect();
+            return Some(Changes {
+                nonces,
+                ..Changes::default()
+            });
+        }
+        match self.verb.decide(slice, now) {
+            Err(refusal) => {
+                self.decided = Some(Err(refusal.into()));
+                None
+            }
+            Ok((reply, mut changes)) => {
+                let is_final = self.verb.is_final(&reply);
+                changes
+                    .nonces
+                    .extend(self.guard.nonce.clone().filter(|_| is_final));
+                if let (Some((key, body_hash)), Some(render)) = (&self.guard.key, self.render)
+                    && is_final
+                {
+                    let answer = render(&reply).into();
+                    changes.remembered.push((
+                        key.clone(),
+                        Remembered {
+                            body_hash: *body_hash,
+                            answer,
+                            at: now,
+                        },
+                    ));
+                }
+                self.decided = Some(Ok(Outcome::Fresh(reply)));
+                Some(changes)
+            }
+        }
+    }
+
+    fn answer(self: Box<Self>) {
+        if let Some(decided) = self.decided {
+            let _ = self.reply.send(decided);
+        }
+    }
+
+    fn fail(self: Box<Self>, failure: &Failure) {
+        let error = match failure {
+            Failure::Unavailable(why) => Error::Unavailable(why.clone()),
+            Failure::InDoubt(why) => Error::InDoubt(why.clone()),
+            Failure::Panicked => Error::Broken,
+        };
+        let _ = self.reply.send(Err(error));
+    }
+}
