@@ -9,7 +9,7 @@ use crate::{Missing, Server, path};
 
 /// Runs the pooler until our end, then removes the directory. Arguments: `pgbouncer`, the directory.
 const GUARD: &str =
-    r#""$1" "$2/conf" >/dev/null 2>&1 & read -r _; kill -QUIT $!; wait; rm -rf "$2""#;
+    r#""$1" "$2/conf" >/dev/null 2>&1 & read -r _; kill -KILL $!; wait; rm -rf "$2""#;
 
 /// How long the pooler may take to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,7 +70,10 @@ fn conf(server: &Server, mode: PoolMode, port: u16, directory: &Path) -> String 
         .authority()
         .split_once('@')
         .unwrap_or(("switchboard", server.authority()));
-    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let login = match login.split_once(':') {
+        Some((user, password)) => format!("user={user} password={password}"),
+        None => format!("user={login}"),
+    };
     let (host, server_port) = address.split_once(':').unwrap_or((address, "5432"));
     let mode = match mode {
         PoolMode::Session => "session",
@@ -78,7 +81,7 @@ fn conf(server: &Server, mode: PoolMode, port: u16, directory: &Path) -> String 
     };
     format!(
         "[databases]
-* = host={host} port={server_port} user={user} password='{password}'
+* = host={host} port={server_port} {login}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
