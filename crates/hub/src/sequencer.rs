@@ -362,3 +362,6 @@ impl<L: Listener> Sequencer<L> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

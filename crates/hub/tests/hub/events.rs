@@ -67,18 +67,18 @@ async fn pages_cover_the_log_without_gaps() {
     hub.running.shutdown().await;
 }
 
-struct Stream {
+pub struct Stream {
     response: Response<Incoming>,
     text: String,
 }
 
 impl Stream {
-    async fn open(hub: &TestHub, path: &str, last: Option<&str>) -> Stream {
+    pub async fn open(hub: &TestHub, path: &str, last: Option<&str>) -> Stream {
         let last = last.map(|last| ("last-event-id", last));
         Self::open_with(hub, path, last.as_slice()).await
     }
 
-    async fn open_with(hub: &TestHub, path: &str, headers: &[(&str, &str)]) -> Stream {
+    pub async fn open_with(hub: &TestHub, path: &str, headers: &[(&str, &str)]) -> Stream {
         let headers = [headers, &[("accept", "text/event-stream")]].concat();
         let response = hub.client.open("GET", path, &headers, Bytes::new()).await;
         assert_eq!(response.status(), 200);
@@ -90,7 +90,7 @@ impl Stream {
     }
 
     /// The next frame with an event in it; `None` at the end.
-    async fn next(&mut self) -> Option<(u64, String, Value)> {
+    pub async fn next(&mut self) -> Option<(u64, String, Value)> {
         loop {
             if let Some((frame, rest)) = self.text.split_once("\n\n") {
                 let (frame, rest) = (frame.to_owned(), rest.to_owned());

@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod coordinators;
 mod errors;
 mod events;
+mod failing_reader;
 mod harness;
 mod idempotency;
 mod lifecycle;
 mod limits;
 mod operations;
+mod outage;
 mod redirected;
 mod security;
 mod signer;
 mod steering;
+mod world;

@@ -1,0 +1,57 @@
+//! A reader that can be taken away, so that only what waits for it notices.
+
+use switchboard_core::attempt::Attempt;
+use switchboard_core::token::Token;
+use switchboard_core::{
+    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId,
+    Snapshot, Task, TaskId, Timestamp,
+};
+use switchboard_store::{
+    AgentCounts, AgentFilter, Error, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader,
+    SnapshotFilter, TaskFilter, TaskRef,
+};
+
+use crate::world::World;
+
+pub struct FailingReader {
+    pub inner: Box<dyn Reader>,
+    pub world: World,
+}
+
+macro_rules! unless_away {
+    ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty;)*) => {
+        $(fn $name(&self, $($arg: $kind),*) -> Result<$out, Error> {
+            World::refuse(&self.world.0.readers_away, &self.world.0.refused_reads)?;
+            self.inner.$name($($arg),*)
+        })*
+    };
+}
+
+impl Reader for FailingReader {
+    unless_away! {
+        head() -> Head;
+        task(which: &TaskRef) -> Option<Task>;
+        tasks(filter: &TaskFilter, page: &Page) -> Pages<Task>;
+        attempts(task: u64) -> Vec<Attempt>;
+        dependants(task: &TaskId) -> Vec<TaskId>;
+        agent(id: &AgentId) -> Option<Agent>;
+        agents(filter: &AgentFilter, page: &Page) -> Pages<Agent>;
+        agent_counts() -> AgentCounts;
+        leases(filter: &LeaseFilter, page: &Page) -> Pages<Lease>;
+        message(id: &MessageId) -> Option<(Message, Vec<Delivery>)>;
+        messages(filter: &MessageFilter, page: &Page) -> Pages<Message>;
+        messages_since(since: &MessageSince, now: Timestamp) -> Vec<Message>;
+        baseline() -> Option<Baseline>;
+        snapshots(filter: &SnapshotFilter, page: &Page) -> Pages<Snapshot>;
+        learnings(words: &str, limit: usize) -> Vec<Learning>;
+        events(after: u64, limit: usize) -> Vec<Logged>;
+        oldest_event() -> Option<u64>;
+        tokens() -> Vec<Token>;
+    }
+
+    fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, Error> {
+        World::refuse(&self.world.0.readers_away, &self.world.0.refused_reads)?;
+        World::refuse(&self.world.0.tokens_away, &self.world.0.refused_reads)?;
+        self.inner.token_by_hash(hash)
+    }
+}
