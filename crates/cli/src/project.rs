@@ -47,14 +47,12 @@ pub fn data_dir(here: &Path) -> PathBuf {
 }
 
 /// The ledger of the hub around `here`.
-pub fn ledger(here: &Path) -> PathBuf {
+pub fn ledger(here: &Path) -> StoreAt {
     let data_dir = data_dir(here);
     let project = data_dir.parent().unwrap_or(here);
     match load(project, None, Overrides::default()) {
-        Ok(Loaded { config, .. }) if config.data_dir == data_dir => match config.store {
-            StoreAt::Sqlite(file) => file,
-        },
-        Ok(_) | Err(_) => data_dir.join(DATABASE),
+        Ok(Loaded { config, .. }) if config.data_dir == data_dir => config.store,
+        Ok(_) | Err(_) => StoreAt::Sqlite(data_dir.join(DATABASE)),
     }
 }
 
@@ -76,7 +74,10 @@ mod tests {
         )
         .unwrap();
         assert_eq!(around(root.path()), root.path());
-        assert_eq!(ledger(root.path()), root.path().join("other.db"));
+        assert_eq!(
+            ledger(root.path()),
+            StoreAt::Sqlite(root.path().join("other.db"))
+        );
         assert_eq!(data_dir(root.path()), root.path().join(discover::DATA_DIR));
     }
 }

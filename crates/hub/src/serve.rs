@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use switchboard_store::postgres::{PostgresEngine, Steps};
 use switchboard_store::sqlite::SqliteEngine;
 use switchboard_store::{Engine, SystemClock};
 use switchboard_wire::IsoTime;
@@ -70,7 +71,11 @@ pub struct Running {
 
 impl Running {
     pub async fn start(config: Config) -> Result<Running, ServeError> {
-        Self::start_on(config, open, "sqlite").await
+        let store = match config.store {
+            StoreAt::Sqlite(_) => "sqlite",
+            StoreAt::Postgres(_) => "postgres",
+        };
+        Self::start_on(config, open, store).await
     }
 
     /// The same on an engine that is open already.
@@ -158,18 +163,33 @@ impl Running {
     }
 }
 
+/// For tests of a rolling upgrade: `previous` makes this build behave like the one before its last schema step.
+const PREVIOUS_SCHEMA: &str = "SWITCHBOARD_TEST_SCHEMA";
+
 fn open(config: &Config) -> Result<Box<dyn Engine>, ServeError> {
-    let StoreAt::Sqlite(path) = &config.store;
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|source| DataDirError::Unusable {
-            path: folder.to_owned(),
-            source,
-        })?;
+    match &config.store {
+        StoreAt::Postgres(url) => {
+            let steps = match std::env::var(PREVIOUS_SCHEMA) {
+                Ok(word) if word == "previous" => Steps::but_the_last(),
+                Ok(_) | Err(_) => Steps::all(),
+            };
+            Ok(Box::new(PostgresEngine::open_with(
+                url.address()?,
+                None,
+                steps,
+            )?))
+        }
+        StoreAt::Sqlite(path) => {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder).map_err(|source| DataDirError::Unusable {
+                    path: folder.to_owned(),
+                    source,
+                })?;
+            }
+            let clock = Box::new(SystemClock::new());
+            Ok(Box::new(SqliteEngine::open(path, clock)?))
+        }
     }
-    Ok(Box::new(SqliteEngine::open(
-        path,
-        Box::new(SystemClock::new()),
-    )?))
 }
 
 /// The key that everyone who serves this ledger signs with: the ledger's own if it keeps one, else the data directory's.
@@ -179,23 +199,17 @@ fn master_key(engine: &mut dyn Engine, data_dir: &DataDir) -> Result<MasterKey, 
         Some(key) => key,
         None => data_dir.fresh_key()?,
     };
-    match engine.shared_key(&offered)? {
-        Some(shared) => {
-            if kept.is_some() && shared != offered {
-                tracing::warn!(
-                    "the key in {} is not the ledger's, which counts; what was made with it does not work here",
-                    data_dir.path().display()
-                );
-            }
-            Ok(MasterKey::new(shared))
-        }
-        None => {
-            if kept.is_none() {
-                data_dir.keep_key(&offered)?;
-            }
-            Ok(MasterKey::new(offered))
-        }
+    let key = engine.shared_key(&offered)?.unwrap_or(offered);
+    if kept.is_none() {
+        // Also a shared one: whoever can read this file is the steward on this machine.
+        data_dir.keep_key(&key)?;
+    } else if key != offered {
+        tracing::warn!(
+            "the key in {} is not the ledger's, which counts; what was made with it does not work here",
+            data_dir.path().display()
+        );
     }
+    Ok(MasterKey::new(key))
 }
 
 fn warn_of(config: &Config, safety: AddressSafety) {

@@ -41,3 +41,11 @@ pub(crate) fn unlist(text: &str) -> Vec<String> {
     }
     serde_json::from_str(text).unwrap_or_default()
 }
+
+/// FNV-1a: enough to notice an edited text.
+pub(crate) fn checksum(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

@@ -12,6 +12,7 @@ use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
+use switchboard_hub::config::StoreAt;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -44,7 +45,14 @@ pub struct Args {
 }
 
 pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let source = args.from.unwrap_or_else(|| project::ledger(&context.here));
+    let source = match (args.from, project::ledger(&context.here)) {
+        (Some(file), _) | (None, StoreAt::Sqlite(file)) => file,
+        (None, StoreAt::Postgres(url)) => {
+            return Err(Failure::Failed(format!(
+                "the ledger is at {url:?}; back it up with PostgreSQL's own tools (pg_dump, pg_basebackup)"
+            )));
+        }
+    };
     let target = args.file.unwrap_or_else(default_name);
     if !source.is_file() {
         return Err(Failure::Failed(format!(

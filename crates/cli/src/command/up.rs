@@ -22,12 +22,13 @@ Ctrl-C stops it; whatever it has answered is on disk.
 Examples:
   switchboard up
   switchboard up --http 127.0.0.1:8080 --data-dir /var/lib/switchboard
-  switchboard up --http 0.0.0.0:7373 --auth hmac --tls-self-signed")]
+  switchboard up --http 0.0.0.0:7373 --auth hmac --tls-self-signed
+  switchboard up --store postgres://switchboard@db.local/swarm?sslmode=verify-full")]
 pub struct Args {
     /// Where to listen [default: 127.0.0.1:7373]
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
-    /// Where the ledger is: sqlite:FILE [default: switchboard.db in the data directory]
+    /// Where the ledger is: sqlite:FILE or postgres://USER@HOST/DATABASE [default: switchboard.db in the data directory]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
     /// Where the hub keeps its state [default: .switchboard in the project]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::read::Given;
 use super::settings::{Draft, SETTINGS, variable};
-use super::{CONFIG_FILE, Config, DATA_DIR, StoreAt, Tls};
+use super::{CONFIG_FILE, Config, DATA_DIR, PostgresUrl, StoreAt, Tls};
 
 /// A configuration, and what in its sources nobody understood.
 #[derive(Clone, Debug, PartialEq)]
@@ -232,16 +232,23 @@ impl Draft {
     fn store_at(&self, project: &Path) -> Result<StoreAt, ConfigError> {
         let path = match (&self.store_path, &self.store_url) {
             (Some(path), _) => path.clone(),
+            (None, Some(url)) if is_postgres(url) => {
+                return PostgresUrl::parse(url)
+                    .map(StoreAt::Postgres)
+                    .map_err(|error| wrong("store.url", "settings", error.to_string()));
+            }
             (None, Some(url)) => sqlite_path(url).ok_or_else(|| {
-                let reason =
-                    "this build keeps its ledger in SQLite; use sqlite:<path>, or store.path"
-                        .to_owned();
-                wrong("store.url", "settings", reason)
+                let reason = "use sqlite:<path> or postgres://user@host/database, or store.path";
+                wrong("store.url", "settings", reason.to_owned())
             })?,
             (None, None) => self.config.data_dir.join("switchboard.db"),
         };
         Ok(StoreAt::Sqlite(project.join(path)))
     }
+}
+
+fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
 fn sqlite_path(url: &str) -> Option<PathBuf> {
@@ -340,7 +347,11 @@ mod tests {
             ("[http]\ntrusted_proxies = [\"x\"]", "http.trusted_proxies"),
             ("auth = \"basic\"", "auth.mode"),
             ("[http]\ntls_cert = \"a.pem\"", "http.tls_key"),
-            ("[store]\nurl = \"postgres://x\"", "store.url"),
+            ("[store]\nurl = \"mysql://x\"", "store.url"),
+            (
+                "[store]\nurl = \"postgres://h/d?sslmode=maybe\"",
+                "store.url",
+            ),
         ];
         for (toml, key) in cases {
             let said = load(toml, &[], &[]).unwrap_err().to_string();
@@ -386,9 +397,15 @@ mod tests {
             ("[store]\nurl = \"sqlite:x.db\"", "x.db"),
             ("data_dir = \"state\"", "state/switchboard.db"),
         ] {
-            let StoreAt::Sqlite(path) = load(toml, &[], &[]).unwrap().config.store;
+            let StoreAt::Sqlite(path) = load(toml, &[], &[]).unwrap().config.store else {
+                panic!("{toml} names a file");
+            };
             assert!(path.ends_with(end) && path.is_absolute(), "{path:?}");
         }
+        let toml = "[store]\nurl = \"postgres://ann:secret@db/swarm\"";
+        let config = load(toml, &[], &[]).unwrap().config;
+        assert!(matches!(config.store, StoreAt::Postgres(_)));
+        assert!(!format!("{config:?}").contains("secret"), "{config:?}");
         assert_eq!(
             load("[log]\nformat = \"json\"", &[], &[])
                 .unwrap()

@@ -7,11 +7,13 @@ mod net;
 mod read;
 mod settings;
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use switchboard_core::GatePolicy;
 use switchboard_core::verb::Retention;
+use switchboard_store::postgres::Address;
 
 pub use load::{ConfigError, Loaded, Overrides};
 pub use net::Network;
@@ -65,6 +67,31 @@ pub enum Tls {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreAt {
     Sqlite(PathBuf),
+    Postgres(PostgresUrl),
+}
+
+/// An address that was understood. It may hold a password and is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresUrl(String);
+
+impl PostgresUrl {
+    pub fn parse(url: &str) -> Result<PostgresUrl, switchboard_store::Error> {
+        Address::parse(url).map(|_| PostgresUrl(url.to_owned()))
+    }
+
+    /// The address itself; files that it names are read anew.
+    pub fn address(&self) -> Result<Address, switchboard_store::Error> {
+        Address::parse(&self.0)
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address() {
+            Ok(address) => write!(f, "{address}"),
+            Err(_) => f.write_str("postgres://…"),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use switchboard_core::{
 
 use super::rows;
 use super::text::Iso;
+use crate::finished;
 
 type Result<T = ()> = rusqlite::Result<T>;
 
@@ -411,7 +412,7 @@ fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             before,
             limit,
         } => {
-            let page = finished(db, *from, *before, *limit)?;
+            let page = finished_tasks(db, *from, *before, *limit)?;
             slice.ranges.finished.insert((*from, *before, *limit), page);
         }
         _ => unreachable!("only asks about what is due come here"),
@@ -419,33 +420,27 @@ fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     Ok(())
 }
 
-/// Looks at a bounded stretch of task numbers, and no further than the first task that is too young itself.
-fn finished(db: &Connection, from: u64, before: Timestamp, limit: usize) -> Result<FinishedPage> {
-    let stretch: Vec<(i64, String, bool, bool)> = list(
+fn finished_tasks(
+    db: &Connection,
+    from: u64,
+    before: Timestamp,
+    limit: usize,
+) -> Result<FinishedPage> {
+    let seen: Vec<finished::Seen> = list(
         db,
         "SELECT number, id, status IN ('completed', 'failed', 'canceled') AND updated_at < ?2, created_at >= ?2 FROM tasks
          WHERE number >= ?1 ORDER BY number LIMIT ?3",
-        params![signed(from), Iso::new(before), rows_max(limit * 4)],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        params![signed(from), Iso::new(before), rows_max(finished::stretch(limit))],
+        |row| {
+            Ok(finished::Seen {
+                number: row.get::<_, i64>(0)?.unsigned_abs(),
+                id: TaskId::from(row.get::<_, String>(1)?),
+                is_old: row.get(2)?,
+                is_young: row.get(3)?,
+            })
+        },
     )?;
-    let mut page = FinishedPage::default();
-    for (number, id, old, young) in &stretch {
-        if *young {
-            page.next = None;
-            return Ok(page);
-        }
-        if *old {
-            page.tasks.push(TaskId::from(id.as_str()));
-        }
-        page.next = Some(number.unsigned_abs() + 1);
-        if page.tasks.len() == limit {
-            return Ok(page);
-        }
-    }
-    if stretch.len() < limit * 4 {
-        page.next = None;
-    }
-    Ok(page)
+    Ok(finished::page(&seen, limit))
 }
 
 pub(super) fn select<'db>(

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::errors::{open_error, world};
 use crate::Error;
+use crate::text::checksum;
 
 struct Step {
     name: &'static str,
@@ -76,12 +77,4 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), Error> {
         }
     }
     tx.commit().map_err(open_error)
-}
-
-/// FNV-1a: enough to notice an edited step.
-fn checksum(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("{hash:016x}")
 }

@@ -8,14 +8,15 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, ToSql, params, params_f
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId, Skills,
-    Snapshot, Task, TaskId, TaskStatus, Timestamp, limits,
+    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId,
+    Snapshot, Task, TaskId, Timestamp, limits,
 };
 
 use super::errors::{open_error, world};
 use super::load::{list, rows_max, select, signed};
 use super::rows;
 use super::text::Iso;
+use crate::paging::{self, cursor, pages};
 use crate::query::Since;
 use crate::{
     AgentCounts, AgentFilter, Error, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader,
@@ -40,15 +41,6 @@ impl SqliteReader {
         Ok(SqliteReader { db })
     }
 }
-
-/// Statuses that have an index of their own, because few tasks are in them.
-const RARE: [TaskStatus; 5] = [
-    TaskStatus::Waiting,
-    TaskStatus::RetryWait,
-    TaskStatus::NeedsPerson,
-    TaskStatus::Failed,
-    TaskStatus::Canceled,
-];
 
 /// Conditions with their values, joined by AND.
 #[derive(Default)]
@@ -116,14 +108,9 @@ impl Reader for SqliteReader {
             conditions.and("branch = ?", branch.clone());
         }
         if let Some(skill) = &filter.skill {
-            let skill = Skills::new([skill])
-                .iter()
-                .next()
-                .map(ToString::to_string)
-                .unwrap_or_default();
             conditions.and(
                 "EXISTS (SELECT 1 FROM json_each(required_skills) WHERE value = ?)",
-                skill,
+                paging::skill(skill),
             );
         }
         let (compare, order) = if filter.newest_first {
@@ -133,8 +120,7 @@ impl Reader for SqliteReader {
         };
         let start = if filter.newest_first { i64::MAX } else { 0 };
         let after = cursor(page)?.unwrap_or(start);
-        let rare = |status: &TaskStatus| RARE.contains(status);
-        if !filter.statuses.is_empty() && filter.statuses.iter().all(rare) {
+        if paging::all_rare(&filter.statuses) {
             conditions.and(&format!("number {compare} ?"), after);
             conditions.values.push(rows_max(page.limit + 1).into());
             let mut found: Vec<Task> = Vec::new();
@@ -164,16 +150,7 @@ impl Reader for SqliteReader {
         let found: Vec<Task> = self.rows(rows::TASK, &sql, &values, rows::task)?;
         let mut found = pages(found, page, |task| task.number.to_string());
         if found.next.is_none() {
-            let edge = format!(
-                "SELECT number FROM tasks WHERE number {compare} ? ORDER BY number {order} LIMIT 1 OFFSET {}",
-                limits::PAGE_SCAN_MAX - 1
-            );
-            let edge: Option<i64> = self
-                .db
-                .query_row(&edge, [after], |row| row.get(0))
-                .optional()
-                .map_err(world)?;
-            found.next = edge.map(|number| number.to_string());
+            found.next = self.edge("tasks", &format!("number {compare} ?"), order, after)?;
         }
         Ok(found)
     }
@@ -229,17 +206,7 @@ impl Reader for SqliteReader {
             },
         )
         .map_err(world)?;
-        let mut counts = AgentCounts::default();
-        for (status, count) in found {
-            match status.as_str() {
-                "idle" => counts.idle += count,
-                "busy" => counts.busy += count,
-                "error" => counts.error += count,
-                "shutting_down" => counts.shutting_down += count,
-                _ => counts.offline += count,
-            }
-        }
-        Ok(counts)
+        Ok(paging::agent_counts(found))
     }
 
     fn leases(&self, filter: &LeaseFilter, page: &Page) -> Result<Pages<Lease>, Error> {
@@ -251,36 +218,14 @@ impl Reader for SqliteReader {
         if let Some(task) = &filter.task {
             conditions.and("task_id = ?", task.as_str().to_owned());
         }
-        let scan = if filter.near.is_some() {
-            limits::PAGE_SCAN_MAX
-        } else {
-            page.limit + 1
-        };
+        let scan = paging::leases_to_read(filter, page);
         conditions.values.push(rows_max(scan).into());
         let sql = format!(
             "leases WHERE {} ORDER BY file_path LIMIT ?",
             conditions.sql()
         );
-        let looked_at: Vec<Lease> =
-            self.rows(rows::LEASE, &sql, &conditions.values, rows::lease)?;
-        let full = looked_at.len() == scan;
-        let last = looked_at.last().map(|lease| lease.path.to_string());
-        let fits = |lease: &Lease| {
-            filter
-                .near
-                .as_ref()
-                .is_none_or(|near| near.overlaps(&lease.path))
-        };
-        let mut found: Vec<Lease> = looked_at.into_iter().filter(fits).collect();
-        if found.len() > page.limit {
-            found.truncate(page.limit);
-            let next = found.last().map(|lease| lease.path.to_string());
-            return Ok(Pages { rows: found, next });
-        }
-        Ok(Pages {
-            rows: found,
-            next: last.filter(|_| full),
-        })
+        let read: Vec<Lease> = self.rows(rows::LEASE, &sql, &conditions.values, rows::lease)?;
+        Ok(paging::leases_page(read, filter, page))
     }
 
     fn message(&self, id: &MessageId) -> Result<Option<(Message, Vec<Delivery>)>, Error> {
@@ -318,7 +263,11 @@ impl Reader for SqliteReader {
         values.append(&mut conditions.values);
         values.push(rows_max(page.limit + 1).into());
         let found: Vec<Message> = self.rows(rows::MESSAGE, &sql, &values, rows::message)?;
-        Ok(pages(found, page, |message| message.number.to_string()))
+        let mut found = pages(found, page, |message| message.number.to_string());
+        if found.next.is_none() {
+            found.next = self.edge("messages", "number < ?", "DESC", after)?;
+        }
+        Ok(found)
     }
 
     fn messages_since(&self, since: &MessageSince, now: Timestamp) -> Result<Vec<Message>, Error> {
@@ -382,8 +331,7 @@ impl Reader for SqliteReader {
 
     fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error> {
         // Each word as a quoted prefix: nothing a person types is query syntax.
-        let query: Vec<String> = words
-            .split_whitespace()
+        let query: Vec<String> = paging::words(words)
             .map(|word| format!("\"{}\"*", word.replace('"', "\"\"")))
             .collect();
         if query.is_empty() {
@@ -422,9 +370,8 @@ impl Reader for SqliteReader {
                 .get_ref(0)
                 .and_then(|value| Ok(value.as_str()?))
                 .map_err(world)?;
-            for line in body.lines() {
-                let logged: Logged = serde_json::from_str(line)
-                    .map_err(|error| Error::Corrupt(format!("an event cannot be read: {error}")))?;
+            for logged in paging::events(body) {
+                let logged = logged?;
                 if logged.seq > after {
                     found.push(logged);
                 }
@@ -461,6 +408,23 @@ impl Reader for SqliteReader {
 }
 
 impl SqliteReader {
+    /// Where a page ends that looked at as many rows as it may, if there are so many.
+    fn edge(
+        &self,
+        table: &str,
+        range: &str,
+        order: &str,
+        after: i64,
+    ) -> Result<Option<String>, Error> {
+        let last = limits::PAGE_SCAN_MAX - 1;
+        let sql = format!(
+            "SELECT number FROM {table} WHERE {range} ORDER BY number {order} LIMIT 1 OFFSET {last}"
+        );
+        let edge = self.db.query_row(&sql, [after], |row| row.get::<_, i64>(0));
+        let edge = edge.optional().map_err(world)?;
+        Ok(edge.map(|number| number.to_string()))
+    }
+
     fn rows<T>(
         &self,
         columns: &str,
@@ -477,17 +441,4 @@ impl SqliteReader {
             })
             .map_err(world)
     }
-}
-
-fn cursor(page: &Page) -> Result<Option<i64>, Error> {
-    let parse = |text: &String| text.parse().map_err(|_| Error::BadCursor(text.clone()));
-    page.after.as_ref().map(parse).transpose()
-}
-
-fn pages<T>(mut rows: Vec<T>, page: &Page, cursor: impl Fn(&T) -> String) -> Pages<T> {
-    // One row more than a page was read, to know whether this is the last one.
-    let more = rows.len() > page.limit;
-    rows.truncate(page.limit);
-    let next = rows.last().filter(|_| more).map(cursor);
-    Pages { rows, next }
 }

@@ -5,6 +5,7 @@ mod hub;
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
+use switchboard_hub::config::StoreAt;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -74,7 +75,10 @@ pub async fn run(_: Args, context: &mut Context) -> Result<(), Failure> {
     let data_dir = project::data_dir(&context.here);
     let mut checks = files::config(&context.here);
     checks.push(files::data_dir(&data_dir));
-    checks.extend(files::ledger(&project::ledger(&context.here)));
+    match project::ledger(&context.here) {
+        StoreAt::Sqlite(file) => checks.extend(files::ledger(&file)),
+        StoreAt::Postgres(url) => checks.push(Check::ok("ledger", format!("is at {url:?}"))),
+    }
     checks.push(files::key(&data_dir));
     checks.extend(hub::checks(context).await);
     let failed = checks

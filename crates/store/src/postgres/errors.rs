@@ -1,0 +1,52 @@
+//! Which of PostgreSQL's errors mean "later", and which mean "stop".
+
+use std::error::Error as _;
+
+use tokio_postgres::error::SqlState;
+
+use crate::Error;
+
+/// An error while reading or writing: the transaction is rolled back, nothing is lost.
+pub(super) fn world(error: tokio_postgres::Error) -> Error {
+    match error.code() {
+        Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
+            Error::Corrupt(describe(&error))
+        }
+        Some(_) | None => Error::Unavailable(describe(&error)),
+    }
+}
+
+/// The whole chain, because the outermost error says only that there was one.
+pub(super) fn describe(error: &tokio_postgres::Error) -> String {
+    let next = match error.code() {
+        Some(code) if *code == SqlState::DISK_FULL => {
+            "; free some disk space on the database's server, nothing acknowledged was lost"
+        }
+        Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => {
+            "; another coordinator holds the ledger's head"
+        }
+        Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+            "; this server takes no writes, is it a standby?"
+        }
+        Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => {
+            "; raise max_connections, or put a pooler in between"
+        }
+        Some(code)
+            if *code == SqlState::INVALID_PASSWORD
+                || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION =>
+        {
+            "; check user and password"
+        }
+        Some(_) | None => "",
+    };
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    format!("{text}{next}")
+}

@@ -1,0 +1,167 @@
+//! A connection for asking only: made when it is needed, made again when it was lost.
+//!
+//! Whatever is asked here may be asked twice. The writer, who may not, has connections of its own.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, timeout};
+use tokio_postgres::Row;
+use tokio_postgres::error::Severity;
+
+use super::address::Address;
+use super::errors::world;
+use super::session::{Bell, Query, Session};
+use crate::Error;
+
+/// The channel on which coordinators tell each other that they wrote.
+pub(super) const CHANNEL: &str = "switchboard";
+
+/// All that one question may take, connecting included.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// So long after a vain attempt nobody tries again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Lets whichever thread calls do the work of the connections.
+pub(super) struct Here(Option<Runtime>);
+
+impl Here {
+    pub fn new() -> Result<Here, Error> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime
+            .map_err(|error| Error::Open(format!("connections cannot be served: {error}")))?;
+        Ok(Here(Some(runtime)))
+    }
+
+    pub fn run<F: Future>(&self, future: F) -> F::Output {
+        let runtime = self.0.as_ref().expect("it is there until it is dropped");
+        runtime.block_on(future)
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        // The last owner may be a task, which must not wait.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+pub(super) struct Line {
+    address: Address,
+    bell: Option<Bell>,
+    session: Option<Session>,
+    /// When a connection was tried for in vain, and why.
+    failed: Option<(Instant, String)>,
+}
+
+impl Line {
+    /// With a bell it is rung when others notify, if address and server allow that.
+    pub fn new(address: Address, bell: Option<Bell>) -> Line {
+        Line {
+            address,
+            bell,
+            session: None,
+            failed: None,
+        }
+    }
+
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Whether the bell rings when others notify.
+    pub fn listens(&self) -> bool {
+        let heard = |session: &Session| !session.is_closed() && !session.is_pooled();
+        self.bell.is_some() && self.address.notify() && self.session.as_ref().is_some_and(heard)
+    }
+
+    /// Makes sure of a connection; true if it is a new one.
+    pub async fn connect(&mut self) -> Result<bool, Error> {
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|session| !session.is_closed())
+        {
+            return Ok(false);
+        }
+        self.session = None;
+        if let Some((at, why)) = &self.failed
+            && at.elapsed() < PAUSE
+        {
+            return Err(Error::Unavailable(why.clone()));
+        }
+        let made = timeout(ANSWER_WITHIN, self.open()).await;
+        match made.unwrap_or_else(|_| Err(late())) {
+            Ok(session) => {
+                (self.session, self.failed) = (Some(session), None);
+                Ok(true)
+            }
+            // A ledger that was open once may be again.
+            Err(Error::Open(why) | Error::Unavailable(why)) => {
+                self.failed = Some((Instant::now(), why.clone()));
+                Err(Error::Unavailable(why))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    async fn open(&self) -> Result<Session, Error> {
+        let session = Session::open(&self.address, self.bell.clone()).await?;
+        if self.bell.is_some() && self.address.notify() && !session.is_pooled() {
+            let listen = format!("LISTEN {CHANNEL}");
+            session.simple(&listen).await.map_err(world)?;
+        }
+        Ok(session)
+    }
+
+    /// Asks, and if the connection is lost over it asks once more on another.
+    pub async fn ask(&mut self, query: &Query) -> Result<Vec<Row>, Error> {
+        let answer = async {
+            let first = self.ask_once(query).await;
+            if first.is_err() && self.session.is_none() && self.failed.is_none() {
+                self.ask_once(query).await
+            } else {
+                first
+            }
+        };
+        match timeout(ANSWER_WITHIN, answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                // Whatever holds it up would hold up the next question, too.
+                self.session = None;
+                Err(late())
+            }
+        }
+    }
+
+    /// Forgets a connection that failed.
+    async fn ask_once(&mut self, query: &Query) -> Result<Vec<Row>, Error> {
+        self.connect().await?;
+        let session = self.session.as_ref().expect("it was just made sure of");
+        let answer = session.query(query).await;
+        if let Err(error) = &answer
+            && (session.is_closed() || is_end(error))
+        {
+            self.session = None;
+        }
+        answer.map_err(world)
+    }
+}
+
+/// Whether the server ends the connection with this, or the error is not the server's.
+fn is_end(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_none_or(|said| {
+        matches!(
+            said.parsed_severity(),
+            Some(Severity::Fatal | Severity::Panic)
+        )
+    })
+}
+
+fn late() -> Error {
+    let seconds = ANSWER_WITHIN.as_secs();
+    Error::Unavailable(format!("the database gave no answer within {seconds} s"))
+}

@@ -1,0 +1,131 @@
+//! Asks about lanes and their queues.
+
+use switchboard_core::{Ask, Slice, TaskId, limits};
+use tokio_postgres::Row;
+
+use super::{Load, by_ordinal, load, ordinal, task_columns_without_long_text, walk_from, word};
+use crate::Error;
+use crate::postgres::rows::{Batch, signed};
+use crate::postgres::session::Query;
+use crate::rows::{self, Columns};
+
+type Result<T = ()> = std::result::Result<T, Error>;
+
+pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
+    let (mut keys, mut key_rows) = (Vec::new(), Batch::default());
+    let (mut walks, mut walk_rows) = (Vec::new(), Batch::default());
+    let (mut held, mut under) = (Vec::new(), Vec::new());
+    let (mut queues, mut queue_rows) = (Vec::new(), Batch::default());
+    for ask in asks {
+        match ask {
+            Ask::LaneByKey(key) => {
+                keys.push(key);
+                key_rows.text(key.to_text().as_str()).end();
+            }
+            Ask::Lanes { rep, from } => {
+                walks.push(rep);
+                let (priority, head, lane) = walk_from(*from);
+                walk_rows
+                    .text(&*rep.0)
+                    .int(priority)
+                    .int(head)
+                    .int(lane)
+                    .end();
+            }
+            Ask::HeldLanes(rep) => held.push(rep),
+            Ask::LanesUnder(rep) => under.push(rep),
+            Ask::Queue { lane, from } => {
+                queues.push((*lane, *from));
+                queue_rows.int(signed(lane.0)).int(signed(*from)).end();
+            }
+            _ => unreachable!("only asks about lanes come here"),
+        }
+    }
+    if !keys.is_empty() {
+        let sql = format!(
+            "SELECT {}, q.i FROM unnest($1) WITH ORDINALITY AS q(k, i) JOIN sb_lane l ON md5(l.key) = md5(q.k) AND l.key = q.k",
+            rows::LANE
+        );
+        loads.push(load(Query::rows(sql, key_rows), move |rows, slice| {
+            let found = by_ordinal(keys.len(), &rows, rows::lane)?;
+            for (key, mut lane) in keys.into_iter().zip(found) {
+                match lane.pop() {
+                    Some(lane) => slice.lanes.put(lane),
+                    None => slice.lanes.put_absent(key),
+                }
+            }
+            Ok(())
+        }));
+    }
+    if !walks.is_empty() {
+        let sql = format!(
+            "SELECT {}, q.i FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS q(r, p, h, n, i) CROSS JOIN LATERAL (
+               SELECT * FROM sb_lane WHERE rep = q.r AND ready > 0 AND (prio, head, lane) >= (q.p, q.h, q.n)
+               ORDER BY prio, head, lane LIMIT {}) l ORDER BY q.i, prio, head, lane",
+            rows::LANE,
+            limits::LANES_PER_LOAD
+        );
+        loads.push(load(Query::rows(sql, walk_rows), move |rows, slice| {
+            let found = by_ordinal(walks.len(), &rows, rows::lane)?;
+            for (rep, page) in walks.into_iter().zip(found) {
+                slice.lanes.put_ready(rep, page);
+            }
+            Ok(())
+        }));
+    }
+    if !held.is_empty() {
+        let sql = format!(
+            "SELECT {}, q.i FROM unnest($1) WITH ORDINALITY AS q(r, i) JOIN sb_lane l ON l.rep = q.r AND l.held > 0",
+            rows::LANE
+        );
+        let query = Query::new(sql).texts(held.iter().map(|rep| &*rep.0));
+        loads.push(load(query, move |rows, slice| {
+            let found = by_ordinal(held.len(), &rows, rows::lane)?;
+            for (rep, lanes) in held.into_iter().zip(found) {
+                slice.lanes.put_held(rep, lanes);
+            }
+            Ok(())
+        }));
+    }
+    if !under.is_empty() {
+        let sql = "SELECT s.lanes, q.i FROM unnest($1) WITH ORDINALITY AS q(r, i) JOIN sb_rep s ON s.rep = q.r";
+        let query = Query::new(sql).texts(under.iter().map(|rep| &*rep.0));
+        loads.push(load(query, move |rows, slice| {
+            let count = |row: &Row| Ok(row.int(0)?.unwrap_or(0).unsigned_abs());
+            let found = by_ordinal(under.len(), &rows, count)?;
+            for (rep, count) in under.into_iter().zip(found) {
+                let count = count.first().copied().unwrap_or(0);
+                slice.lanes.put_lanes_under(rep, count);
+            }
+            Ok(())
+        }));
+    }
+    if !queues.is_empty() {
+        let sql = format!(
+            "SELECT {}, q.i FROM unnest($1, $2) WITH ORDINALITY AS q(l, f, i) CROSS JOIN LATERAL (
+               SELECT * FROM tasks WHERE status = 'ready' AND lane = q.l AND number >= q.f ORDER BY number LIMIT {}) t
+             ORDER BY q.i, number",
+            task_columns_without_long_text(),
+            limits::QUEUE_PER_LOAD
+        );
+        loads.push(load(Query::rows(sql, queue_rows), move |rows, slice| {
+            let mut pages: Vec<Vec<(u64, TaskId)>> = vec![Vec::new(); queues.len()];
+            for row in &rows {
+                pages[ordinal(row)?].push(waiting(row, slice)?);
+            }
+            for ((lane, from), page) in queues.into_iter().zip(pages) {
+                slice.lanes.put_queue(lane, from, page);
+            }
+            Ok(())
+        }));
+    }
+}
+
+/// One of a queue. Its row goes along if it is not large: a claim will want it next.
+fn waiting(row: &Row, slice: &mut Slice) -> Result<(u64, TaskId)> {
+    let id = TaskId::from(word(row, 1)?);
+    if row.int(rows::TASK_COLUMNS)? == Some(1) {
+        slice.put_task(&id, Some(rows::task(row)?));
+    }
+    Ok((row.int(0)?.unwrap_or(0).unsigned_abs(), id))
+}

@@ -1,0 +1,136 @@
+//! Asks about messages, their deliveries and inboxes.
+
+use std::collections::HashSet;
+
+use switchboard_core::slice::InboxAsk;
+use switchboard_core::{Ask, Message, limits};
+use tokio_postgres::Row;
+
+use super::{Load, by_ordinal, load, select};
+use crate::Error;
+use crate::postgres::rows::{Batch, rows_max};
+use crate::postgres::session::Query;
+use crate::rows;
+
+pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
+    let mut messages = Vec::new();
+    let (mut deliveries, mut delivery_rows) = (Vec::new(), Batch::default());
+    for ask in asks {
+        match ask {
+            Ask::Message(id) => messages.push(id),
+            Ask::Delivery(message, agent) => {
+                deliveries.push((message, agent));
+                delivery_rows
+                    .text(message.as_str())
+                    .text(agent.as_str())
+                    .end();
+            }
+            Ask::Inbox(ask) => loads.push(inbox(ask)),
+            _ => unreachable!("only asks about messages come here"),
+        }
+    }
+    if !messages.is_empty() {
+        let query = select(rows::MESSAGE, "messages WHERE id = ANY($1)");
+        let query = query.texts(messages.iter().map(|id| id.as_str()));
+        loads.push(load(query, move |rows, slice| {
+            for row in &rows {
+                let message: Message = rows::message(row)?;
+                let id = message.id.clone();
+                slice.put_message(&id, Some(message));
+            }
+            messages
+                .into_iter()
+                .for_each(|id| slice.put_message(id, None));
+            Ok(())
+        }));
+    }
+    if !deliveries.is_empty() {
+        let sql = format!(
+            "SELECT {}, q.i FROM unnest($1, $2) WITH ORDINALITY AS q(m, a, i)
+             JOIN messages ON messages.id = q.m JOIN sb_delivery d ON d.number = messages.number AND d.agent = q.a",
+            qualified(rows::DELIVERY, "d")
+        );
+        loads.push(load(Query::rows(sql, delivery_rows), move |rows, slice| {
+            let found = by_ordinal(deliveries.len(), &rows, rows::delivery)?;
+            for ((message, agent), mut delivery) in deliveries.into_iter().zip(found) {
+                slice.put_delivery(message, agent, delivery.pop());
+            }
+            Ok(())
+        }));
+    }
+}
+
+pub(super) fn qualified(columns: &str, table: &str) -> String {
+    let columns = columns
+        .split(',')
+        .map(|column| format!("{table}.{}", column.trim()));
+    columns.collect::<Vec<_>>().join(", ")
+}
+
+/// Waiting messages, oldest first, until their payloads are more than a verb hands out; the rest stays where it is.
+fn inbox(ask: &InboxAsk) -> Load<'_> {
+    let filter = if ask.kinds.is_empty() {
+        ""
+    } else {
+        "AND m.type = ANY($3)"
+    };
+    let sql = format!(
+        "SELECT {message}, {delivery} FROM (
+           SELECT d.number AS n, sum(coalesce(octet_length(m.payload), 4)) OVER (ORDER BY d.number) - coalesce(octet_length(m.payload), 4) AS before
+           FROM sb_delivery d JOIN messages m ON m.number = d.number
+           WHERE d.state = 'queued' AND d.agent = $1 {filter} ORDER BY d.number LIMIT $2) w
+         JOIN messages m ON m.number = w.n JOIN sb_delivery d ON d.number = w.n AND d.agent = $1
+         WHERE w.before <= {bytes} ORDER BY w.n",
+        message = qualified(rows::MESSAGE, "m"),
+        delivery = qualified(rows::DELIVERY, "d"),
+        bytes = 4 * limits::RECEIVE_BYTES,
+    );
+    let mut query = Query::new(sql)
+        .text(ask.agent.as_str())
+        .int(rows_max(ask.limit));
+    if !ask.kinds.is_empty() {
+        query = query.texts(ask.kinds.iter().map(String::as_str));
+    }
+    load(query, |found, slice| {
+        let mut ids = Vec::with_capacity(found.len());
+        let mut seen = HashSet::new();
+        for row in &found {
+            let message = rows::message(row)?;
+            let delivery = rows::delivery(&Second(row))?;
+            let id = message.id.clone();
+            if seen.insert(id.clone()) {
+                slice.put_message(&id, Some(message));
+                slice.put_delivery(&id, &ask.agent, Some(delivery));
+                ids.push(id);
+            }
+        }
+        slice.ranges.inbox.insert(ask.clone(), ids);
+        Ok(())
+    })
+}
+
+/// The delivery's columns behind the message's.
+struct Second<'a>(&'a Row);
+
+/// How many columns [`rows::MESSAGE`] names.
+const MESSAGE_COLUMNS: usize = 16;
+
+impl rows::Columns for Second<'_> {
+    type Error = Error;
+
+    fn text(&self, column: usize) -> Result<Option<std::borrow::Cow<'_, str>>, Error> {
+        self.0.text(MESSAGE_COLUMNS + column)
+    }
+
+    fn int(&self, column: usize) -> Result<Option<i64>, Error> {
+        self.0.int(MESSAGE_COLUMNS + column)
+    }
+
+    fn real(&self, column: usize) -> Result<Option<f64>, Error> {
+        self.0.real(MESSAGE_COLUMNS + column)
+    }
+
+    fn bytes(&self, column: usize) -> Result<Option<&[u8]>, Error> {
+        self.0.bytes(MESSAGE_COLUMNS + column)
+    }
+}

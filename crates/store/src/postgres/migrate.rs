@@ -1,0 +1,127 @@
+//! Brings a database to the schema of this build: ordered steps under one lock, each checked by checksum.
+//!
+//! Coordinators of two builds may serve one ledger for a while: a step says which older builds can go on after it.
+
+use super::errors::world;
+use super::session::{Query, Session};
+use crate::Error;
+use crate::rows::Columns;
+
+struct Step {
+    name: &'static str,
+    sql: &'static str,
+    /// Builds that know this many steps can still write after it.
+    floor: u32,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "0001_ledger",
+        sql: include_str!("schema/0001_ledger.sql"),
+        floor: 1,
+    },
+    Step {
+        name: "0002_search",
+        sql: include_str!("schema/0002_search.sql"),
+        floor: 1,
+    },
+];
+
+/// The newest schema this build knows.
+pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
+
+/// The steps of the schema that a build knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps(u32);
+
+impl Steps {
+    pub fn all() -> Steps {
+        Steps(SCHEMA_VERSION)
+    }
+
+    /// As the build before knew them: what a rolling upgrade meets.
+    pub fn but_the_last() -> Steps {
+        Steps(SCHEMA_VERSION - 1)
+    }
+
+    pub(super) fn known(self) -> u32 {
+        self.0
+    }
+}
+
+/// Any number will do, as long as every build takes the same.
+const LOCK: i64 = 0x5377_6974_6368;
+
+pub(super) async fn run(session: &mut Session, steps: Steps) -> Result<(), Error> {
+    session.simple(&session.begin()).await.map_err(world)?;
+    let done = apply(session, steps).await;
+    let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    session.simple(end).await.map_err(world)?;
+    done
+}
+
+async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
+    // Whoever comes second waits until the first is done, however long a step takes.
+    session
+        .simple("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
+        .await
+        .map_err(world)?;
+    let lock = Query::new("SELECT pg_advisory_xact_lock($1)").int(LOCK);
+    session.query(&lock).await.map_err(world)?;
+    session
+        .simple(
+            "CREATE TABLE IF NOT EXISTS sb_migration (
+               version BIGINT PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL,
+               applied_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp())",
+        )
+        .await
+        .map_err(world)?;
+    let applied = Query::new("SELECT version, checksum FROM sb_migration ORDER BY version");
+    let applied = session.query(&applied).await.map_err(world)?;
+    for row in &applied {
+        let version = u32::try_from(row.int(0)?.unwrap_or(0)).unwrap_or(u32::MAX);
+        let step = STEPS.get(version as usize - 1);
+        if let Some(step) = step
+            && row.text(1)?.as_deref() != Some(&*crate::text::checksum(step.sql))
+        {
+            return Err(Error::Open(format!(
+                "schema step {} was changed after this ledger was made; use the build that made it",
+                step.name
+            )));
+        }
+    }
+    let found = u32::try_from(applied.len()).unwrap_or(u32::MAX);
+    if found > steps.known() {
+        return refuse_if_too_new(session, found, steps).await;
+    }
+    let missing = (1_u32..).zip(STEPS).take(steps.known() as usize);
+    for (version, step) in missing.skip(found as usize) {
+        session.simple(step.sql).await.map_err(world)?;
+        let note =
+            Query::new("INSERT INTO sb_migration(version, name, checksum) VALUES ($1, $2, $3)")
+                .int(version.into())
+                .text(step.name)
+                .text(&crate::text::checksum(step.sql));
+        session.query(&note).await.map_err(world)?;
+        let floor = Query::new("UPDATE sb_head SET schema_floor = greatest(schema_floor, $1)");
+        session
+            .query(&floor.int(step.floor.into()))
+            .await
+            .map_err(world)?;
+    }
+    Ok(())
+}
+
+/// A newer build was here. Its steps may still suit this one.
+async fn refuse_if_too_new(session: &Session, found: u32, steps: Steps) -> Result<(), Error> {
+    let floor = Query::new("SELECT schema_floor FROM sb_head WHERE id = 1");
+    let rows = session.query(&floor).await.map_err(world)?;
+    let floor = rows.first().map(|row| row.int(0)).transpose()?.flatten();
+    if floor.is_some_and(|floor| floor <= i64::from(steps.known())) {
+        return Ok(());
+    }
+    Err(Error::NewerSchema {
+        found,
+        known: steps.known(),
+    })
+}

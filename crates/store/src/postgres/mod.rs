@@ -1,0 +1,428 @@
+//! The ledger in PostgreSQL, shared by any number of coordinators.
+//!
+//! A batch begins by locking the head's one row, so there is one writer at a time among all of them. What is saved
+//! waits until the next load or the commit and travels with it: a batch costs a trip to begin, one for each round of
+//! loads, and one for everything it writes together with its commit.
+
+use std::time::{Duration, Instant};
+
+use switchboard_core::slice::Save;
+use switchboard_core::{Ask, Slice, Timestamp, limits};
+use tokio::runtime::Runtime;
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+
+use crate::rows::{self as stored, Columns};
+use crate::{Begun, Clock, Engine, Error, Reader, Tail};
+
+mod address;
+mod errors;
+mod filter;
+mod line;
+mod load;
+mod migrate;
+mod read;
+mod rows;
+mod save;
+mod session;
+mod tail;
+mod tls;
+
+pub use address::Address;
+use errors::world;
+pub use migrate::{SCHEMA_VERSION, Steps};
+use save::Signature;
+use session::{Query, Session};
+
+pub struct PostgresEngine {
+    address: Address,
+    runtime: Runtime,
+    session: Option<Session>,
+    /// Of a server that cannot be reached: when it may be tried again, and how long to wait after that.
+    retry: Option<(Instant, Duration)>,
+    /// Time is the database's, unless a test brings a clock.
+    clock: Option<Box<dyn Clock>>,
+    steps: Steps,
+    me: i64,
+    /// The last batch of this process that is known to be committed.
+    generation: i64,
+    last_at: Timestamp,
+    /// Saved, but not sent yet.
+    unsent: Vec<Query>,
+    /// The number of the first event that the open batch saved.
+    first_event: Option<u64>,
+    in_batch: bool,
+}
+
+/// How long callers wait for a database that answers nothing, before they are told to come back.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+/// How long a lost commit is looked for.
+const RESOLVE_WITHIN: Duration = Duration::from_secs(5);
+
+impl PostgresEngine {
+    /// Opens a ledger, making its tables or bringing its schema up to date.
+    pub fn open(address: Address) -> Result<PostgresEngine, Error> {
+        Self::open_with(address, None, Steps::all())
+    }
+
+    /// The same with a clock of one's own, or as a build that knows fewer steps of the schema.
+    pub fn open_with(
+        address: Address,
+        clock: Option<Box<dyn Clock>>,
+        steps: Steps,
+    ) -> Result<PostgresEngine, Error> {
+        let runtime = runtime()?;
+        let mut session = runtime.block_on(Session::open(&address, None))?;
+        let address = address.settled(session.is_pooled());
+        runtime.block_on(migrate::run(&mut session, steps))?;
+        warn_of(&runtime, &session, &address)?;
+        let mut me = [0; 8];
+        aws_lc_rs::rand::fill(&mut me)
+            .map_err(|_| Error::Open("the system gives no random numbers".to_owned()))?;
+        Ok(PostgresEngine {
+            address,
+            runtime,
+            session: Some(session),
+            retry: None,
+            clock,
+            steps,
+            me: i64::from_be_bytes(me),
+            generation: 0,
+            last_at: Timestamp::ZERO,
+            unsent: Vec::new(),
+            first_event: None,
+            in_batch: false,
+        })
+    }
+
+    /// Whether a pooler stands between us and the server.
+    pub fn is_pooled(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::is_pooled)
+    }
+
+    /// A session that was not seen to be broken, or a new one.
+    fn connect(&mut self) -> Result<(), Error> {
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|session| !session.is_closed())
+        {
+            return Ok(());
+        }
+        self.session = None;
+        let wait = match self.retry {
+            Some((at, _)) if Instant::now() < at => {
+                return Err(Error::Unavailable(format!(
+                    "{} cannot be reached at the moment",
+                    self.address
+                )));
+            }
+            Some((_, wait)) => (wait * 2).min(RETRY_MAX),
+            None => RETRY_FIRST,
+        };
+        match self.runtime.block_on(Session::open(&self.address, None)) {
+            Ok(session) => {
+                if self.retry.take().is_some() {
+                    tracing::info!("{} is back", self.address);
+                }
+                self.session = Some(session);
+                Ok(())
+            }
+            Err(error) => {
+                self.retry = Some((Instant::now() + wait, wait));
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends `first`, what was saved, `queries` and `last`, and returns the rows of `queries`.
+    fn send(
+        &mut self,
+        first: Option<&str>,
+        queries: Vec<Query>,
+        last: Option<&str>,
+    ) -> Result<Vec<Vec<Row>>, Error> {
+        let Some(session) = self.session.as_mut() else {
+            return Err(Error::Unavailable("the connection is gone".to_owned()));
+        };
+        let mut all = std::mem::take(&mut self.unsent);
+        let saved = all.len();
+        all.extend(queries);
+        let sent = self.runtime.block_on(async {
+            tokio::time::timeout(ANSWER_WITHIN, session.pipeline(first, &all, last)).await
+        });
+        match sent {
+            Ok(Ok(mut rows)) => Ok(rows.split_off(saved)),
+            Ok(Err(error)) => {
+                if is_strangers_statement(&error) {
+                    tracing::warn!(
+                        "{} hands statements around: there is a pooler",
+                        self.address
+                    );
+                    self.address = self.address.clone().settled(true);
+                    self.session = None;
+                }
+                if error.is_closed() || self.session.as_ref().is_some_and(Session::is_closed) {
+                    self.session = None;
+                }
+                Err(world(error))
+            }
+            Err(_) => {
+                self.session = None;
+                Err(Error::Unavailable(format!(
+                    "{} did not answer within {} s",
+                    self.address,
+                    ANSWER_WITHIN.as_secs()
+                )))
+            }
+        }
+    }
+
+    /// Locks the head and reads it, in the transaction's first statement.
+    fn take_head(&mut self) -> Result<Vec<Row>, Error> {
+        let begin = self.session.as_ref().map(Session::begin);
+        // The time is told outside of what waits for the lock, hence after it.
+        let query = Query::new(format!(
+            "SELECT h.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM (
+               SELECT {}, writer, generation, schema_floor FROM sb_head WHERE id = 1 FOR UPDATE) h",
+            stored::HEAD
+        ));
+        let mut rows = self.send(begin.as_deref(), vec![query], None)?;
+        Ok(rows.pop().unwrap_or_default())
+    }
+
+    fn begin_once(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
+        self.connect()?;
+        let rows = self.take_head()?;
+        let row = rows
+            .first()
+            .ok_or_else(|| Error::Corrupt("the ledger has no head".to_owned()))?;
+        let head = stored::head(row)?;
+        let at = HEAD_COLUMNS;
+        let int = |column: usize| -> Result<i64, Error> { Ok(row.int(column)?.unwrap_or(0)) };
+        let (writer, generation) = (int(at)?, int(at + 1)?);
+        let floor = u32::try_from(int(at + 2)?).unwrap_or(u32::MAX);
+        if floor > self.steps.known() {
+            return Err(Error::NewerSchema {
+                found: floor,
+                known: self.steps.known(),
+            });
+        }
+        let told = Timestamp(int(at + 3)?);
+        let undisturbed = writer == self.me && generation == self.generation;
+        if !undisturbed || !slice.has_head {
+            slice.forget();
+        }
+        let (now, stepped_back) = match &mut self.clock {
+            Some(clock) => {
+                clock.at_least(head.last_at);
+                (clock.now(), clock.stepped_back_ms())
+            }
+            None => (told, None),
+        };
+        let now = now.max(head.last_at).max(self.last_at);
+        self.last_at = now;
+        slice.head = head;
+        slice.has_head = true;
+        Ok(Begun {
+            now,
+            clock_stepped_back_ms: stepped_back,
+        })
+    }
+
+    /// The connection broke while a commit was under way. Whoever takes the head after it knows what became of it.
+    fn resolve(&mut self, why: &Error) -> Result<(), Error> {
+        tracing::warn!(%why, "the database went away during a commit; looking what became of it");
+        let deadline = Instant::now() + RESOLVE_WITHIN;
+        loop {
+            self.retry = None;
+            match self.look_for_commit() {
+                Ok(Some(true)) => return Ok(()),
+                Ok(Some(false)) => {
+                    return Err(Error::Unavailable(format!("{why}; nothing was written")));
+                }
+                Ok(None) => return Err(Error::InDoubt(why.to_string())),
+                Err(error) if Instant::now() >= deadline => {
+                    return Err(Error::InDoubt(error.to_string()));
+                }
+                Err(_) => std::thread::sleep(RETRY_FIRST),
+            }
+        }
+    }
+
+    /// Whether this process's last batch is in the ledger; `None` if nobody can tell.
+    fn look_for_commit(&mut self) -> Result<Option<bool>, Error> {
+        self.connect()?;
+        let rows = self.take_head()?;
+        let head = rows
+            .first()
+            .ok_or_else(|| Error::Corrupt("the ledger has no head".to_owned()))?;
+        let by = (head.int(HEAD_COLUMNS)?, head.int(HEAD_COLUMNS + 1)?);
+        let is_last = by == (Some(self.me), Some(self.generation + 1));
+        let is_before = by == (Some(self.me), Some(self.generation));
+        let logged = match self.first_event {
+            _ if is_last => Some(true),
+            _ if is_before => Some(false),
+            None => None,
+            Some(first) => {
+                let query = Query::new("SELECT 1 FROM sb_log WHERE first = $1 AND writer = $2")
+                    .int(rows::signed(first))
+                    .int(self.me);
+                let found = self.send(None, vec![query], None)?;
+                Some(found.first().is_some_and(|rows| !rows.is_empty()))
+            }
+        };
+        self.send(None, Vec::new(), Some("ROLLBACK"))?;
+        Ok(logged)
+    }
+}
+
+/// How many columns [`stored::HEAD`] names.
+const HEAD_COLUMNS: usize = 14;
+
+impl Engine for PostgresEngine {
+    fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
+        self.unsent.clear();
+        self.first_event = None;
+        self.in_batch = true;
+        let begun = self.begin_once(slice);
+        begun.inspect_err(|_| self.rollback())
+    }
+
+    fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
+        let (queries, takers): (Vec<_>, Vec<_>) = load::loads(asks)
+            .into_iter()
+            .map(|load| (load.query, load.take))
+            .unzip();
+        let answers = self.send(None, queries, None)?;
+        for (rows, take) in answers.into_iter().zip(takers) {
+            take(rows, slice)?;
+        }
+        Ok(())
+    }
+
+    fn save(&mut self, save: &Save<'_>) -> Result<(), Error> {
+        let by = Signature {
+            writer: self.me,
+            generation: self.generation + 1,
+        };
+        self.unsent.extend(save::queries(save, by)?);
+        if save.head.is_some() {
+            self.first_event = save.log.first().map(|logged| logged.seq);
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        let sent = self.send(None, Vec::new(), Some("COMMIT"));
+        let done = match sent {
+            Ok(_) => Ok(()),
+            // The server said what was wrong, and took the commit that followed for a rollback.
+            Err(error) if self.session.is_some() => Err(error),
+            Err(error) => self.resolve(&error),
+        };
+        self.in_batch = false;
+        if done.is_ok() {
+            self.generation += 1;
+        }
+        done
+    }
+
+    fn rollback(&mut self) {
+        self.unsent.clear();
+        if !std::mem::take(&mut self.in_batch) || self.session.is_none() {
+            return;
+        }
+        if self.send(None, Vec::new(), Some("ROLLBACK")).is_err() {
+            self.session = None;
+        }
+    }
+
+    fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {
+        self.connect()?;
+        let silent_after = i64::try_from(limits::SILENT_AFTER.as_millis()).unwrap_or(i64::MAX);
+        let query = Query::new(
+            "SELECT (SELECT min(state_at) FROM tasks WHERE status = 'pending_retry'),
+               (SELECT min(expires_at) FROM sb_delivery WHERE state = 'queued' AND expires_at IS NOT NULL),
+               (SELECT min(seen_at) + $1 FROM agents WHERE presence = 'live'),
+               (SELECT min(expires_at) FROM leases)",
+        )
+        .int(silent_after);
+        let rows = self.send(None, vec![query], None)?;
+        let Some(row) = rows.first().and_then(|rows| rows.first()) else {
+            return Ok(None);
+        };
+        let lease = row.text(3)?;
+        let lease = lease.and_then(|text| switchboard_core::iso::parse(&text));
+        let due = [row.int(0)?, row.int(1)?, row.int(2)?];
+        let due = due.into_iter().flatten().map(Timestamp);
+        Ok(due.chain(lease).min())
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, Error> {
+        Ok(Box::new(read::PostgresReader::open(self.address.clone())?))
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn tail(&self) -> Result<Option<Box<dyn Tail>>, Error> {
+        let tail = tail::PostgresTail::open(self.address.clone(), self.me)?;
+        Ok(Some(Box::new(tail)))
+    }
+
+    fn shared_key(&mut self, fresh: &[u8; 32]) -> Result<Option<[u8; 32]>, Error> {
+        self.connect()?;
+        let keep =
+            Query::new("INSERT INTO sb_secret(id, key) VALUES (1, $1) ON CONFLICT DO NOTHING");
+        let queries = vec![
+            keep.bytes(fresh),
+            Query::new("SELECT key FROM sb_secret WHERE id = 1"),
+        ];
+        let rows = self.send(None, queries, None)?;
+        let kept = rows.last().and_then(|rows| rows.first());
+        let kept = kept.map(|row| row.bytes(0)).transpose()?.flatten();
+        let key = kept.and_then(|key| <[u8; 32]>::try_from(key).ok());
+        key.map(Some)
+            .ok_or_else(|| Error::Corrupt("the shared key has not 32 bytes".to_owned()))
+    }
+}
+
+/// A statement that was named on one connection and is looked for on another.
+fn is_strangers_statement(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|code| {
+        *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT
+    })
+}
+
+fn runtime() -> Result<Runtime, Error> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Open(format!("no runtime for the database's connection: {error}")))
+}
+
+/// What an operator has chosen is respected, but not in silence.
+fn warn_of(runtime: &Runtime, session: &Session, address: &Address) -> Result<(), Error> {
+    let query =
+        Query::new("SELECT current_setting('synchronous_commit'), current_setting('fsync')");
+    let rows = runtime.block_on(session.query(&query)).map_err(world)?;
+    for row in &rows {
+        for (column, name) in ["synchronous_commit", "fsync"].into_iter().enumerate() {
+            if row.text(column)?.as_deref() == Some("off") {
+                tracing::warn!(
+                    "{address} has {name} = off: what was acknowledged can be lost when the database's machine fails"
+                );
+            }
+        }
+    }
+    if session.is_pooled() {
+        tracing::info!(
+            "a pooler stands before {address}: statements stay unnamed, wake-ups by polling"
+        );
+    }
+    Ok(())
+}

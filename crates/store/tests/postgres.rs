@@ -1,0 +1,207 @@
+//! The PostgreSQL engine: the same histories as in memory, by one coordinator or by two that take turns.
+
+use switchboard_core::slice::Save;
+use switchboard_core::{Ask, Slice, Timestamp};
+use switchboard_store::conformance::{self, Cache, Ledger, Random};
+use switchboard_store::memory::MemoryEngine;
+use switchboard_store::postgres::{Address, PostgresEngine, Steps};
+use switchboard_store::{Begun, Engine, Error, ManualClock, Reader};
+use switchboard_test_cluster::{Cluster, Database, PgBouncer, PoolMode};
+
+fn open(url: &str, clock: &ManualClock) -> PostgresEngine {
+    let address = Address::parse(url).expect("the cluster's address is understood");
+    PostgresEngine::open_with(address, Some(Box::new(clock.clone())), Steps::all())
+        .expect("a new database opens")
+}
+
+fn same_as_memory(
+    what: &str,
+    seeds: std::ops::Range<u64>,
+    ledger: impl Fn(&Database, &ManualClock, u64) -> Ledger,
+) {
+    let Some(server) = Cluster::shared(what) else {
+        return;
+    };
+    for seed in seeds {
+        let database = server.create_database();
+        let clock = ManualClock::at(conformance::START);
+        let memory = Box::new(MemoryEngine::new(Box::new(clock.clone())));
+        let mut left = Ledger::new(memory);
+        let mut right = ledger(&database, &clock, seed);
+        conformance::differential(&mut left, &mut right, &clock, seed, 200);
+    }
+}
+
+#[test]
+fn a_database_tells_the_same_history_as_memory() {
+    same_as_memory("the differential run", 0..4, |database, clock, _| {
+        Ledger::new(Box::new(open(&database.url, clock)))
+    });
+}
+
+#[test]
+fn a_database_tells_the_same_history_when_memory_is_lost_at_random() {
+    same_as_memory(
+        "the differential run without memory",
+        200..204,
+        |database, clock, seed| {
+            let cache = match seed % 2 {
+                0 => Cache::Forgotten,
+                _ => Cache::ForgottenAtRandom(Random::new(seed)),
+            };
+            Ledger::new(Box::new(open(&database.url, clock))).with_cache(cache)
+        },
+    );
+}
+
+#[test]
+fn two_coordinators_that_take_turns_tell_the_same_history_as_memory() {
+    same_as_memory(
+        "the differential run of two coordinators",
+        300..306,
+        |database, clock, seed| {
+            let engines = [open(&database.url, clock), open(&database.url, clock)];
+            Ledger::new(Box::new(Turns {
+                engines,
+                remembered: Slice::default(),
+                turn: 0,
+                random: Random::new(seed),
+            }))
+        },
+    );
+}
+
+#[test]
+fn a_database_behind_a_pooler_tells_the_same_history_as_memory() {
+    let Some(server) = Cluster::shared("the differential run through a pooler") else {
+        return;
+    };
+    let pooler = match PgBouncer::start(server, PoolMode::Transaction) {
+        Ok(pooler) => pooler,
+        Err(missing) => return missing.skip("the differential run through a pooler"),
+    };
+    same_as_memory(
+        "the differential run through a pooler",
+        400..402,
+        |database, clock, seed| {
+            let url = pooler.url(&database.name);
+            let engines = [open(&url, clock), open(&url, clock)];
+            assert!(
+                engines.iter().all(PostgresEngine::is_pooled),
+                "it is noticed"
+            );
+            Ledger::new(Box::new(Turns {
+                engines,
+                remembered: Slice::default(),
+                turn: 0,
+                random: Random::new(seed),
+            }))
+        },
+    );
+}
+
+#[test]
+fn a_database_passes_the_conformance_suite() {
+    let Some(server) = Cluster::shared("the conformance suite") else {
+        return;
+    };
+    let mut databases = Vec::new();
+    conformance::run(&mut |clock| {
+        databases.push(server.create_database());
+        let database = databases.last().expect("one was just made");
+        Box::new(open(&database.url, &clock))
+    });
+}
+
+#[test]
+fn several_coordinators_may_start_at_once_on_an_empty_database() {
+    let Some(server) = Cluster::shared("starting at once") else {
+        return;
+    };
+    let database = server.create_database();
+    let clock = ManualClock::at(conformance::START);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut engine = open(&database.url, &clock);
+                let mut slice = Slice::default();
+                engine.begin(&mut slice).expect("it is served");
+                engine.rollback();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_build_that_knows_one_step_less_goes_on_beside_a_newer_one() {
+    let Some(server) = Cluster::shared("two builds on one ledger") else {
+        return;
+    };
+    let database = server.create_database();
+    let address = Address::parse(&database.url).expect("an address");
+    let before = || PostgresEngine::open_with(address.clone(), None, Steps::but_the_last());
+    let mut old = before().expect("the older build makes the ledger");
+    let mut new = PostgresEngine::open(address.clone()).expect("the newer one brings it on");
+    for engine in [&mut old, &mut new] {
+        let mut slice = Slice::default();
+        engine.begin(&mut slice).expect("both serve it");
+        engine.rollback();
+    }
+    before().expect("the older build may start again");
+    database.sql("UPDATE sb_head SET schema_floor = 1000000");
+    assert!(matches!(before(), Err(Error::NewerSchema { .. })));
+    let refused = new.begin(&mut Slice::default());
+    assert!(
+        matches!(refused, Err(Error::NewerSchema { .. })),
+        "{refused:?}"
+    );
+}
+
+/// Two engines on one database, each with a working set of its own; each batch goes to one of them.
+struct Turns {
+    engines: [PostgresEngine; 2],
+    /// What the one whose turn it is not remembers.
+    remembered: Slice,
+    turn: usize,
+    random: Random,
+}
+
+impl Turns {
+    fn engine(&mut self) -> &mut PostgresEngine {
+        &mut self.engines[self.turn]
+    }
+}
+
+impl Engine for Turns {
+    fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
+        if self.random.percent(50) {
+            self.turn = 1 - self.turn;
+            std::mem::swap(&mut self.remembered, slice);
+        }
+        self.engine().begin(slice)
+    }
+
+    fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
+        self.engine().load(asks, slice)
+    }
+
+    fn save(&mut self, save: &Save<'_>) -> Result<(), Error> {
+        self.engine().save(save)
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        self.engine().commit()
+    }
+
+    fn rollback(&mut self) {
+        self.engine().rollback();
+    }
+
+    fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {
+        self.engine().next_due()
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, Error> {
+        self.engines[self.turn].reader()
+    }
+}
