@@ -71,7 +71,9 @@ impl Cluster {
     }
 
     fn launch(mut home: Home, bindir: PathBuf, conf: &[(&str, &str)]) -> Cluster {
-        let data = home.path().join("data");
+        let directory = home.path().to_owned();
+        home.guard(GUARD, &[&bindir.join("pg_ctl"), &directory]);
+        let data = directory.join("data");
         let mut initdb = home.command(bindir.join("initdb"));
         initdb.args([
             "--no-sync",
@@ -85,8 +87,6 @@ impl Cluster {
             "-D",
         ]);
         run(initdb.arg(&data)).unwrap_or_else(|error| panic!("{error}"));
-        let directory = home.path().to_owned();
-        home.guard(GUARD, &[&bindir.join("pg_ctl"), &directory]);
         let mut cluster = Cluster {
             home,
             server: Server::local(0, bindir.clone()),
