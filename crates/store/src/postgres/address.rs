@@ -17,7 +17,7 @@ use super::errors::describe;
 use super::tls::{CONNECT_WITHIN, Mode, PORT, Tls, Wishes, host, port};
 use crate::Error;
 
-pub(super) type Connection =
+pub(crate) type Connection =
     tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
 const SERVERS_MAX: usize = 16;
@@ -91,7 +91,7 @@ impl Address {
     /// A connection to the first server that will have us.
     ///
     /// `Error::Open` if all refused in a way that waiting does not mend, otherwise `Error::Unavailable`.
-    pub(super) async fn connect(&self) -> Result<(Client, Connection), Error> {
+    pub(crate) async fn connect(&self) -> Result<(Client, Connection), Error> {
         self.tls.reach_one(&self.servers).await.map_err(|failure| {
             let sentence = format!("cannot reach {self}: {}", failure.reason);
             match failure.lasting {
