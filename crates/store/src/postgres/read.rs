@@ -337,7 +337,9 @@ impl Reader for PostgresReader {
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {
-        let (mut next, mut found) = (signed(after.saturating_add(1)), Vec::new());
+        // No event has so high a number that counting on from it goes too far.
+        let start = signed(after.saturating_add(1)).min(i64::MAX - rows_max(EVENTS_PER_PIECE));
+        let (mut next, mut found) = (start, Vec::new());
         while found.len() < limit {
             let wanted = rows_max((limit - found.len()).min(EVENTS_PER_PIECE));
             // Begins with the batch that has the next event, or the first one after it if that is not kept any more.

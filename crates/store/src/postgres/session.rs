@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::{maybe_done, try_join_all};
 use tokio::sync::Notify;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, Notification, Row, Statement};
 
 use super::address::{Address, Connection};
 use super::errors::world;
@@ -35,17 +35,41 @@ const SETTINGS: &[(&str, &str)] = &[
     ("jit", "off"),
 ];
 
-/// Rings when somebody notifies.
-pub(super) type Bell = Arc<Notify>;
+/// Rings when somebody else notifies.
+#[derive(Clone)]
+pub(crate) struct Bell {
+    ring: Arc<Notify>,
+    /// What our own notifications carry.
+    own: Arc<str>,
+}
 
-pub(super) struct Session {
+impl Bell {
+    pub fn new(own: &str) -> Bell {
+        Bell {
+            ring: Arc::default(),
+            own: own.into(),
+        }
+    }
+
+    pub async fn rung(&self) {
+        self.ring.notified().await;
+    }
+
+    fn hear(&self, notification: &Notification) {
+        if notification.payload() != &*self.own {
+            self.ring.notify_one();
+        }
+    }
+}
+
+pub(crate) struct Session {
     client: Client,
     pooled: bool,
     statements: HashMap<String, Statement>,
 }
 
 /// A statement with its values.
-pub(super) struct Query {
+pub(crate) struct Query {
     pub sql: String,
     params: Vec<(Box<dyn ToSql + Sync + Send>, Type)>,
 }
@@ -119,7 +143,7 @@ fn array(column: Array) -> (Box<dyn ToSql + Sync + Send>, Type) {
 }
 
 impl Session {
-    /// Connects, and finds out whether a pooler stands in between. The bell rings at each notification.
+    /// Connects, and finds out whether a pooler stands in between. The bell hears each notification.
     pub async fn open(address: &Address, bell: Option<Bell>) -> Result<Session, Error> {
         let client = connect(address, bell).await?;
         let pooled = match address.pooled() {
@@ -285,8 +309,8 @@ async fn connect(address: &Address, bell: Option<Bell>) -> Result<Client, Error>
 /// Moves bytes until the connection ends. Its errors reach whoever waits for an answer.
 async fn drive(mut connection: Connection, bell: Option<Bell>) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-        if let (AsyncMessage::Notification(_), Some(bell)) = (&message, &bell) {
-            bell.notify_one();
+        if let (AsyncMessage::Notification(notification), Some(bell)) = (&message, &bell) {
+            bell.hear(notification);
         }
     }
 }

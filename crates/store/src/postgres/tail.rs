@@ -11,6 +11,7 @@ use switchboard_core::{AgentId, LaneKey, MessageId, TaskId};
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
+use tokio_postgres::Row;
 
 use super::address::Address;
 use super::line::{CHANNEL, Here, Line};
@@ -39,6 +40,7 @@ pub(super) struct PostgresTail {
     announced: u64,
     announced_at: Instant,
     looked_at: Instant,
+    look_every: Duration,
 }
 
 /// What this process committed.
@@ -51,7 +53,7 @@ struct Own {
 impl PostgresTail {
     /// Connects when it first waits. `me` is what the log says of who wrote a batch.
     pub fn open(address: Address, me: i64) -> Result<PostgresTail, Error> {
-        let bell = Bell::default();
+        let bell = Bell::new(&me.to_string());
         let now = Instant::now();
         Ok(PostgresTail {
             here: Here::new()?,
@@ -62,13 +64,14 @@ impl PostgresTail {
             announced: 0,
             announced_at: now,
             looked_at: now,
+            look_every: LOOK_EVERY,
         })
     }
 
     fn ask<T>(
         &mut self,
         query: &Query,
-        read: impl FnMut(&tokio_postgres::Row) -> Result<T, Error>,
+        read: impl FnMut(&Row) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
         let rows = self.here.run(self.line.ask(query))?;
         rows.iter().map(read).collect()
@@ -95,13 +98,14 @@ impl Tail for PostgresTail {
             announced,
             announced_at,
             looked_at,
+            look_every,
         } = self;
         let head = here.run(async {
             let is_new = line.connect().await?;
             let mut until = match (is_new, line.listens()) {
                 // Who was not there may have missed something.
                 (true, _) => Instant::now(),
-                (false, true) => Instant::now() + LOOK_EVERY,
+                (false, true) => Instant::now() + *look_every,
                 (false, false) => Instant::now() + POLL_EVERY,
             };
             let tells = line.address().notify();
@@ -114,7 +118,7 @@ impl Tail for PostgresTail {
                         (*announced, *announced_at) = (upto, Instant::now());
                     }
                     () = own.news.notified(), if tells && !has_news => {}
-                    () = bell.notified() => until = until.min(*looked_at + SPACING),
+                    () = bell.rung() => until = until.min(*looked_at + SPACING),
                     () = sleep_until(until) => break,
                 }
             }
@@ -170,4 +174,152 @@ impl Tail for PostgresTail {
 /// Tells everyone who listens that this writer wrote.
 fn notification(me: i64) -> Query {
     Query::new(format!("SELECT pg_notify('{CHANNEL}', $1)")).text(&me.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::thread;
+
+    use switchboard_test_cluster::{Cluster, Database, Server};
+    use tokio_postgres::{AsyncMessage, Client};
+
+    use super::*;
+    use crate::postgres::PostgresEngine;
+
+    /// Whoever waits longer than this waits in vain.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    fn ledger(server: &Server) -> Database {
+        let database = server.create_database();
+        PostgresEngine::open(address(&database.url)).expect("a new database opens");
+        database
+    }
+
+    fn address(url: &str) -> Address {
+        Address::parse(url).expect("the cluster's address is understood")
+    }
+
+    fn tail(url: &str, me: i64) -> PostgresTail {
+        let mut tail = PostgresTail::open(address(url), me).expect("no connection is needed yet");
+        assert_eq!(tail.wait().expect("it connects"), 0, "an empty ledger");
+        tail
+    }
+
+    fn wait(mut tail: PostgresTail) -> Receiver<u64> {
+        let (tell, told) = channel();
+        thread::spawn(move || tell.send(tail.wait().expect("the head is read")));
+        told
+    }
+
+    #[test]
+    fn a_notification_of_another_ends_the_wait_and_ones_own_does_not() {
+        let Some(server) = Cluster::shared("notifications between coordinators") else {
+            return;
+        };
+        let database = ledger(server);
+        let (mut left, mut right) = (tail(&database.url, 1), tail(&database.url, 2));
+        for tail in [&mut left, &mut right] {
+            assert!(tail.line.listens(), "no pooler is in between");
+            tail.look_every = Duration::from_secs(24 * 3600);
+        }
+        let announce = left.announcer();
+        let (left, right) = (wait(left), wait(right));
+        database.sql("UPDATE sb_head SET seq = 7");
+        announce(7);
+        let heard = right.recv_timeout(DEADLINE).expect("it is told");
+        assert_eq!(heard, 7, "what was committed");
+        database.sql(&format!(
+            "UPDATE sb_head SET seq = 8; NOTIFY {CHANNEL}, '3'"
+        ));
+        let heard = left.recv_timeout(DEADLINE).expect("a third one tells");
+        assert_eq!(heard, 8, "it slept until then");
+    }
+
+    /// Hears what is said on the channel.
+    struct Listener {
+        here: Here,
+        heard: tokio::sync::mpsc::UnboundedReceiver<String>,
+        _client: Client,
+    }
+
+    impl Listener {
+        fn on(database: &Database) -> Listener {
+            let here = Here::new().expect("a runtime");
+            let (tell, heard) = tokio::sync::mpsc::unbounded_channel();
+            let address = address(&database.url);
+            let client = here.run(async {
+                let (client, mut connection) = address.connect().await.expect("it connects");
+                tokio::spawn(async move {
+                    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                        if let AsyncMessage::Notification(it) = message {
+                            let _ = tell.send(it.payload().to_owned());
+                        }
+                    }
+                });
+                let listen = format!("LISTEN {CHANNEL}");
+                client.batch_execute(&listen).await.expect("it listens");
+                client
+            });
+            Listener {
+                here,
+                heard,
+                _client: client,
+            }
+        }
+
+        /// What was said until now.
+        fn heard(&mut self, database: &Database) -> Vec<String> {
+            database.sql(&format!("NOTIFY {CHANNEL}, 'now'"));
+            let mut all = Vec::new();
+            self.here.run(async {
+                while let Some(payload) = self.heard.recv().await
+                    && payload != "now"
+                {
+                    all.push(payload);
+                }
+            });
+            all
+        }
+    }
+
+    #[test]
+    fn many_commits_are_announced_by_one_notification() {
+        let Some(server) = Cluster::shared("coalesced notifications") else {
+            return;
+        };
+        let database = ledger(server);
+        let mut listener = Listener::on(&database);
+        let mut tail = tail(&database.url, 42);
+        let announce = tail.announcer();
+        (1..=1000).for_each(&announce);
+        announce(5);
+        while tail.announced < 1000 {
+            tail.wait().expect("the head is read");
+        }
+        assert_eq!(listener.heard(&database), ["42"]);
+        announce(1001);
+        while tail.announced < 1001 {
+            tail.wait().expect("the head is read");
+        }
+        assert_eq!(listener.heard(&database), ["42"], "once more");
+    }
+
+    #[test]
+    fn nothing_is_said_or_heard_where_notifications_are_off() {
+        let Some(server) = Cluster::shared("notifications that are off") else {
+            return;
+        };
+        let database = ledger(server);
+        let mut listener = Listener::on(&database);
+        let mut tail = tail(&format!("{}?notify=off", database.url), 42);
+        assert!(!tail.line.listens());
+        tail.announcer()(7);
+        database.sql("UPDATE sb_head SET seq = 7");
+        for _ in 0..10 {
+            assert_eq!(tail.wait().expect("the head is read"), 7, "by looking");
+        }
+        assert!(listener.heard(&database).is_empty());
+    }
 }
