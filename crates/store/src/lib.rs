@@ -6,6 +6,7 @@
 pub mod clock;
 mod columns;
 pub mod conformance;
+pub mod copy;
 mod error;
 mod finished;
 pub mod memory;

@@ -39,7 +39,12 @@ pub(super) trait Side: Send {
     fn count(&mut self, table: &Table) -> Result<u64, Error>;
 
     /// The rows behind a key, in the order of keys: at most `limit`, and not much more than [`PAGE_BYTES`].
-    fn page(&mut self, table: &Table, after: Option<&[Value]>, limit: usize) -> Result<Vec<Row>, Error>;
+    fn page(
+        &mut self,
+        table: &Table,
+        after: Option<&[Value]>,
+        limit: usize,
+    ) -> Result<Vec<Row>, Error>;
 
     /// The rows with these keys, one answer for each.
     fn find(&mut self, table: &Table, keys: &[&[Value]]) -> Result<Vec<Option<Row>>, Error>;
@@ -54,6 +59,9 @@ pub(super) trait Side: Send {
 
 /// A ledger that is filled.
 pub(super) trait Target: Side {
+    /// The schema that this build makes there.
+    fn schema(&self) -> u32;
+
     /// How far an unfinished copy came.
     fn unfinished(&mut self) -> Result<Option<Progress>, Error>;
 

@@ -29,7 +29,10 @@ impl<'a> SqliteSide<'a> {
     /// A whole ledger, to be read.
     pub fn whole(file: &Path, keys: &'a dyn KeyFile) -> Result<SqliteSide<'a>, Failure> {
         if !file.is_file() {
-            return Err(Failure::Refused(format!("there is no ledger at {}", file.display())));
+            return Err(Failure::Refused(format!(
+                "there is no ledger at {}",
+                file.display()
+            )));
         }
         let side = Self::open(file, OpenFlags::SQLITE_OPEN_READ_ONLY, keys)?;
         refuse_if_unfinished(&side.db, file)?;
@@ -88,7 +91,11 @@ impl<'a> SqliteSide<'a> {
     fn check_schema(&self) -> Result<(), Failure> {
         let found: u32 = self
             .db
-            .query_row("SELECT coalesce(max(version), 0) FROM sb_migration", [], |row| row.get(0))
+            .query_row(
+                "SELECT coalesce(max(version), 0) FROM sb_migration",
+                [],
+                |row| row.get(0),
+            )
             .map_err(|error| {
                 Failure::Refused(format!("{} is no ledger: {error}", self.file.display()))
             })?;
@@ -183,7 +190,12 @@ impl Side for SqliteSide<'_> {
         Ok(found.unsigned_abs())
     }
 
-    fn page(&mut self, table: &Table, after: Option<&[Value]>, limit: usize) -> Result<Vec<Row>, Error> {
+    fn page(
+        &mut self,
+        table: &Table,
+        after: Option<&[Value]>,
+        limit: usize,
+    ) -> Result<Vec<Row>, Error> {
         let (names, keys) = (listed(table.names()), listed(table.key_names()));
         let behind = match after {
             Some(_) => format!("WHERE ({keys}) > ({})", marks(table.keys)),
@@ -210,7 +222,10 @@ impl Side for SqliteSide<'_> {
     }
 
     fn find(&mut self, table: &Table, keys: &[&[Value]]) -> Result<Vec<Option<Row>>, Error> {
-        let same: Vec<String> = table.key_names().map(|name| format!("{name} = ?")).collect();
+        let same: Vec<String> = table
+            .key_names()
+            .map(|name| format!("{name} = ?"))
+            .collect();
         let sql = format!(
             "SELECT {} FROM {} WHERE {}",
             listed(table.names()),
@@ -233,6 +248,10 @@ impl Side for SqliteSide<'_> {
 }
 
 impl Target for SqliteSide<'_> {
+    fn schema(&self) -> u32 {
+        SCHEMA_VERSION
+    }
+
     fn unfinished(&mut self) -> Result<Option<Progress>, Error> {
         if !has_table(&self.db, unfinished::TABLE)? {
             return Ok(None);
@@ -258,7 +277,12 @@ impl Target for SqliteSide<'_> {
             side.db
                 .execute(
                     "INSERT INTO sb_copy VALUES (1, ?, ?, ?, ?, NULL, 0, 0)",
-                    params![progress.source, progress.mark, SCHEMA_VERSION, progress.table],
+                    params![
+                        progress.source,
+                        progress.mark,
+                        progress.schema,
+                        progress.table
+                    ],
                 )
                 .map_err(world)?;
             Ok(())
@@ -347,10 +371,24 @@ fn read(table: &Table, row: &rusqlite::Row<'_>) -> Result<Row, Error> {
             (ValueRef::Blob(bytes), Kind::Bytes) => Value::Bytes(bytes.to_owned()),
             (ValueRef::Text(text), Kind::Text) => match std::str::from_utf8(text) {
                 Ok(text) => Value::Text(text.to_owned()),
-                Err(_) => return Err(misfit(table, &values, name, "bytes that are no UTF-8", *kind)),
+                Err(_) => {
+                    return Err(misfit(
+                        table,
+                        &values,
+                        name,
+                        "bytes that are no UTF-8",
+                        *kind,
+                    ));
+                }
             },
             (found, kind) => {
-                return Err(misfit(table, &values, name, &found.data_type().to_string(), *kind));
+                return Err(misfit(
+                    table,
+                    &values,
+                    name,
+                    &found.data_type().to_string(),
+                    *kind,
+                ));
             }
         };
         values.push(value);
@@ -365,7 +403,13 @@ fn misfit(table: &Table, values: &[Value], column: &str, found: &str, kind: Kind
         Kind::Text => "text",
         Kind::Bytes => "bytes",
     };
-    unfit(table, &show_key(table, key(table, values)), column, found, expected)
+    unfit(
+        table,
+        &show_key(table, key(table, values)),
+        column,
+        found,
+        expected,
+    )
 }
 
 fn refused_row(table: &Table, row: &[Value], error: rusqlite::Error) -> Error {

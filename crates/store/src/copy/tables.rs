@@ -38,9 +38,6 @@ impl Table {
     }
 }
 
-/// Of one engine only: nothing in them is moved as rows.
-pub(super) const OWN_TABLES: &[&str] = &["sb_migration", "sb_secret", super::unfinished::TABLE];
-
 /// Filled when a ledger is made, so a target that has rows here may still be empty.
 pub(super) const FILLED_AT_BIRTH: &str = "swarm_metadata";
 
@@ -154,6 +151,9 @@ mod tests {
 
     /// `table.column kind`
     type Names = BTreeSet<String>;
+
+    /// Of one engine only: nothing in them is moved as rows.
+    const OWN_TABLES: &[&str] = &["sb_migration", "sb_secret"];
 
     /// Computed by the engine from other columns.
     const GENERATED: &str = "tasks.priority_order";

@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 use crate::Error;
 
 /// An error while reading or writing: the transaction is rolled back, nothing is lost.
-pub(super) fn world(error: tokio_postgres::Error) -> Error {
+pub(crate) fn world(error: tokio_postgres::Error) -> Error {
     match error.code() {
         Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
             Error::Corrupt(describe(&error))

@@ -16,15 +16,15 @@ use crate::rows::{self as stored, Columns};
 use crate::{Begun, Clock, Engine, Error, Reader, Tail};
 
 mod address;
-mod errors;
+pub(crate) mod errors;
 mod filter;
 mod line;
 mod load;
 mod migrate;
 mod read;
-mod rows;
+pub(crate) mod rows;
 mod save;
-mod session;
+pub(crate) mod session;
 mod tail;
 mod tls;
 
@@ -76,6 +76,7 @@ impl PostgresEngine {
         let runtime = runtime()?;
         let mut session = runtime.block_on(Session::open(&address, None))?;
         let address = address.settled(session.is_pooled());
+        runtime.block_on(crate::copy::refuse_unfinished_database(&session, &address))?;
         runtime.block_on(migrate::run(&mut session, steps))?;
         warn_of(&runtime, &session, &address)?;
         let mut me = [0; 8];

@@ -45,7 +45,7 @@ impl From<Unreadable> for Error {
     }
 }
 
-pub(super) fn escape(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['\0', ESCAPE]) {
         return Cow::Borrowed(text);
     }
@@ -77,7 +77,7 @@ fn unescape(text: &str) -> Cow<'_, str> {
 
 /// One column of many rows, in PostgreSQL's binary form of an array.
 #[derive(Debug)]
-pub(super) struct Array {
+pub(crate) struct Array {
     element: Type,
     len: i32,
     has_null: bool,
@@ -146,7 +146,7 @@ impl ToSql for Array {
 
 /// Rows for one statement, gathered value by value and sent column by column.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     columns: Vec<Array>,
     at: usize,
     rows: usize,

@@ -5,7 +5,7 @@ use rusqlite::ErrorCode;
 use crate::Error;
 
 /// An error while reading or writing within a transaction: the transaction is rolled back, nothing is lost.
-pub(super) fn world(error: rusqlite::Error) -> Error {
+pub(crate) fn world(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             Error::Corrupt(describe(&error))
@@ -23,7 +23,7 @@ fn is_refused_write(error: &rusqlite::Error) -> bool {
     code == Some(rusqlite::ffi::SQLITE_IOERR_WRITE)
 }
 
-pub(super) fn open_error(error: rusqlite::Error) -> Error {
+pub(crate) fn open_error(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             Error::Corrupt(describe(&error))

@@ -18,7 +18,7 @@ mod rows;
 mod save;
 mod text;
 
-use errors::{open_error, world};
+pub(crate) use errors::{open_error, world};
 
 pub use migrate::VERSION as SCHEMA_VERSION;
 
@@ -59,6 +59,7 @@ impl SqliteEngine {
              PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF;",
         )
         .map_err(open_error)?;
+        crate::copy::refuse_unfinished_file(&db, path)?;
         migrate::run(&mut db)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
         let checkpointer = checkpoint::Checkpointer::start(path)?;

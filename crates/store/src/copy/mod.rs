@@ -1,0 +1,421 @@
+//! Moves a whole ledger from one engine to another, and proves that it arrived.
+//!
+//! Pages of rows are written together with how far the copy came, so that it can be interrupted anywhere and goes on
+//! where it stopped. Then both ledgers are read again and compared. The head comes last: until then no hub serves the
+//! target. The source is only read. What the tables are is said in `tables`; how each engine reads and writes them, in
+//! `sqlite` and `postgres`; who may serve the source meanwhile is the caller's business as far as locks tell.
+
+mod postgres;
+mod side;
+mod sqlite;
+mod tables;
+mod unfinished;
+mod value;
+mod verify;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use switchboard_core::limits;
+
+use crate::Error;
+use crate::postgres::Address;
+use side::{PAGE_ROWS, Side, Target};
+use tables::{TABLES, Table};
+use unfinished::Progress;
+use value::{Row, Value, key, read_key, write_key};
+use verify::Findings;
+
+pub(crate) use postgres::refuse_if_unfinished as refuse_unfinished_database;
+pub use side::Key;
+pub(crate) use sqlite::refuse_if_unfinished as refuse_unfinished_file;
+pub use verify::{DIFFERENCES_MAX, Difference};
+
+/// Where a ledger is.
+#[derive(Clone, Debug)]
+pub enum Place {
+    Sqlite(PathBuf),
+    Postgres(Address),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Sqlite(file) => write!(f, "sqlite:{}", file.display()),
+            Place::Postgres(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Where the key of a SQLite ledger is kept: beside it. A PostgreSQL ledger has its key in itself.
+pub trait KeyFile: Sync {
+    fn key(&self) -> Result<Option<Key>, Error>;
+    fn keep(&self, key: &Key) -> Result<(), Error>;
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub phase: Phase,
+    pub table: &'static str,
+    pub rows: u64,
+    /// The rows of the whole ledger.
+    pub of: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Copying,
+    Verifying,
+}
+
+/// Is told after each page, and may stop the copy there.
+pub type Watch<'a> = &'a mut dyn FnMut(Step) -> ControlFlow<()>;
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub tables: usize,
+    pub rows: u64,
+    pub events: u64,
+    /// Rows that were there already, from a run before.
+    pub resumed: u64,
+    /// What the source's counters got wrong, and the target's now do, too.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// It makes no sense, or is not safe. Nothing was changed.
+    #[error("{0}")]
+    Refused(String),
+    /// Somebody wrote the source while it was copied.
+    #[error(
+        "{0} was written to while it was copied; stop whoever serves it, make the target anew and start again"
+    )]
+    Moved(String),
+    /// The target stays unfinished.
+    #[error("{}", differ(.differences, *.count))]
+    Differs {
+        differences: Vec<Difference>,
+        count: u64,
+    },
+    #[error("stopped; the same command goes on from here")]
+    Stopped,
+}
+
+fn differ(differences: &[Difference], count: u64) -> String {
+    let mut text = format!("the two ledgers differ in {count} places:");
+    for difference in differences {
+        text.push_str(&format!("\n  {difference}"));
+    }
+    let named = u64::try_from(differences.len()).unwrap_or(u64::MAX);
+    if count > named {
+        text.push_str(&format!("\n  and {} more", count - named));
+    }
+    text
+}
+
+/// Copies the ledger in `source` to `target`, or goes on with it, and verifies the copy.
+pub fn run(
+    source: &Place,
+    target: &Place,
+    keys: &dyn KeyFile,
+    watch: Watch<'_>,
+) -> Result<Summary, Failure> {
+    let (source, target) = (&source.settled(), &target.settled());
+    if source.to_string() == target.to_string() {
+        return Err(Failure::Refused(format!(
+            "{source} is both source and target; name another one with --to"
+        )));
+    }
+    let name = source.to_string();
+    let mut source = source.whole(keys)?;
+    refuse_if_served(&mut *source)?;
+    source.hold()?;
+    let key = source.key()?;
+    let place = target;
+    if let Place::Sqlite(_) = place {
+        refuse_other_key(key, keys.key()?, place)?;
+    }
+    let mut target = place.target(keys)?;
+    refuse_other_key(key, target.key()?, place)?;
+    let mark = source.mark()?;
+    let mut progress = match target.unfinished()? {
+        Some(progress) => go_on(progress, &name, &mark, &*target)?,
+        None => begin(name, mark, &mut *target)?,
+    };
+    let resumed = progress.rows;
+    let of = count(&mut *source)?;
+    copy(&mut *source, &mut *target, &mut progress, of, watch)?;
+    let mut findings = Findings::default();
+    target.hold()?;
+    compare(&mut *source, &mut *target, &mut findings, of, watch)?;
+    target.release()?;
+    let head = source.head()?;
+    findings.log_ends(&head);
+    let mut summary = conclude(findings, &head, of)?;
+    if source.has_moved(&progress.mark)? {
+        return Err(Failure::Moved(source.name()));
+    }
+    if let Some(key) = key {
+        target.keep_key(&key)?;
+    }
+    target.finish(&head)?;
+    summary.resumed = resumed;
+    Ok(summary)
+}
+
+/// Compares two whole ledgers and changes neither.
+pub fn verify(
+    source: &Place,
+    target: &Place,
+    keys: &dyn KeyFile,
+    watch: Watch<'_>,
+) -> Result<Summary, Failure> {
+    let mut source = source.settled().whole(keys)?;
+    let mut target = target.settled().whole(keys)?;
+    source.hold()?;
+    target.hold()?;
+    let head = source.head()?;
+    let mut findings = Findings::default();
+    findings.heads(&head, &target.head()?);
+    let of = count(&mut *source)?;
+    compare(&mut *source, &mut *target, &mut findings, of, watch)?;
+    findings.log_ends(&head);
+    conclude(findings, &head, of)
+}
+
+impl Place {
+    /// The same with a path that means the same wherever it is read.
+    fn settled(&self) -> Place {
+        match self {
+            Place::Sqlite(file) => {
+                let settled = file.canonicalize().or_else(|_| std::path::absolute(file));
+                Place::Sqlite(settled.unwrap_or_else(|_| file.clone()))
+            }
+            Place::Postgres(_) => self.clone(),
+        }
+    }
+
+    fn whole<'a>(&self, keys: &'a dyn KeyFile) -> Result<Box<dyn Side + 'a>, Failure> {
+        Ok(match self {
+            Place::Sqlite(file) => Box::new(sqlite::SqliteSide::whole(file, keys)?),
+            Place::Postgres(address) => Box::new(postgres::PostgresSide::whole(address)?),
+        })
+    }
+
+    fn target<'a>(&self, keys: &'a dyn KeyFile) -> Result<Box<dyn Target + 'a>, Failure> {
+        Ok(match self {
+            Place::Sqlite(file) => Box::new(sqlite::SqliteSide::target(file, keys)?),
+            Place::Postgres(address) => Box::new(postgres::PostgresSide::target(address)?),
+        })
+    }
+}
+
+fn refuse_if_served(source: &mut dyn Side) -> Result<(), Failure> {
+    let gap = i64::try_from(limits::SERVED_GAP_MAX.as_millis()).unwrap_or(i64::MAX);
+    match source.served_ago()? {
+        Some(ago) if ago < gap => Err(Failure::Refused(format!(
+            "{} was served {} s ago; stop every hub that serves it, and if you just have, try again in {} s",
+            source.name(),
+            (ago / 1000).max(0),
+            (gap - ago.max(0)) / 1000 + 1
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Agents would have to be told new keys.
+fn refuse_other_key(ours: Option<Key>, theirs: Option<Key>, target: &Place) -> Result<(), Failure> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) if ours != theirs => Err(Failure::Refused(format!(
+            "another key than that of the source is kept for {target} already; move it away, or name another place"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn begin(source: String, mark: String, target: &mut dyn Target) -> Result<Progress, Failure> {
+    let progress = Progress {
+        source,
+        mark,
+        schema: target.schema(),
+        table: TABLES[0].name.to_owned(),
+        after: None,
+        rows: 0,
+        pages: 0,
+    };
+    target.begin(&progress)?;
+    Ok(progress)
+}
+
+fn go_on(
+    progress: Progress,
+    source: &str,
+    mark: &str,
+    target: &dyn Target,
+) -> Result<Progress, Failure> {
+    let anew = "make the target anew and start again";
+    if progress.source != source {
+        return Err(Failure::Refused(format!(
+            "{} is an unfinished copy of {}, not of {source}; go on from there, or {anew}",
+            target.name(),
+            progress.source
+        )));
+    }
+    if progress.mark != mark {
+        return Err(Failure::Refused(format!(
+            "{source} has changed since the copy in {} was begun ({}, now {mark}); {anew}",
+            target.name(),
+            progress.mark
+        )));
+    }
+    if progress.schema != target.schema() {
+        return Err(Failure::Refused(format!(
+            "the copy in {} was begun by another build of switchboard; use that one, or {anew}",
+            target.name()
+        )));
+    }
+    Ok(progress)
+}
+
+/// Only what this build knows in every detail can be copied.
+fn check_schema(name: &str, found: u32, known: u32) -> Result<(), Failure> {
+    if found > known {
+        return Err(Error::NewerSchema { found, known }.into());
+    }
+    if found < known {
+        return Err(Failure::Refused(format!(
+            "{name} has schema version {found}, and this build copies {known}; start it once with 'switchboard up', which brings it up to date"
+        )));
+    }
+    Ok(())
+}
+
+fn count(source: &mut dyn Side) -> Result<u64, Error> {
+    let mut rows = 0;
+    for table in TABLES {
+        rows += source.count(table)?;
+    }
+    Ok(rows)
+}
+
+/// Pages on the way from the thread that reads them.
+type Pages = SyncSender<Result<(&'static Table, Vec<Row>), Error>>;
+
+/// Reads all tables, from a place within the first of them, until nobody wants more.
+fn read(
+    source: &mut dyn Side,
+    tables: &'static [Table],
+    mut after: Option<Vec<Value>>,
+    pages: &Pages,
+) {
+    for table in tables {
+        loop {
+            let page = source.page(table, after.as_deref(), PAGE_ROWS);
+            let last = match &page {
+                Ok(rows) => rows.last().map(|row| key(table, row).to_vec()),
+                Err(_) => None,
+            };
+            let ended = page.is_ok() && last.is_none();
+            let failed = page.is_err();
+            if !ended && (pages.send(page.map(|rows| (table, rows))).is_err() || failed) {
+                return;
+            }
+            after = last;
+            if ended {
+                break;
+            }
+        }
+    }
+}
+
+fn copy(
+    source: &mut dyn Side,
+    target: &mut dyn Target,
+    progress: &mut Progress,
+    of: u64,
+    watch: Watch<'_>,
+) -> Result<(), Failure> {
+    let from = TABLES.iter().position(|table| table.name == progress.table);
+    let after = progress.after.as_deref().map(read_key);
+    let (Some(from), Some(after)) = (from, after.map_or(Some(None), |key| key.map(Some))) else {
+        let said = format!("{} does not say how far the copy came", target.name());
+        return Err(Error::Corrupt(said).into());
+    };
+    std::thread::scope(|scope| {
+        let (send, pages) = sync_channel(1);
+        scope.spawn(move || read(source, &TABLES[from..], after, &send));
+        for page in pages {
+            let (table, rows) = page?;
+            progress.table = table.name.to_owned();
+            progress.after = rows.last().map(|row| write_key(key(table, row)));
+            progress.rows += rows.len() as u64;
+            progress.pages += 1;
+            target.put(table, &rows, progress)?;
+            tell(watch, Phase::Copying, table, progress.rows, of)?;
+        }
+        Ok(())
+    })
+}
+
+fn compare(
+    source: &mut dyn Side,
+    target: &mut dyn Side,
+    findings: &mut Findings,
+    of: u64,
+    watch: Watch<'_>,
+) -> Result<(), Failure> {
+    let done: Result<(), Failure> = std::thread::scope(|scope| {
+        let (send, pages) = sync_channel(1);
+        let source = &mut *source;
+        scope.spawn(move || read(source, TABLES, None, &send));
+        let mut compared = 0;
+        for page in pages {
+            let (table, rows) = page?;
+            let keys: Vec<&[Value]> = rows.iter().map(|row| key(table, row)).collect();
+            let found = target.find(table, &keys)?;
+            findings.compare(table, &rows, &found);
+            compared += rows.len() as u64;
+            tell(watch, Phase::Verifying, table, compared, of)?;
+        }
+        Ok(())
+    });
+    done?;
+    Ok(findings.extra(source, target)?)
+}
+
+fn tell(watch: Watch<'_>, phase: Phase, table: &Table, rows: u64, of: u64) -> Result<(), Failure> {
+    let step = Step {
+        phase,
+        table: table.name,
+        rows,
+        of,
+    };
+    match watch(step) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Failure::Stopped),
+    }
+}
+
+fn conclude(findings: Findings, head: &Row, rows: u64) -> Result<Summary, Failure> {
+    if findings.count > 0 {
+        return Err(Failure::Differs {
+            differences: findings.differences,
+            count: findings.count,
+        });
+    }
+    Ok(Summary {
+        // The head is one more.
+        tables: TABLES.len() + 1,
+        rows: rows + 1,
+        events: findings.events,
+        resumed: 0,
+        notes: findings.notes(head),
+    })
+}
