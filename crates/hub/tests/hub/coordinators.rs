@@ -157,17 +157,19 @@ async fn a_sign_of_life_given_here_counts_there() {
     here.client.register("lively", &[]).await;
     here.client.register("quiet", &[]).await;
     // Served all the time: otherwise silence would not count.
-    for _ in 0..31 {
+    for _ in 0..29 {
         ledger.clock.advance(Duration::from_secs(4));
-        let beat = Heartbeat {
-            agent: "lively".into(),
-            doing: Doing::Idle,
-            task: None,
-            metrics: None,
-        };
-        here.running.hub.run(beat).await.unwrap();
         there.running.hub.run(SERVE).await.unwrap();
     }
+    ledger.clock.advance(Duration::from_secs(2));
+    let beat = Heartbeat {
+        agent: "lively".into(),
+        doing: Doing::Idle,
+        task: None,
+        metrics: None,
+    };
+    here.running.hub.run(beat).await.unwrap();
+    ledger.clock.advance(Duration::from_secs(3));
     there.running.hub.run(MarkSilent).await.unwrap();
     let shown = there.client.get("/api/v1/agents").await.expect(200);
     let status = |id: &str| {

@@ -80,7 +80,7 @@ async fn a_claim_that_waits_outlasts_an_outage() {
     // It is woken by a task, looks, and cannot.
     let id = there.client.task("T").await;
     eventually(async || world.0.lanes_asked_for.load(Ordering::SeqCst) > 0).await;
-    world.sees(6, |flags| &flags.refused_batches).await;
+    world.saw(2, |flags| &flags.refused_batches).await;
     assert!(!waits.is_finished());
     world.0.writer_away.store(false, Ordering::SeqCst);
     assert_eq!(done(waits).await["task"]["id"], id);
@@ -105,8 +105,8 @@ async fn whoever_waits_for_messages_outlasts_an_outage() {
     world.0.writer_away.store(true, Ordering::SeqCst);
     world.0.readers_away.store(true, Ordering::SeqCst);
     tell(there.client, "b1", "a1").await;
-    world.sees(2, |flags| &flags.refused_reads).await;
-    world.sees(6, |flags| &flags.refused_batches).await;
+    world.saw(2, |flags| &flags.refused_reads).await;
+    world.saw(2, |flags| &flags.refused_batches).await;
     assert!(!reads.is_finished() && !takes.is_finished());
     world.is_away(false);
     for waits in [reads, takes] {

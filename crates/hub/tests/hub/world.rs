@@ -103,11 +103,15 @@ impl World {
         Ok(())
     }
 
+    /// Until so many were counted.
+    pub async fn saw(&self, wanted: u64, count: fn(&Flags) -> &AtomicU64) {
+        eventually(async || count(&self.0).load(Ordering::SeqCst) >= wanted).await;
+    }
+
     /// Until so many more were counted.
     pub async fn sees(&self, more: u64, count: fn(&Flags) -> &AtomicU64) {
-        let seen = || count(&self.0).load(Ordering::SeqCst);
-        let wanted = seen() + more;
-        eventually(async || seen() >= wanted).await;
+        let seen = count(&self.0).load(Ordering::SeqCst);
+        self.saw(seen + more, count).await;
     }
 }
 
