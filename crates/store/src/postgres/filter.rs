@@ -119,8 +119,12 @@ impl Where {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     pub fn sql(&self) -> String {
-        if self.parts.is_empty() {
+        if self.is_empty() {
             "true".to_owned()
         } else {
             self.parts.join(" AND ")

@@ -18,6 +18,9 @@ use crate::Error;
 /// The channel on which coordinators tell each other that they wrote.
 pub(super) const CHANNEL: &str = "switchboard";
 
+/// Lists follow an index, also while the server knows nothing yet of how the tables are filled.
+const SETTINGS: &str = "SET random_page_cost = 1.1; SET max_parallel_workers_per_gather = 0";
+
 /// All that one question may take, connecting included.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// So long after a vain attempt nobody tries again.
@@ -110,6 +113,9 @@ impl Line {
 
     async fn open(&self) -> Result<Session, Error> {
         let session = Session::open(&self.address, self.bell.clone()).await?;
+        if !session.is_pooled() {
+            session.simple(SETTINGS).await.map_err(world)?;
+        }
         if self.bell.is_some() && self.address.notify() && !session.is_pooled() {
             let listen = format!("LISTEN {CHANNEL}");
             session.simple(&listen).await.map_err(world)?;

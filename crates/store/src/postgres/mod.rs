@@ -26,6 +26,7 @@ pub(crate) mod rows;
 mod save;
 pub(crate) mod session;
 mod tail;
+mod time;
 mod tls;
 
 pub use address::Address;
@@ -33,6 +34,7 @@ use errors::world;
 pub use migrate::{SCHEMA_VERSION, Steps};
 use save::Signature;
 use session::{Query, Session};
+use time::LedgerTime;
 
 pub struct PostgresEngine {
     address: Address,
@@ -43,10 +45,12 @@ pub struct PostgresEngine {
     /// Time is the database's, unless a test brings a clock.
     clock: Option<Box<dyn Clock>>,
     steps: Steps,
+    time: LedgerTime,
     me: i64,
     /// The last batch of this process that is known to be committed.
+    committed: i64,
+    /// The batch that is open, or was the last one. No number comes twice: what became of a batch may be unknown.
     generation: i64,
-    last_at: Timestamp,
     /// Saved, but not sent yet.
     unsent: Vec<Query>,
     /// The number of the first event that the open batch saved.
@@ -90,8 +94,9 @@ impl PostgresEngine {
             clock,
             steps,
             me: i64::from_be_bytes(me),
+            time: LedgerTime::default(),
+            committed: 0,
             generation: 0,
-            last_at: Timestamp::ZERO,
             unsent: Vec::new(),
             first_event: None,
             in_batch: false,
@@ -211,25 +216,19 @@ impl PostgresEngine {
                 known: self.steps.known(),
             });
         }
-        let told = Timestamp(int(at + 3)?);
-        let undisturbed = writer == self.me && generation == self.generation;
+        let shown = Timestamp(int(at + 3)?);
+        let undisturbed = writer == self.me && generation == self.committed;
         if !undisturbed || !slice.has_head {
             slice.forget();
         }
-        let (now, stepped_back) = match &mut self.clock {
-            Some(clock) => {
-                clock.at_least(head.last_at);
-                (clock.now(), clock.stepped_back_ms())
-            }
-            None => (told, None),
-        };
-        let now = now.max(head.last_at).max(self.last_at);
-        self.last_at = now;
+        let shown = self.clock.as_mut().map_or(shown, |clock| clock.now());
+        let seen = head.last_at.max(head.served_at);
+        let (now, clock_stepped_back_ms) = self.time.tell(shown, seen);
         slice.head = head;
         slice.has_head = true;
         Ok(Begun {
             now,
-            clock_stepped_back_ms: stepped_back,
+            clock_stepped_back_ms,
         })
     }
 
@@ -261,8 +260,8 @@ impl PostgresEngine {
             .first()
             .ok_or_else(|| Error::Corrupt("the ledger has no head".to_owned()))?;
         let by = (head.int(HEAD_COLUMNS)?, head.int(HEAD_COLUMNS + 1)?);
-        let is_last = by == (Some(self.me), Some(self.generation + 1));
-        let is_before = by == (Some(self.me), Some(self.generation));
+        let is_last = by == (Some(self.me), Some(self.generation));
+        let is_before = by == (Some(self.me), Some(self.committed));
         let logged = match self.first_event {
             _ if is_last => Some(true),
             _ if is_before => Some(false),
@@ -288,6 +287,7 @@ impl Engine for PostgresEngine {
         self.unsent.clear();
         self.first_event = None;
         self.in_batch = true;
+        self.generation += 1;
         let begun = self.begin_once(slice);
         begun.inspect_err(|_| self.rollback())
     }
@@ -307,7 +307,7 @@ impl Engine for PostgresEngine {
     fn save(&mut self, save: &Save<'_>) -> Result<(), Error> {
         let by = Signature {
             writer: self.me,
-            generation: self.generation + 1,
+            generation: self.generation,
         };
         self.unsent.extend(save::queries(save, by)?);
         if save.head.is_some() {
@@ -326,7 +326,7 @@ impl Engine for PostgresEngine {
         };
         self.in_batch = false;
         if done.is_ok() {
-            self.generation += 1;
+            self.committed = self.generation;
         }
         done
     }

@@ -217,15 +217,20 @@ impl Reader for PostgresReader {
 
     fn leases(&self, filter: &LeaseFilter, page: &Page) -> Result<Pages<Lease>, Error> {
         let mut conditions = Where::new();
-        let after = conditions.text(page.after.as_deref().unwrap_or_default());
-        conditions.and(format!("file_path > {after}"));
         conditions.is("agent_id", filter.agent.as_ref().map(AgentId::as_str));
         conditions.is("task_id", filter.task.as_ref().map(TaskId::as_str));
+        // An agent's or task's leases are few and are looked for first (OFFSET 0), then put in order.
+        let leases = if conditions.is_empty() {
+            "leases".to_owned()
+        } else {
+            let own = conditions.sql();
+            format!("(SELECT * FROM leases WHERE {own} OFFSET 0) own")
+        };
+        let after = conditions.text(page.after.as_deref().unwrap_or_default());
         let limit = conditions.int(rows_max(paging::leases_to_read(filter, page)));
         let sql = format!(
-            "SELECT {} FROM leases WHERE {} ORDER BY file_path LIMIT {limit}",
-            rows::LEASE,
-            conditions.sql()
+            "SELECT {} FROM {leases} WHERE file_path > {after} ORDER BY file_path LIMIT {limit}",
+            rows::LEASE
         );
         let read = self.rows(&conditions.query(sql), rows::lease)?;
         Ok(paging::leases_page(read, filter, page))
@@ -324,12 +329,13 @@ impl Reader for PostgresReader {
         let query = if prefixes.is_empty() {
             select(COLUMNS, "sb_learning ORDER BY n DESC LIMIT $1").int(rows_max(limit))
         } else {
-            // OFFSET 0: whatever the planner thinks of the limit, the words' index comes first.
+            // The planner must not weigh words and limit: the index of words is always the better way, hence OFFSET 0
+            // and the words as something that it cannot see.
             let sql = format!(
                 "SELECT {COLUMNS} FROM (SELECT * FROM (
-                   SELECT * FROM sb_learning WHERE to_tsvector('simple', text) @@ to_tsquery('simple', $1) OFFSET 0
+                   SELECT * FROM sb_learning WHERE to_tsvector('simple', text) @@ (SELECT to_tsquery('simple', $1)) OFFSET 0
                  ) found ORDER BY n DESC LIMIT {LEARNINGS_RANKED_MAX}) newest
-                 ORDER BY ts_rank(to_tsvector('simple', text), to_tsquery('simple', $1)) DESC, n DESC LIMIT $2"
+                 ORDER BY ts_rank(to_tsvector('simple', text), (SELECT to_tsquery('simple', $1))) DESC, n DESC LIMIT $2"
             );
             Query::new(sql).text(&prefixes).int(rows_max(limit))
         };

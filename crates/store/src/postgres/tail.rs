@@ -148,9 +148,12 @@ impl Tail for PostgresTail {
         Ok(Foreign { events, upto })
     }
 
+    // OFFSET 0 in both: ids lead to few rows, and the indexes of all that waits may be long.
+
     fn lanes_of(&mut self, tasks: &[TaskId]) -> Result<Vec<LaneKey>, Error> {
         let query = Query::new(
-            "SELECT l.key FROM tasks t JOIN sb_lane l ON l.lane = t.lane WHERE t.id = ANY($1) AND t.status = 'ready'",
+            "SELECT l.key FROM (SELECT lane, status FROM tasks WHERE id = ANY($1) OFFSET 0) t
+             JOIN sb_lane l ON l.lane = t.lane WHERE t.status = 'ready'",
         );
         self.ask(&query.texts(tasks.iter().map(TaskId::as_str)), |row| {
             let key = row.text(0)?.unwrap_or_default();
@@ -161,8 +164,9 @@ impl Tail for PostgresTail {
 
     fn recipients_of(&mut self, messages: &[MessageId]) -> Result<Vec<AgentId>, Error> {
         let query = Query::new(
-            "SELECT DISTINCT d.agent FROM messages m JOIN sb_delivery d ON d.number = m.number
-             WHERE m.id = ANY($1) AND d.state = 'queued' LIMIT $2",
+            "SELECT DISTINCT agent FROM (
+               SELECT d.agent, d.state FROM messages m JOIN sb_delivery d ON d.number = m.number
+               WHERE m.id = ANY($1) OFFSET 0) found WHERE state = 'queued' LIMIT $2",
         );
         let query = query.texts(messages.iter().map(MessageId::as_str));
         self.ask(&query.int(rows_max(RECIPIENTS_MAX)), |row| {

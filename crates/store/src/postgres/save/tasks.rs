@@ -45,38 +45,39 @@ static INSERT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What a claim, progress, a completion and waiting touch. What people wrote stays untouched.
-static UPDATE: LazyLock<String> = LazyLock::new(|| {
-    update(
-        "tasks",
-        1,
-        &[
-            "number",
-            "status",
-            "assigned_agent",
-            "claimed_at",
-            "started_at",
-            "completed_at",
-            "actual_minutes",
-            "result",
-            "quality_snapshot_id",
-            "updated_at",
-            "rev",
-            "epoch",
-            "state_at",
-            "worked_ms",
-            "progress",
-            "blockers",
-            "retry_count",
-            "last_error",
-            "failure_type",
-            "next_retry_at",
-            "previous_agents",
-            "lane",
-            "dependants",
-        ],
-    )
-});
+/// What a claim, progress and a completion touch. What people wrote stays untouched.
+const WORK: [&str; 15] = [
+    "number",
+    "status",
+    "assigned_agent",
+    "claimed_at",
+    "started_at",
+    "completed_at",
+    "actual_minutes",
+    "result",
+    "quality_snapshot_id",
+    "updated_at",
+    "rev",
+    "epoch",
+    "state_at",
+    "worked_ms",
+    "progress",
+];
+/// Where it waits and why.
+const QUEUE: [&str; 8] = [
+    "blockers",
+    "retry_count",
+    "last_error",
+    "failure_type",
+    "next_retry_at",
+    "previous_agents",
+    "lane",
+    "dependants",
+];
+
+static UPDATE: LazyLock<String> = LazyLock::new(|| update("tasks", 1, &WORK));
+static REQUEUE: LazyLock<String> =
+    LazyLock::new(|| update("tasks", 1, &[&WORK[..], &QUEUE[..]].concat()));
 
 static DESCRIBE: LazyLock<String> = LazyLock::new(|| {
     update(
@@ -100,7 +101,8 @@ static DESCRIBE: LazyLock<String> = LazyLock::new(|| {
 
 pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
     let (mut new, mut dependencies) = (Batch::default(), Batch::default());
-    let (mut changed, mut described) = (Batch::default(), Batch::default());
+    let (mut changed, mut requeued) = (Batch::default(), Batch::default());
+    let mut described = Batch::default();
     for (task, is_new) in &save.tasks {
         if *is_new {
             push_new(task, &mut new);
@@ -118,9 +120,21 @@ pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
         } else if save.redescribed_tasks.contains(&task.id) {
             push_description(task, &mut described);
         }
-        push_state(task, &mut changed);
+        if *is_new || save.requeued_tasks.contains(&task.id) {
+            push_work(task, &mut requeued);
+            push_queue(task, &mut requeued);
+            requeued.end();
+        } else {
+            push_work(task, &mut changed);
+            changed.end();
+        }
     }
-    for (sql, batch) in [(&INSERT, new), (&DESCRIBE, described), (&UPDATE, changed)] {
+    for (sql, batch) in [
+        (&INSERT, new),
+        (&DESCRIBE, described),
+        (&REQUEUE, requeued),
+        (&UPDATE, changed),
+    ] {
         if !batch.is_empty() {
             queries.push(Query::rows(sql.as_str(), batch));
         }
@@ -178,9 +192,8 @@ fn push_new(task: &Task, batch: &mut Batch) {
         .end();
 }
 
-fn push_state(task: &Task, batch: &mut Batch) {
+fn push_work(task: &Task, batch: &mut Batch) {
     let shown = shown(task);
-    let failure = task.last_failure.as_ref();
     let started_at = task.started_at.map(Iso::new);
     batch
         .count(task.number)
@@ -197,16 +210,20 @@ fn push_state(task: &Task, batch: &mut Batch) {
         .count(task.epoch)
         .int(shown.at.0)
         .int(task.worked_ms.map(signed))
-        .text(store_progress(task.progress.as_ref()).as_deref())
+        .text(store_progress(task.progress.as_ref()).as_deref());
+}
+
+fn push_queue(task: &Task, batch: &mut Batch) {
+    let failure = task.last_failure.as_ref();
+    batch
         .text(&*list(task.blockers.iter().map(|id| id.as_str())))
         .int(i64::from(task.retries))
         .text(failure.map(|failure| failure.message.as_str()))
         .text(failure.map(|failure| failure.kind.as_str()))
-        .text(shown.next_retry_at.as_ref().map(Iso::as_str))
+        .text(shown(task).next_retry_at.as_ref().map(Iso::as_str))
         .text(&*list(task.previous_agents.iter().map(|id| id.as_str())))
         .int(task.lane.map(|lane| signed(lane.0)))
-        .int(i64::from(task.dependants))
-        .end();
+        .int(i64::from(task.dependants));
 }
 
 fn push_description(task: &Task, batch: &mut Batch) {
