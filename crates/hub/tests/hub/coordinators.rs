@@ -209,9 +209,12 @@ async fn a_key_made_here_signs_there_and_a_signature_counts_once_in_all() {
     };
     make(&here).await.expect(201);
     make(&there).await.refused(401, "unauthenticated");
+    let of_ledger = ledger.key.lock().unwrap().unwrap();
     for hub in [here, there] {
-        assert!(!hub.home.path().join(".switchboard/key").exists());
         hub.running.shutdown().await;
+        // Whoever can read it is the steward on either machine.
+        let kept = DataDir::open(&hub.home.path().join(".switchboard")).unwrap();
+        assert_eq!(kept.kept_key().unwrap(), Some(of_ledger));
     }
 }
 
