@@ -175,6 +175,7 @@ mod tests {
             "quality history",
             "memory search parser",
             "backup file.db",
+            "migrate --to postgres://h/d --store sqlite:x.db --verify-only --json",
             "doctor",
             "completions bash",
         ] {

@@ -9,6 +9,7 @@ pub mod init;
 pub mod lease;
 pub mod memory;
 pub mod message;
+pub mod migrate;
 pub mod quality;
 pub mod status;
 pub mod task;
@@ -56,6 +57,7 @@ pub enum Errand {
     #[command(subcommand, after_help = memory::EXAMPLES)]
     Memory(memory::Command),
     Backup(backup::Args),
+    Migrate(migrate::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
 }
@@ -74,6 +76,7 @@ impl Errand {
             Errand::Quality(command) => command.run(context).await,
             Errand::Memory(command) => command.run(context).await,
             Errand::Backup(args) => backup::run(args, context),
+            Errand::Migrate(args) => migrate::run(args, context).await,
             Errand::Doctor(args) => doctor::run(args, context).await,
             Errand::Completions(args) => completions::run(&args, context),
         }

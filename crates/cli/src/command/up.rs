@@ -117,7 +117,7 @@ impl Args {
 }
 
 /// A relative file in the URL is meant from `here`.
-fn store_url(url: &str, here: &Path) -> String {
+pub fn store_url(url: &str, here: &Path) -> String {
     match url.split_once(':') {
         Some((scheme @ ("sqlite" | "file"), file)) => {
             let file = file.strip_prefix("//").unwrap_or(file);
