@@ -67,10 +67,11 @@ pub enum Outcome<R> {
 pub enum Error {
     #[error("{0}")]
     Refused(#[from] Refusal),
-    #[error("{0}")]
+    #[error("the ledger cannot be used: {0}")]
     Unavailable(String),
-    /// The change may or may not have been made.
-    #[error("{0}")]
+    #[error(
+        "the ledger went away while this was written, so that it may or may not have been: {0}"
+    )]
     InDoubt(String),
     #[error("the hub has more to do than it can queue; try again in a moment")]
     Overloaded,
@@ -377,7 +378,7 @@ impl Listener for Arc<Shared> {
 
     fn failed(&self, error: &StoreError) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        *self.trouble.lock() = Some(error.to_string());
+        *self.trouble.lock() = Some(reason(error));
         if matches!(error, StoreError::InDoubt(_)) {
             // If it was written after all, nobody else tells this process of its own changes: so everyone looks.
             self.wakeups.wake_all();
@@ -486,6 +487,18 @@ fn world(error: StoreError) -> Error {
         | StoreError::InDoubt(_)
         | StoreError::Corrupt(_)
         | StoreError::NewerSchema { .. }
-        | StoreError::Open(_) => Error::Unavailable(error.to_string()),
+        | StoreError::Open(_) => Error::Unavailable(reason(&error)),
+    }
+}
+
+/// Why, without the words that every answer about it begins with.
+pub(crate) fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Unavailable(why) | StoreError::InDoubt(why) => why.clone(),
+        StoreError::Fatal(_)
+        | StoreError::Corrupt(_)
+        | StoreError::NewerSchema { .. }
+        | StoreError::BadCursor(_)
+        | StoreError::Open(_) => error.to_string(),
     }
 }

@@ -14,6 +14,8 @@ use switchboard_core::{Ask, Changes, LaneKey, Slice, Timestamp, Verb, Want, limi
 use switchboard_store::{Begun, Engine, Error as StoreError};
 use tokio::sync::oneshot;
 
+use crate::hub::reason;
+
 /// Verbs decided in one transaction at the most.
 pub const BATCH_MAX: usize = 512;
 /// Rounds of a batch in which all its verbs ask.
@@ -219,9 +221,9 @@ impl<L: Listener> Sequencer<L> {
         }
         if let StoreError::InDoubt(_) = error {
             tracing::warn!(%error, "nobody can tell whether a batch was written");
-            return Failure::InDoubt(error.to_string());
+            return Failure::InDoubt(reason(error));
         }
-        Failure::Unavailable(error.to_string())
+        Failure::Unavailable(reason(error))
     }
 
     /// What is committed stays committed: from here on nothing may fail.

@@ -107,14 +107,11 @@ fn hub_answer(error: &hub::Error) -> (ErrorBody, Option<u64>) {
     let later = |code, message: String| (ErrorBody::new(code, message), Some(RETRY_AFTER));
     match error {
         hub::Error::Refused(refusal) => (refusal.into(), None),
-        hub::Error::Unavailable(why) => later(
-            ErrorCode::DbUnavailable,
-            format!("the ledger cannot be used: {why}"),
-        ),
+        hub::Error::Unavailable(_) => later(ErrorCode::DbUnavailable, error.to_string()),
         hub::Error::InDoubt(why) => later(
             ErrorCode::DbUnavailable,
             format!(
-                "{why}: the change may or may not have been made; look before you repeat it, or repeat it with the same Idempotency-Key, which is always safe"
+                "the ledger went away while it was written to ({why}): the change may or may not have been made; look before you repeat it, or repeat it with the same Idempotency-Key, which is always safe"
             ),
         ),
         hub::Error::Overloaded => later(
