@@ -1,5 +1,6 @@
 /* Put before the C library of a hub under test: while a file of the fault's name is in FAULTS_DIR, the fault happens.
- * Only regular files are touched, never pipes, sockets or terminals. */
+ * Only regular files are touched, never pipes, sockets or terminals.
+ * The wall clock is wrong by FAULTS_CLOCK_SECONDS, all the time; the clock that only measures spans is right. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 static int happens(const char *fault, int fd) {
@@ -53,4 +57,33 @@ int fdatasync(int fd) {
     FAILS("sync-fails", EIO)
     if (is_database(fd)) FAILS("checkpoint-fails", EIO)
     return NEXT(int (*)(int), "fdatasync", fd);
+}
+
+static long wrong_by(void) {
+    static long seconds, known;
+    if (!known) {
+        const char *text = getenv("FAULTS_CLOCK_SECONDS");
+        seconds = text ? atol(text) : 0;
+        known = 1;
+    }
+    return seconds;
+}
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int failed = (int)syscall(SYS_clock_gettime, clock, now);
+    if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += wrong_by();
+    return failed;
+}
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    struct timespec precise;
+    (void)zone;
+    if (clock_gettime(CLOCK_REALTIME, &precise)) return -1;
+    now->tv_sec = precise.tv_sec;
+    now->tv_usec = precise.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *into) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_REALTIME, &now)) return (time_t)-1;
+    if (into) *into = now.tv_sec;
+    return now.tv_sec;
 }

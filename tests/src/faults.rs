@@ -1,4 +1,4 @@
-//! A disk that fails on command: a small library put before the hub's C library.
+//! A disk that fails on command, a clock that is wrong: a small library put before the hub's C library.
 //!
 //! Needs a C compiler, which the embedded SQLite needs as well.
 
@@ -54,6 +54,14 @@ impl Disk {
     pub fn end(&self, fault: Fault) {
         fs::remove_file(self.dir.path().join(fault.file())).expect("the switch was set");
     }
+}
+
+/// A project whose hubs take the wall clock to be so many seconds ahead, or behind if negative.
+pub fn with_wrong_clock(project: Project, seconds: i64) -> Project {
+    let library = library_in(project.root());
+    project
+        .with_variable("LD_PRELOAD", library)
+        .with_variable("FAULTS_CLOCK_SECONDS", seconds.to_string())
 }
 
 fn library_in(dir: &Path) -> PathBuf {

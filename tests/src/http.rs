@@ -5,13 +5,16 @@
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
 
 use serde_json::Value;
+use switchboard_wire::IsoTime;
+use switchboard_wire::signature::{AgentKey, SignedRequest};
 
 use crate::wait::PATIENCE;
 
 /// Longer than the longest poll: whoever hears nothing for this long has found a hang.
-const SILENCE_MAX: std::time::Duration = PATIENCE.saturating_mul(3);
+pub const SILENCE_MAX: Duration = PATIENCE.saturating_mul(3);
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -34,6 +37,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Client {
     addr: SocketAddr,
+    patience: Duration,
     stream: Option<BufReader<TcpStream>>,
 }
 
@@ -70,6 +74,23 @@ impl Request {
     /// Under this key it happens once, however often it is sent.
     pub fn key(self, key: impl Into<String>) -> Request {
         self.header("Idempotency-Key", key)
+    }
+
+    /// Signed by an agent whose clock shows `at_ms`.
+    pub fn signed(self, agent: &str, key: &AgentKey, at_ms: i64, nonce: &str) -> Request {
+        let timestamp = IsoTime(at_ms).to_string();
+        let signed = SignedRequest {
+            method: self.method,
+            path_and_query: &self.path,
+            timestamp: &timestamp,
+            nonce: Some(nonce),
+            body: self.body.as_deref().unwrap_or_default(),
+        };
+        let signature = key.sign(&signed.to_sign());
+        self.header("Switchboard-Agent", agent)
+            .header("Switchboard-Timestamp", timestamp)
+            .header("Switchboard-Nonce", nonce)
+            .header("Switchboard-Signature", signature)
     }
 
     /// The bytes that go over the wire.
@@ -152,7 +173,16 @@ impl Answer {
 
 impl Client {
     pub fn new(addr: SocketAddr) -> Client {
-        Client { addr, stream: None }
+        Client::with_patience(addr, SILENCE_MAX)
+    }
+
+    /// Takes a hub for lost that says nothing for this long.
+    pub fn with_patience(addr: SocketAddr, patience: Duration) -> Client {
+        Client {
+            addr,
+            patience,
+            stream: None,
+        }
     }
 
     /// Sends a request and waits for its answer. An error says only that the answer did not come.
@@ -239,8 +269,8 @@ impl Client {
             None => {
                 let stream = TcpStream::connect(self.addr)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(SILENCE_MAX))?;
-                stream.set_write_timeout(Some(SILENCE_MAX))?;
+                stream.set_read_timeout(Some(self.patience))?;
+                stream.set_write_timeout(Some(self.patience))?;
                 BufReader::new(stream)
             }
         };

@@ -26,6 +26,8 @@ pub struct Project {
     wrapper: Vec<OsString>,
     http: SocketAddr,
     data_dir: PathBuf,
+    /// Where the ledger is, if not in the data directory.
+    store: Option<String>,
 }
 
 /// A hub that serves. Dropping it kills it.
@@ -59,6 +61,15 @@ impl Project {
             environment: Vec::new(),
             wrapper: Vec::new(),
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
+            store: None,
+        }
+    }
+
+    /// A project whose hubs keep their ledger at this address.
+    pub fn on(store: impl Into<String>) -> Project {
+        Project {
+            store: Some(store.into()),
+            ..Project::new()
         }
     }
 
@@ -160,6 +171,7 @@ impl Project {
             .arg(self.root())
             .arg("--data-dir")
             .arg(self.data_dir())
+            .args(self.store.iter().flat_map(|url| ["--store", url]))
             .current_dir(self.root())
             .env("SWITCHBOARD_LIMITS_ENABLED", "false")
             .env("NO_COLOR", "1")
@@ -205,7 +217,7 @@ impl Hub {
     }
 
     /// SIGKILL, and gone when this returns.
-    pub fn kill(mut self) {
+    pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -3,8 +3,10 @@
 mod bad_input;
 mod bad_world;
 mod clauses;
+mod coordinators;
 mod crash;
 mod long_poll;
+mod migrate;
 mod outage;
 mod race;
 mod scenarios;

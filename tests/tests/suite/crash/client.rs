@@ -1,10 +1,13 @@
 //! One agent under load: it does a bit of everything, and asks again with the same key whenever an answer is lost.
 
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use switchboard_tests::{API, Answer, Client, Random, Request, completion};
 
 use super::facts::{Doubt, Fact, Record};
-use super::world::{EndsWith, World};
+use super::world::{EndsWith, Place, World};
 
 /// Tasks that one client holds at most.
 const HELD_MAX: usize = 6;
@@ -13,11 +16,13 @@ const SEVERAL: usize = 3;
 const PATHS: u64 = 12;
 /// Of a hundred lost answers, so many are not asked for again.
 const GIVES_UP: u64 = 15;
+/// How long a client waits that was told to come back. Only paces it.
+const COMES_BACK_AFTER: Duration = Duration::from_millis(20);
 
 pub struct Worker<'a> {
     world: &'a World,
     client: Client,
-    life: u64,
+    place: Place,
     random: Random,
     others: &'a [String],
     record: Record,
@@ -29,12 +34,17 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(world: &'a World, agent: &str, others: &'a [String], random: Random) -> Worker<'a> {
-        let (addr, life) = world.later_than(0);
+    pub fn new(
+        world: &'a World,
+        agent: &str,
+        others: &'a [String],
+        mut random: Random,
+    ) -> Worker<'a> {
+        let place = world.somewhere(&mut random);
         Worker {
             world,
-            client: Client::new(addr),
-            life,
+            client: Client::with_patience(place.addr, world.patience),
+            place,
             random,
             others,
             record: Record {
@@ -331,26 +341,48 @@ impl<'a> Worker<'a> {
     }
 
     /// Asks until there is an answer; one that may stay in doubt is sometimes given up.
-    fn ask(&mut self, request: Request, mut doubt: Option<Doubt>) -> Option<Answer> {
+    fn ask(&mut self, request: Request, doubt: Option<Doubt>) -> Option<Answer> {
         let request = request.key(self.name("k"));
+        let mut may_have_happened = false;
         loop {
             match self.client.send(&request) {
-                Ok(answer) => {
-                    self.record.replayed += u64::from(answer.is_replay());
-                    return Some(answer);
-                }
-                Err(_) => {
+                Ok(answer) => match Told::by(&answer) {
+                    Told::ComeBack(outcome) if self.world.outages => {
+                        may_have_happened |= outcome == Outcome::Unknown;
+                        self.told_to_come_back(outcome, &answer);
+                    }
+                    Told::ComeBack(_) | Told::Answer => {
+                        self.record.replayed += u64::from(answer.is_replay());
+                        return Some(answer);
+                    }
+                },
+                Err(error) => {
+                    may_have_happened = true;
                     self.record.lost += 1;
-                    let (addr, life) = self.world.later_than(self.life);
-                    self.life = life;
-                    self.client = Client::new(addr);
+                    self.place = self.world.elsewhere(self.place, &error, &mut self.random);
+                    self.client = Client::with_patience(self.place.addr, self.world.patience);
                 }
             }
             if doubt.is_some() && self.random.percent(GIVES_UP) {
-                self.record.doubts.extend(doubt.take());
+                // What was surely not done must not be found done.
+                self.record
+                    .doubts
+                    .extend(doubt.filter(|_| may_have_happened));
                 return None;
             }
         }
+    }
+
+    fn told_to_come_back(&mut self, outcome: Outcome, answer: &Answer) {
+        match outcome {
+            Outcome::Unknown => self.record.unknown += 1,
+            Outcome::NotDone => self.record.not_done += 1,
+        }
+        if answer.status == 503 && answer.header("Retry-After").is_none() {
+            let surprise = format!("come back when? {}", answer.text());
+            self.record.surprises.push(surprise);
+        }
+        thread::sleep(COMES_BACK_AFTER);
     }
 
     fn learn(&mut self, fact: Fact) {
@@ -369,6 +401,47 @@ impl<'a> Worker<'a> {
     fn name(&mut self, kind: &str) -> String {
         self.count += 1;
         format!("{kind}-{}-{}", self.record.agent, self.count)
+    }
+}
+
+/// Whether an answer is one.
+enum Told {
+    Answer,
+    ComeBack(Outcome),
+}
+
+/// What became of a change that was not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    NotDone,
+    Unknown,
+}
+
+impl Told {
+    fn by(answer: &Answer) -> Told {
+        let body = answer.json();
+        let of = |status: &Value, body: &Value| {
+            if *status != 503 || body["error"] != "db_unavailable" {
+                return Told::Answer;
+            }
+            match body["message"].as_str() {
+                Some(why) if why.contains("may or may not have been made") => {
+                    Told::ComeBack(Outcome::Unknown)
+                }
+                _ => Told::ComeBack(Outcome::NotDone),
+            }
+        };
+        let of_parts = body["results"].as_array().into_iter().flatten();
+        let of_parts = of_parts.map(|part| of(&part["status"], &part["body"]));
+        match of(&answer.status.into(), &body) {
+            Told::ComeBack(outcome) => Told::ComeBack(outcome),
+            // Some of it may have been done before the ledger went away.
+            Told::Answer => of_parts
+                .filter(|part| matches!(part, Told::ComeBack(_)))
+                .map(|_| Told::ComeBack(Outcome::Unknown))
+                .next()
+                .unwrap_or(Told::Answer),
+        }
     }
 }
 

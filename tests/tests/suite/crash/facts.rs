@@ -71,6 +71,10 @@ pub struct Record {
     pub doubts: Vec<Doubt>,
     /// Answers that did not come.
     pub lost: u64,
+    /// Answers that the ledger is away and nothing was done.
+    pub not_done: u64,
+    /// Answers that the ledger is away and nobody knows what was done.
+    pub unknown: u64,
     /// Answers that came the second time, although the change had happened the first time.
     pub replayed: u64,
     /// Answers that nobody expected.

@@ -11,6 +11,8 @@ pub type Deed = (String, String, u64);
 #[derive(Debug, Default)]
 pub struct History {
     pub latest: u64,
+    /// When the last event was, as text: all have the same form.
+    at: String,
     pub created: BTreeSet<String>,
     pub claimed: BTreeSet<Deed>,
     pub completed: BTreeSet<Deed>,
@@ -38,6 +40,9 @@ impl History {
             let seq = number(event, "seq");
             assert_eq!(seq, history.latest + 1, "the log has a gap before {event}");
             history.latest = seq;
+            let at = text(event, "at");
+            assert!(at >= history.at, "time went back: {event}");
+            history.at = at;
             history.take(event);
         }
         history
@@ -88,7 +93,7 @@ impl History {
                 self.message(&kind, event)
             }
             "lease_acquired" | "lease_extended" | "lease_released" => self.lease(&kind, event),
-            "dependency_failed" | "agent_registered" | "agent_status_changed" => {}
+            "dependency_failed" | "agent_registered" | "agent_status_changed" | "outage_ended" => {}
             _ => panic!("nothing in this load should lead to {event}"),
         }
     }

@@ -9,14 +9,15 @@ use self::check::{Seen, check};
 use self::client::Worker;
 use self::facts::{Fact, Record};
 use self::history::History;
+use self::ledger::Books;
 use self::world::{EndsWith, World};
 
-mod check;
-mod client;
-mod facts;
-mod history;
-mod ledger;
-mod world;
+pub mod check;
+pub mod client;
+pub mod facts;
+pub mod history;
+pub mod ledger;
+pub mod world;
 
 /// More rounds than in the suite: `SWITCHBOARD_CRASH_ROUNDS=2000`.
 const ROUNDS: &str = "SWITCHBOARD_CRASH_ROUNDS";
@@ -37,14 +38,13 @@ fn whatever_was_acknowledged_survives_being_killed_and_nothing_happens_twice() {
     let (hub, mut records) = rounds_of_killing(&project, &agents, rounds, &mut random);
 
     let mut client = hub.client();
-    records
-        .iter_mut()
-        .for_each(|record| read_the_rest(&hub, record));
+    read_the_rest(&hub, &mut records);
     let seen = Seen::now(&mut client);
     check(&records, &agents, &seen);
-    ledger::counters_are_true(&mut client, &project.database());
+    let books = Books::File(project.database());
+    ledger::counters_are_true(&mut client, &books);
     hub.stop();
-    ledger::is_whole(&project.database(), &seen.history);
+    ledger::is_whole(&books, &seen.history);
     tell(&records, &seen.history);
     // Otherwise the kills never hit anything, and all of this proves nothing.
     let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
@@ -80,45 +80,60 @@ fn rounds_of_killing(
     rounds: u64,
     random: &mut Random,
 ) -> (Hub, Vec<Record>) {
-    let world = World::default();
+    let world = World::of(1);
     let mut hub = project.start();
     agents.iter().for_each(|agent| hub.client().register(agent));
-    thread::scope(|scope| {
-        let end = EndsWith(&world);
-        let workers: Vec<_> = agents
-            .iter()
-            .map(|agent| {
-                let (world, random) = (&world, random.fork());
-                scope.spawn(move || Worker::new(world, agent, agents, random).run())
-            })
-            .collect();
-        world.hub_serves(hub.addr());
+    let worker = random.fork();
+    let records = under_load(&world, agents, worker, || {
+        world.hub_serves(0, hub.addr());
         for _ in 0..rounds {
             world.wait_for_more(random.between(1, 400));
             if world.is_over() {
                 break;
             }
             linger(random, WITHIN_A_BATCH);
+            world.hub_ends(0);
             hub.kill();
             if random.percent(20) {
                 project.start_and_kill(|| linger(random, WHILE_IT_STARTS));
             }
             hub = start(project);
-            world.hub_serves(hub.addr());
+            world.hub_serves(0, hub.addr());
         }
-        world.wait_for_more(CLIENTS as u64);
+        world.wait_for_more(agents.len() as u64);
+    });
+    (hub, records)
+}
+
+/// Every agent works while `trouble` runs, and ends with it. Tells what each of them knows.
+pub fn under_load(
+    world: &World,
+    agents: &[String],
+    mut random: Random,
+    trouble: impl FnOnce(),
+) -> Vec<Record> {
+    thread::scope(|scope| {
+        let end = EndsWith(world);
+        let workers: Vec<_> = agents
+            .iter()
+            .map(|agent| {
+                let random = random.fork();
+                scope.spawn(move || Worker::new(world, agent, agents, random).run())
+            })
+            .collect();
+        trouble();
         drop(end);
         let join = |worker: thread::ScopedJoinHandle<'_, Record>| {
             worker
                 .join()
                 .unwrap_or_else(|failed| std::panic::resume_unwind(failed))
         };
-        (hub, workers.into_iter().map(join).collect())
+        workers.into_iter().map(join).collect()
     })
 }
 
 /// Starts a hub, and looks whether others can find it.
-fn start(project: &Project) -> Hub {
+pub fn start(project: &Project) -> Hub {
     let hub = project.start();
     let card = std::fs::read(project.data_dir().join("hub.json")).expect("a hub tells where it is");
     let card: serde_json::Value = serde_json::from_slice(&card).expect("it is JSON");
@@ -128,10 +143,10 @@ fn start(project: &Project) -> Hub {
 }
 
 /// The longest moments before a kill. They only choose where it falls; nothing is expected to have happened by then.
-const WITHIN_A_BATCH: Duration = Duration::from_millis(3);
+pub const WITHIN_A_BATCH: Duration = Duration::from_millis(3);
 const WHILE_IT_STARTS: Duration = Duration::from_millis(60);
 
-fn linger(random: &mut Random, at_most: Duration) {
+pub fn linger(random: &mut Random, at_most: Duration) {
     let micros = random.below(at_most.as_micros() as u64);
     let until = Instant::now() + Duration::from_micros(micros);
     while Instant::now() < until {
@@ -139,28 +154,32 @@ fn linger(random: &mut Random, at_most: Duration) {
     }
 }
 
-/// Messages that were sent after the agent last looked.
-fn read_the_rest(hub: &Hub, record: &mut Record) {
+/// Messages that were sent after the agents last looked.
+pub fn read_the_rest(hub: &Hub, records: &mut [Record]) {
     let mut client = hub.client();
-    loop {
+    for record in records {
         let path = format!("{API}/messages?agentId={}&limit=500", record.agent);
-        let body = client.get(&path).expect(200);
-        let messages = body["messages"].as_array().expect("a list of messages");
-        if messages.is_empty() {
-            return;
+        loop {
+            let body = client.get(&path).expect(200);
+            let messages = body["messages"].as_array().expect("a list of messages");
+            if messages.is_empty() {
+                break;
+            }
+            let id = |message: &serde_json::Value| message["id"].as_str().map(str::to_owned);
+            let messages = messages.iter().filter_map(id).collect();
+            record.facts.push(Fact::Received { messages });
         }
-        let id = |message: &serde_json::Value| message["id"].as_str().map(str::to_owned);
-        let messages = messages.iter().filter_map(id).collect();
-        record.facts.push(Fact::Received { messages });
     }
 }
 
-fn tell(records: &[Record], history: &History) {
+pub fn tell(records: &[Record], history: &History) {
     let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
     println!(
-        "{} acknowledged, {} answers lost, {} replayed, {} left in doubt; {} events, {} tasks, {} claims, {} messages",
+        "{} acknowledged, {} answers lost, {} told to come back, {} unknown, {} replayed, {} left in doubt; {} events, {} tasks, {} claims, {} messages",
         sum(|record| record.facts.len() as u64),
         sum(|record| record.lost),
+        sum(|record| record.not_done),
+        sum(|record| record.unknown),
         sum(|record| record.replayed),
         sum(|record| record.doubts.len() as u64),
         history.latest,

@@ -1,33 +1,84 @@
-//! Where the hub is, if it is, and how much it has acknowledged.
+//! Where the hubs are, those that serve, and how much they have acknowledged.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use switchboard_tests::PATIENCE;
+use switchboard_tests::http::SILENCE_MAX;
+use switchboard_tests::{PATIENCE, Random};
 
-/// Shared by the clients and the one who kills.
-#[derive(Debug, Default)]
+/// Shared by the clients and the one who makes trouble.
+#[derive(Debug)]
 pub struct World {
     now: Mutex<Now>,
     changed: Condvar,
+    /// How long a client waits for a hub that says nothing before it asks another one.
+    pub patience: Duration,
+    /// Whether the ledger may be away, so that callers are told to come back.
+    pub outages: bool,
 }
 
 #[derive(Debug, Default)]
 struct Now {
-    /// The hub of this life listens here.
-    addr: Option<SocketAddr>,
-    life: u64,
+    hubs: Vec<Life>,
     acknowledged: u64,
     over: bool,
 }
 
+#[derive(Clone, Debug, Default)]
+struct Life {
+    /// The hub of this life listens here, unless it is being killed.
+    addr: Option<SocketAddr>,
+    number: u64,
+}
+
+/// The hub that a client talks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    hub: usize,
+    life: u64,
+    pub addr: SocketAddr,
+}
+
 impl World {
-    pub fn hub_serves(&self, addr: SocketAddr) {
+    /// A world of so many hubs, of which none serves yet.
+    pub fn of(hubs: usize) -> World {
+        let now = Now {
+            hubs: vec![Life::default(); hubs],
+            ..Now::default()
+        };
+        World {
+            now: Mutex::new(now),
+            changed: Condvar::new(),
+            patience: SILENCE_MAX,
+            outages: false,
+        }
+    }
+
+    pub fn with_patience(self, patience: Duration) -> World {
+        World { patience, ..self }
+    }
+
+    /// Callers may be told to come back.
+    pub fn with_outages(self) -> World {
+        World {
+            outages: true,
+            ..self
+        }
+    }
+
+    pub fn hub_serves(&self, hub: usize, addr: SocketAddr) {
         let mut now = self.lock();
-        now.addr = Some(addr);
-        now.life += 1;
+        let number = now.hubs[hub].number + 1;
+        let addr = Some(addr);
+        now.hubs[hub] = Life { addr, number };
         self.changed.notify_all();
+    }
+
+    /// To be said before it is killed.
+    pub fn hub_ends(&self, hub: usize) {
+        self.lock().hubs[hub].addr = None;
     }
 
     pub fn acknowledged(&self) {
@@ -45,14 +96,35 @@ impl World {
         self.lock().over
     }
 
-    /// The hub of a later life than this one, when there is one.
-    pub fn later_than(&self, life: u64) -> (SocketAddr, u64) {
-        let now = self.wait(
-            "the hub broke a connection, and nobody had killed it",
-            |now| now.life > life || now.over,
+    /// One of the hubs that serve.
+    pub fn somewhere(&self, random: &mut Random) -> Place {
+        self.other_than(None, random)
+    }
+
+    /// A client did not hear from its hub: another one, or the same in a later life.
+    pub fn elsewhere(&self, than: Place, error: &io::Error, random: &mut Random) -> Place {
+        let is_mute = matches!(
+            error.kind(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
         );
-        assert!(now.life > life, "the world ended while an answer was due");
-        (now.addr.expect("a life has an address"), now.life)
+        let life = self.lock().hubs[than.hub].clone();
+        assert!(
+            is_mute || life.addr.is_none() || life.number > than.life,
+            "the hub broke a connection, and nobody had killed it: {error}"
+        );
+        self.other_than(Some(than), random)
+    }
+
+    fn other_than(&self, place: Option<Place>, random: &mut Random) -> Place {
+        let now = self.wait("no hub comes back", |now| {
+            now.over || now.others(place).next().is_some()
+        });
+        let others: Vec<Place> = now.others(place).collect();
+        assert!(
+            !others.is_empty(),
+            "the world ended while an answer was due"
+        );
+        *random.choose(&others)
     }
 
     /// Returns when so many more changes were acknowledged.
@@ -76,6 +148,19 @@ impl World {
 
     fn lock(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Now {
+    fn others(&self, than: Option<Place>) -> impl Iterator<Item = Place> {
+        let serving = self.hubs.iter().enumerate().filter_map(|(hub, life)| {
+            life.addr.map(|addr| Place {
+                hub,
+                life: life.number,
+                addr,
+            })
+        });
+        serving.filter(move |place| Some(*place) != than)
     }
 }
 
