@@ -142,8 +142,8 @@ pub(crate) struct Shared {
 type Announce = Box<dyn Fn(u64) + Send + Sync>;
 
 fn end_process(error: &StoreError) -> ! {
-    tracing::error!("{error}; the hub ends here, the file is the truth: start it again");
-    eprintln!("switchboard: {error}; the hub ends here, the file is the truth: start it again");
+    tracing::error!("{error}; the hub ends here, the ledger is the truth: start it again");
+    eprintln!("switchboard: {error}; the hub ends here, the ledger is the truth: start it again");
     std::process::exit(74)
 }
 

@@ -191,9 +191,12 @@ impl<L: Listener> Sequencer<L> {
                 self.tell(&done);
                 jobs.drain(..).for_each(Job::answer);
             }
-            Ok(Err(error @ (StoreError::Fatal(_) | StoreError::Corrupt(_)))) => {
-                self.listener.fatal(&error)
-            }
+            // Also when a newer build has taken the ledger where this one cannot follow.
+            Ok(Err(
+                error @ (StoreError::Fatal(_)
+                | StoreError::Corrupt(_)
+                | StoreError::NewerSchema { .. }),
+            )) => self.listener.fatal(&error),
             Ok(Err(error)) => {
                 let failure = self.failed(&error);
                 jobs.drain(..).for_each(|job| job.fail(&failure));

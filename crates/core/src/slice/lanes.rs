@@ -139,8 +139,8 @@ impl LaneBook {
         self.reps.entry(rep.clone()).or_default().held = Some(ids);
     }
 
-    /// Waiting tasks of a lane from `from` on; fewer than [`limits::QUEUE_PER_LOAD`] is the end.
-    pub fn put_queue(&mut self, lane: LaneId, from: u64, page: Vec<(u64, TaskId)>) {
+    /// Waiting tasks of a lane from `from` on; fewer than `size` is the end.
+    pub fn put_queue(&mut self, lane: LaneId, from: u64, page: Vec<(u64, TaskId)>, size: usize) {
         let view = self.queues.entry(lane).or_insert_with(|| QueueView {
             known_to: Some(0),
             ..QueueView::default()
@@ -148,7 +148,7 @@ impl LaneBook {
         if view.known_to != Some(from) {
             return;
         }
-        let full = page.len() >= limits::QUEUE_PER_LOAD;
+        let full = page.len() >= size;
         view.known_to = page.last().filter(|_| full).map(|(number, _)| number + 1);
         view.waiting.extend(page);
     }

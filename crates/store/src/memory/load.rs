@@ -145,7 +145,10 @@ impl Rows {
                 });
                 waiting.truncate(limits::QUEUE_PER_LOAD);
                 let page = waiting.iter().map(|task| (task.number, task.id.clone()));
-                slice.lanes.put_queue(*lane, *from, page.collect());
+                let page = page.collect();
+                slice
+                    .lanes
+                    .put_queue(*lane, *from, page, limits::QUEUE_PER_LOAD);
             }
             other => unreachable!("{other:?} is not about lanes"),
         }

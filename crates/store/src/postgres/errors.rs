@@ -50,3 +50,8 @@ pub(super) fn describe(error: &tokio_postgres::Error) -> String {
     }
     format!("{text}{next}")
 }
+
+/// What strangers may hear of a server that cannot be reached; the log has the rest.
+pub(super) fn unreachable() -> Error {
+    Error::Unavailable("the database cannot be reached at the moment".to_owned())
+}

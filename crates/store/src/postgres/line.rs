@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::error::Severity;
 
 use super::address::Address;
-use super::errors::world;
+use super::errors::{unreachable, world};
 use super::session::{Bell, Query, Session};
 use crate::Error;
 
@@ -57,7 +57,7 @@ pub(super) struct Line {
     bell: Option<Bell>,
     session: Option<Session>,
     /// When a connection was tried for in vain, and why.
-    failed: Option<(Instant, String)>,
+    failed: Option<Instant>,
 }
 
 impl Line {
@@ -91,10 +91,8 @@ impl Line {
             return Ok(false);
         }
         self.session = None;
-        if let Some((at, why)) = &self.failed
-            && at.elapsed() < PAUSE
-        {
-            return Err(Error::Unavailable(why.clone()));
+        if self.failed.is_some_and(|at| at.elapsed() < PAUSE) {
+            return Err(unreachable());
         }
         let made = timeout(ANSWER_WITHIN, self.open()).await;
         match made.unwrap_or_else(|_| Err(late())) {
@@ -104,8 +102,9 @@ impl Line {
             }
             // A ledger that was open once may be again.
             Err(Error::Open(why) | Error::Unavailable(why)) => {
-                self.failed = Some((Instant::now(), why.clone()));
-                Err(Error::Unavailable(why))
+                tracing::debug!("{why}");
+                self.failed = Some(Instant::now());
+                Err(unreachable())
             }
             Err(other) => Err(other),
         }

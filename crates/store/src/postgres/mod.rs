@@ -30,7 +30,7 @@ mod time;
 mod tls;
 
 pub use address::Address;
-use errors::world;
+use errors::{unreachable, world};
 pub use migrate::{SCHEMA_VERSION, Steps};
 use save::Signature;
 use session::{Query, Session};
@@ -120,10 +120,7 @@ impl PostgresEngine {
         self.session = None;
         let wait = match self.retry {
             Some((at, _)) if Instant::now() < at => {
-                return Err(Error::Unavailable(format!(
-                    "{} cannot be reached at the moment",
-                    self.address
-                )));
+                return Err(unreachable());
             }
             Some((_, wait)) => (wait * 2).min(RETRY_MAX),
             None => RETRY_FIRST,
@@ -137,8 +134,11 @@ impl PostgresEngine {
                 Ok(())
             }
             Err(error) => {
+                if self.retry.is_none() {
+                    tracing::warn!(%error, "the database went away");
+                }
                 self.retry = Some((Instant::now() + wait, wait));
-                Err(error)
+                Err(unreachable())
             }
         }
     }
@@ -170,7 +170,12 @@ impl PostgresEngine {
                     self.address = self.address.clone().settled(true);
                     self.session = None;
                 }
-                if error.is_closed() || self.session.as_ref().is_some_and(Session::is_closed) {
+                // A standby may have been the primary a moment ago: the address may lead to the new one.
+                let is_standby = error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
+                if is_standby
+                    || error.is_closed()
+                    || self.session.as_ref().is_some_and(Session::is_closed)
+                {
                     self.session = None;
                 }
                 Err(world(error))
@@ -178,8 +183,7 @@ impl PostgresEngine {
             Err(_) => {
                 self.session = None;
                 Err(Error::Unavailable(format!(
-                    "{} did not answer within {} s",
-                    self.address,
+                    "the database did not answer within {} s",
                     ANSWER_WITHIN.as_secs()
                 )))
             }

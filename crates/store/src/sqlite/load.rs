@@ -245,7 +245,9 @@ fn queue(db: &Connection, lane: LaneId, from: u64, slice: &mut Slice) -> Result 
         }
         page.push((row.get::<_, i64>(0)?.unsigned_abs(), id));
     }
-    slice.lanes.put_queue(lane, from, page);
+    slice
+        .lanes
+        .put_queue(lane, from, page, limits::QUEUE_PER_LOAD);
     Ok(())
 }
 

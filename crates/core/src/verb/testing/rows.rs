@@ -130,7 +130,9 @@ impl Swarm {
                 page.retain(|(number, _)| number >= from);
                 page.sort();
                 page.truncate(limits::QUEUE_PER_LOAD);
-                slice.lanes.put_queue(*lane, *from, page);
+                slice
+                    .lanes
+                    .put_queue(*lane, *from, page, limits::QUEUE_PER_LOAD);
             }
             Ask::LeasesNear(path) => {
                 let found = self.leases_into(slice, |lease| lease.path.overlaps(path));

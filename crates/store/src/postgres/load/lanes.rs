@@ -1,6 +1,9 @@
 //! Asks about lanes and their queues.
 
-use switchboard_core::{Ask, Slice, TaskId, limits};
+use std::collections::BTreeMap;
+
+use switchboard_core::lane::{Position, Rep};
+use switchboard_core::{Ask, LaneId, Slice, TaskId, limits};
 use tokio_postgres::Row;
 
 use super::{Load, by_ordinal, load, ordinal, task_columns_without_long_text, walk_from, word};
@@ -23,7 +26,7 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
                 key_rows.text(key.to_text().as_str()).end();
             }
             Ask::Lanes { rep, from } => {
-                walks.push(rep);
+                walks.push((rep, *from));
                 let (priority, head, lane) = walk_from(*from);
                 walk_rows
                     .text(&*rep.0)
@@ -58,20 +61,7 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
         }));
     }
     if !walks.is_empty() {
-        let sql = format!(
-            "SELECT {}, q.i FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS q(r, p, h, n, i) CROSS JOIN LATERAL (
-               SELECT * FROM sb_lane WHERE rep = q.r AND ready > 0 AND (prio, head, lane) >= (q.p, q.h, q.n)
-               ORDER BY prio, head, lane LIMIT {}) l ORDER BY q.i, prio, head, lane",
-            rows::LANE,
-            limits::LANES_PER_LOAD
-        );
-        loads.push(load(Query::rows(sql, walk_rows), move |rows, slice| {
-            let found = by_ordinal(walks.len(), &rows, rows::lane)?;
-            for (rep, page) in walks.into_iter().zip(found) {
-                slice.lanes.put_ready(rep, page);
-            }
-            Ok(())
-        }));
+        walk(walks, walk_rows, loads);
     }
     if !held.is_empty() {
         let sql = format!(
@@ -101,12 +91,15 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
         }));
     }
     if !queues.is_empty() {
+        // From the lane's head on: before it lies nothing but what was taken and not yet vacuumed.
         let sql = format!(
-            "SELECT {}, q.i FROM unnest($1, $2) WITH ORDINALITY AS q(l, f, i) CROSS JOIN LATERAL (
-               SELECT * FROM tasks WHERE status = 'ready' AND lane = q.l AND number >= q.f ORDER BY number LIMIT {}) t
+            "SELECT {}, q.i FROM unnest($1, $2) WITH ORDINALITY AS q(l, f, i)
+             CROSS JOIN LATERAL (SELECT lane AS n, head AS h FROM sb_lane WHERE lane = q.l) s
+             CROSS JOIN LATERAL (
+               SELECT * FROM tasks WHERE status = 'ready' AND lane = s.n AND number >= greatest(q.f, s.h)
+               ORDER BY number LIMIT {QUEUE_PAGE}) t
              ORDER BY q.i, number",
             task_columns_without_long_text(),
-            limits::QUEUE_PER_LOAD
         );
         loads.push(load(Query::rows(sql, queue_rows), move |rows, slice| {
             let mut pages: Vec<Vec<(u64, TaskId)>> = vec![Vec::new(); queues.len()];
@@ -114,12 +107,65 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
                 pages[ordinal(row)?].push(waiting(row, slice)?);
             }
             for ((lane, from), page) in queues.into_iter().zip(pages) {
-                slice.lanes.put_queue(lane, from, page);
+                slice.lanes.put_queue(lane, from, page, QUEUE_PAGE);
             }
             Ok(())
         }));
     }
 }
+
+/// The next lanes of each rep; and where a walk begins, the first tasks of the first lane, which a claim asks for next.
+fn walk<'a>(walks: Vec<(&'a Rep, Option<Position>)>, rows: Batch, loads: &mut Vec<Load<'a>>) {
+    let sql = format!(
+        "SELECT {}, q.i FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS q(r, p, h, n, i) CROSS JOIN LATERAL (
+           SELECT * FROM sb_lane WHERE rep = q.r AND ready > 0 AND (prio, head, lane) >= (q.p, q.h, q.n)
+           ORDER BY prio, head, lane LIMIT {}) l ORDER BY q.i, prio, head, lane",
+        rows::LANE,
+        limits::LANES_PER_LOAD
+    );
+    let begun = walks.iter().filter(|(_, from)| from.is_none());
+    let begun: Vec<&str> = begun.map(|(rep, _)| &*rep.0).collect();
+    let first = format!(
+        "SELECT {} FROM unnest($1) AS q(r)
+         CROSS JOIN LATERAL (
+           SELECT lane AS n, head AS h FROM sb_lane WHERE rep = q.r AND ready > 0 ORDER BY prio, head, lane LIMIT 1) s
+         CROSS JOIN LATERAL (
+           SELECT * FROM tasks WHERE status = 'ready' AND lane = s.n AND number >= s.h ORDER BY number LIMIT {QUEUE_PAGE}) t
+         ORDER BY lane, number",
+        task_columns_without_long_text(),
+    );
+    let first = (!begun.is_empty()).then(|| Query::new(first).texts(begun));
+    loads.push(load(Query::rows(sql, rows), move |rows, slice| {
+        let found = by_ordinal(walks.len(), &rows, rows::lane)?;
+        for ((rep, _), page) in walks.into_iter().zip(found) {
+            slice.lanes.put_ready(rep, page);
+        }
+        Ok(())
+    }));
+    loads.extend(first.map(|first| {
+        load(first, |rows, slice| {
+            let mut pages: BTreeMap<u64, Vec<(u64, TaskId)>> = BTreeMap::new();
+            for row in &rows {
+                let lane = row.int(LANE_OF_TASK)?.unwrap_or(0).unsigned_abs();
+                let task = waiting(row, slice)?;
+                pages.entry(lane).or_default().push(task);
+            }
+            for (lane, page) in pages {
+                let lane = LaneId(lane);
+                // A queue that is known in part goes on from where it was.
+                if slice.lanes.queue(lane).is_none() {
+                    slice.lanes.put_queue(lane, 0, page, QUEUE_PAGE);
+                }
+            }
+            Ok(())
+        })
+    }));
+}
+
+/// Tasks of a lane read at a time. Where coordinators take turns a page serves one batch, hence not many.
+const QUEUE_PAGE: usize = 48;
+/// The number of the column `lane` among those of a task.
+const LANE_OF_TASK: usize = 29;
 
 /// One of a queue. Its row goes along if it is not large: a claim will want it next.
 fn waiting(row: &Row, slice: &mut Slice) -> Result<(u64, TaskId)> {

@@ -22,8 +22,10 @@ type Result<T = ()> = std::result::Result<T, Error>;
 /// A query, and what becomes of its rows.
 pub(super) struct Load<'a> {
     pub query: Query,
-    pub take: Box<dyn FnOnce(Vec<Row>, &mut Slice) -> Result + 'a>,
+    pub take: Take<'a>,
 }
+
+type Take<'a> = Box<dyn FnOnce(Vec<Row>, &mut Slice) -> Result + 'a>;
 
 /// Descriptions longer than this are read only for the task that is taken.
 const PREFETCH_BYTES_MAX: i64 = 4096;
