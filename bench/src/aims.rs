@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use crate::operations::Operation;
+use crate::postgres::rows::{CoordinatorsRow, PostgresReport, WakeupRow};
+use crate::postgres::{Between, Word};
 use crate::report::Report;
 
 /// The number of connections at which ratios are judged.
@@ -17,6 +19,8 @@ const IDLE_MB_MAX: f64 = 60.0;
 const LARGE_MB_MAX: f64 = 150.0;
 const START_S_MAX: f64 = 1.0;
 const IDLE_CPU_PERCENT_MAX: f64 = 0.5;
+const PGBENCH_RATIO: f64 = 3.0;
+const WAKEUP_MS_MAX: f64 = 50.0;
 
 /// One aim and how it went.
 #[derive(Serialize)]
@@ -32,6 +36,8 @@ pub struct Aim {
 pub enum Verdict {
     Met,
     Missed,
+    /// A figure that other figures of the report explain or do not; no threshold decides.
+    Stated,
     NotMeasured,
 }
 
@@ -40,6 +46,7 @@ impl Verdict {
         match self {
             Self::Met => "met",
             Self::Missed => "MISSED",
+            Self::Stated => "see the CPU columns",
             Self::NotMeasured => "not measured",
         }
     }
@@ -52,6 +59,7 @@ pub fn judge(report: &Report) -> Vec<Aim> {
     aims.push(batch(report));
     growth(report, &mut aims);
     idle(report, &mut aims);
+    postgres(report.postgres.as_ref(), &mut aims);
     aims
 }
 
@@ -139,6 +147,54 @@ fn idle(report: &Report, aims: &mut Vec<Aim>) {
     ));
 }
 
+fn postgres(report: Option<&PostgresReport>, aims: &mut Vec<Aim>) {
+    let pairs = |coordinators| {
+        let judged = move |row: &&CoordinatorsRow| {
+            row.operation == Operation::ClaimComplete.name()
+                && row.connections == JUDGED_CONNECTIONS
+                && row.coordinators == coordinators
+        };
+        report.and_then(|report| report.coordinators.iter().find(judged))
+    };
+    let beside = [
+        ("pgbench's", pairs(1).and_then(|row| row.to_pgbench)),
+        (
+            "terse pgbench's",
+            pairs(1).and_then(|row| row.to_pgbench_terse),
+        ),
+    ];
+    for (whose, measured) in beside {
+        let name = format!("PostgreSQL: claim+complete at 64, beside {whose}");
+        aims.push(at_least(name, PGBENCH_RATIO, "x its pairs/s", measured));
+    }
+    for coordinators in [2, 3] {
+        let ratio = pairs(coordinators).and_then(|row| row.to_one);
+        aims.push(Aim {
+            name: format!("PostgreSQL: claim+complete at 64 through {coordinators}"),
+            wanted: "no loss that the cores do not explain".to_owned(),
+            measured: ratio.map_or(String::new(), |ratio| format!("{ratio:.2} x through one")),
+            verdict: ratio.map_or(Verdict::NotMeasured, |_| Verdict::Stated),
+        });
+    }
+    let grown = report.map_or(&[][..], |report| &report.growth);
+    let large = grown.iter().filter(|row| row.waiting >= LARGE);
+    let name = "PostgreSQL: claim with 1M waiting, p99".to_owned();
+    let ratio = largest(large.filter_map(|row| row.p99_ratio));
+    aims.push(at_most(name, GROWTH_RATIO_MAX, "x that with 1k", ratio));
+    for word in Word::ALL {
+        let judged = |row: &&WakeupRow| {
+            row.between == Between::TwoCoordinators.name() && row.word == word.name()
+        };
+        let rows = report.map_or(&[][..], |report| &report.wakeups);
+        let slowest = largest(rows.iter().filter(judged).map(|row| row.p99_ms));
+        let name = format!(
+            "PostgreSQL: wake-up across coordinators by {}, p99",
+            word.name()
+        );
+        aims.push(at_most(name, WAKEUP_MS_MAX, "ms", slowest));
+    }
+}
+
 fn largest(figures: impl Iterator<Item = f64>) -> Option<f64> {
     figures.reduce(f64::max)
 }
@@ -219,6 +275,57 @@ mod tests {
             verdict_of(&report, "create, requests/s at 64"),
             Verdict::Missed
         );
+    }
+
+    #[test]
+    fn the_slowest_wake_up_across_coordinators_is_judged() {
+        let row = |between: Between, p99_ms| WakeupRow {
+            of: "waiting claim".to_owned(),
+            between: between.name().to_owned(),
+            word: Word::Polling.name().to_owned(),
+            rounds: 500,
+            p50_ms: 1.0,
+            p99_ms,
+            longest_ms: 100.0,
+        };
+        let mut report = Report::default();
+        let wakeups = vec![
+            row(Between::OneCoordinator, 70.0),
+            row(Between::TwoCoordinators, 20.0),
+        ];
+        report.postgres = Some(PostgresReport {
+            wakeups,
+            ..PostgresReport::default()
+        });
+        let name = "PostgreSQL: wake-up across coordinators by polling, p99";
+        assert_eq!(verdict_of(&report, name), Verdict::Met);
+        let slow = row(Between::TwoCoordinators, 51.0);
+        let measured = report.postgres.as_mut().expect("just set");
+        measured.wakeups.push(slow);
+        assert_eq!(verdict_of(&report, name), Verdict::Missed);
+    }
+
+    #[test]
+    fn pairs_beside_pgbench_are_judged_through_one_coordinator() {
+        let row = |coordinators, to_pgbench| CoordinatorsRow {
+            operation: Operation::ClaimComplete.name().to_owned(),
+            coordinators,
+            connections: 64,
+            to_pgbench: Some(to_pgbench),
+            to_one: Some(0.8),
+            ..CoordinatorsRow::default()
+        };
+        let report = Report {
+            postgres: Some(PostgresReport {
+                coordinators: vec![row(2, 2.0), row(1, 3.0)],
+                ..PostgresReport::default()
+            }),
+            ..Report::default()
+        };
+        let beside = "PostgreSQL: claim+complete at 64, beside pgbench's";
+        assert_eq!(verdict_of(&report, beside), Verdict::Met);
+        let through_two = "PostgreSQL: claim+complete at 64 through 2";
+        assert_eq!(verdict_of(&report, through_two), Verdict::Stated);
     }
 
     #[test]

@@ -32,6 +32,13 @@ pub fn count_of(body: &[u8], text: &str) -> u64 {
     memmem::find_iter(body, text).count() as u64
 }
 
+/// The text of the first field with this name.
+pub fn text_of<'a>(body: &'a [u8], name: &str) -> Option<&'a str> {
+    let value = after(body, &format!(r#""{name}":""#))?;
+    let end = memchr::memchr(b'"', value)?;
+    std::str::from_utf8(&value[..end]).ok()
+}
+
 fn next_task<'a>(body: &'a [u8], held: &mut Held) -> Option<&'a [u8]> {
     let task = after(body, r#""task":{"#)?;
     let id = after(task, r#""id":""#)?;
@@ -71,6 +78,13 @@ mod tests {
     fn an_empty_handed_claim_gives_nothing() {
         let body = br#"{"success":false,"reason":"no_matching_tasks"}"#;
         assert_eq!(claimed_task(body, &mut Held::default()), None);
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_name() {
+        let body = br#"{"success":true,"messageId":"msg_1","createdAt":"x"}"#;
+        assert_eq!(text_of(body, "messageId"), Some("msg_1"));
+        assert_eq!(text_of(body, "message"), None);
     }
 
     #[test]

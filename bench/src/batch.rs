@@ -50,8 +50,8 @@ fn measure_round(
     preload::fill(&hub, Skill::Matching, 0, tasks)?;
     hub.settle()?;
     let scripts = (0..connections).map(|number| Batch::new(hub.server, agent_name(number)));
-    let plan = settings.plan(hub.server, settings.hub_for);
-    load::run(plan, scripts.collect())
+    let plan = settings.plan(settings.hub_for);
+    load::run(plan, hub.server, scripts.collect())
 }
 
 fn summarize(connections: usize, outcomes: &[Outcome]) -> BatchRow {

@@ -24,7 +24,7 @@ const TURNS: u64 = 10;
 const WARM_UP_CLAIMS: u64 = 10;
 const TURN_WITHIN: Duration = Duration::from_secs(300);
 /// Different foreign skills in the last case.
-const SKILL_KINDS: u64 = 100_000;
+pub const SKILL_KINDS: u64 = 100_000;
 
 /// What the waiting tasks need, and how it is called in the table.
 const CASES: [(Skill, &str); 3] = [
@@ -71,8 +71,15 @@ impl Case<'_> {
         let reference = Hub::start(self.binary, reference_home.path())?;
         let stored_per_s = preload::fill(&reference, self.skill, 0, smallest)?;
         crate::progress(format_args!("{}: {smallest} waiting", self.name));
-        let alone = self.time_claims(&[&reference], smallest)?.remove(0);
-        rows.push(self.row(smallest, &alone, None, &reference, stored_per_s)?);
+        let alone = time_claims(self.settings, &[&reference], smallest)?.remove(0);
+        rows.push(row(
+            self.name,
+            smallest,
+            &alone,
+            None,
+            &reference,
+            stored_per_s,
+        )?);
 
         let home = self.settings.new_home()?;
         let hub = Hub::start(self.binary, home.path())?;
@@ -81,61 +88,21 @@ impl Case<'_> {
             crate::progress(format_args!("{}: {waiting} waiting", self.name));
             let stored_per_s = preload::fill(&hub, self.skill, stored, waiting)?;
             stored = waiting;
-            let both = self.time_claims(&[&reference, &hub], waiting)?;
-            rows.push(self.row(waiting, &both[1], Some(&both[0]), &hub, stored_per_s)?);
+            let both = time_claims(self.settings, &[&reference, &hub], waiting)?;
+            rows.push(row(
+                self.name,
+                waiting,
+                &both[1],
+                Some(&both[0]),
+                &hub,
+                stored_per_s,
+            )?);
         }
         if stored == 0 {
             return Ok(None);
         }
         reference.kill()?;
         self.time_starts(hub, &home, stored).map(Some)
-    }
-
-    /// Times claims on several hubs in turn.
-    fn time_claims(&self, hubs: &[&Hub], waiting: u64) -> anyhow::Result<Vec<Outcome>> {
-        // A name of its own for each size: the agent before may have been silent for too long by now.
-        let agent = format!("claimer-{waiting}");
-        for hub in hubs {
-            hub.register(&agent)?;
-            hub.settle()?;
-        }
-        let mut sums: Vec<Outcome> = hubs.iter().map(|_| Outcome::default()).collect();
-        for _ in 0..TURNS {
-            for (hub, sum) in hubs.iter().zip(&mut sums) {
-                let cycle = Cycle::new(hub.server, &agent, self.settings.claims / TURNS);
-                let plan = Plan {
-                    server: hub.server,
-                    warm_up_for: Duration::ZERO,
-                    measure_for: TURN_WITHIN,
-                    threads: 1,
-                };
-                sum.merge(load::run(plan, vec![cycle])?);
-            }
-        }
-        Ok(sums)
-    }
-
-    fn row(
-        &self,
-        waiting: u64,
-        claims: &Outcome,
-        reference: Option<&Outcome>,
-        hub: &Hub,
-        stored_per_s: f64,
-    ) -> anyhow::Result<GrowthRow> {
-        Ok(GrowthRow {
-            case: self.name.to_owned(),
-            waiting,
-            claim_p50_ms: claims.p50_ms(),
-            claim_p99_ms: claims.p99_ms(),
-            reference_p50_ms: reference.map(Outcome::p50_ms),
-            reference_p99_ms: reference.map(Outcome::p99_ms),
-            p99_ratio: reference.map(|reference| claims.p99_ms() / reference.p99_ms()),
-            resident_mb: hub.resident_mb()?,
-            stored_per_s,
-            errors: claims.errors,
-            errors_told: claims.errors_told.clone(),
-        })
     }
 
     /// Stops and starts the full hub, then kills and starts it.
@@ -160,6 +127,57 @@ impl Case<'_> {
             resident_mb,
         })
     }
+}
+
+/// Times claims on several hubs in turn.
+pub fn time_claims(
+    settings: &Settings,
+    hubs: &[&Hub],
+    waiting: u64,
+) -> anyhow::Result<Vec<Outcome>> {
+    // A name of its own for each size: the agent before may have been silent for too long by now.
+    let agent = format!("claimer-{waiting}");
+    for hub in hubs {
+        hub.register(&agent)?;
+        hub.settle()?;
+    }
+    let plan = Plan {
+        warm_up_for: Duration::ZERO,
+        measure_for: TURN_WITHIN,
+        threads: 1,
+    };
+    let mut sums: Vec<Outcome> = hubs.iter().map(|_| Outcome::default()).collect();
+    for _ in 0..TURNS {
+        for (hub, sum) in hubs.iter().zip(&mut sums) {
+            let cycle = Cycle::new(hub.server, &agent, settings.claims / TURNS);
+            sum.merge(load::run(plan, hub.server, vec![cycle])?);
+        }
+    }
+    Ok(sums)
+}
+
+/// What the timed claims on a hub come to, beside those on the one with the fewest tasks.
+pub fn row(
+    case: &str,
+    waiting: u64,
+    claims: &Outcome,
+    reference: Option<&Outcome>,
+    hub: &Hub,
+    stored_per_s: f64,
+) -> anyhow::Result<GrowthRow> {
+    Ok(GrowthRow {
+        case: case.to_owned(),
+        waiting,
+        claim_p50_ms: claims.p50_ms(),
+        claim_p99_ms: claims.p99_ms(),
+        reference_p50_ms: reference.map(Outcome::p50_ms),
+        reference_p99_ms: reference.map(Outcome::p99_ms),
+        p99_ratio: reference.map(|reference| claims.p99_ms() / reference.p99_ms()),
+        resident_mb: hub.resident_mb()?,
+        stored_per_s,
+        errors: claims.errors,
+        errors_told: claims.errors_told.clone(),
+    })
 }
 
 /// Creates a fitting task, claims one, completes it; a given number of times.

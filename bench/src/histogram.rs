@@ -13,6 +13,7 @@ const BUCKETS: usize = (STEPS * 37) as usize;
 pub struct Histogram {
     counts: Box<[u64; BUCKETS]>,
     total: u64,
+    longest: Duration,
 }
 
 impl Default for Histogram {
@@ -20,6 +21,7 @@ impl Default for Histogram {
         Self {
             counts: Box::new([0; BUCKETS]),
             total: 0,
+            longest: Duration::ZERO,
         }
     }
 }
@@ -30,6 +32,7 @@ impl Histogram {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.counts[bucket_of(nanos)] += 1;
         self.total += 1;
+        self.longest = self.longest.max(took);
     }
 
     /// Adds everything that another histogram counted.
@@ -38,11 +41,17 @@ impl Histogram {
             *mine += theirs;
         }
         self.total += other.total;
+        self.longest = self.longest.max(other.longest);
     }
 
     /// How many durations were counted.
     pub fn total(&self) -> u64 {
         self.total
+    }
+
+    /// The longest one in milliseconds, exactly.
+    pub fn longest_ms(&self) -> f64 {
+        self.longest.as_secs_f64() * 1e3
     }
 
     /// The duration in milliseconds that `share` of all did not exceed; `None` when nothing was counted.

@@ -56,6 +56,12 @@ impl Requests {
         );
     }
 
+    /// A get whose answer is an endless stream of events.
+    pub fn stream(&self, out: &mut Vec<u8>, path: Arguments<'_>) {
+        let accept = format_args!("accept: text/event-stream\r\n");
+        self.write(out, "GET", path, accept, b"");
+    }
+
     fn write(
         &self,
         out: &mut Vec<u8>,

@@ -1,8 +1,7 @@
 //! The real hub in a child process: started, asked, weighed and stopped from outside, as a user would.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,18 +9,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-use crate::http::{self, Requests};
+use crate::connection::Connection;
+use crate::cpu;
+use crate::http::Requests;
+use crate::load::Script as _;
+use crate::scripts::Heartbeat;
 
 /// A hub that is not ready by then never will be.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// How often a process that should change its state is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-const SETTLE_LOOK_EVERY: Duration = Duration::from_millis(300);
-const SETTLE_WITHIN: Duration = Duration::from_secs(20);
-/// `/proc` counts CPU time in this unit on every Linux.
-const CPU_TICK: Duration = Duration::from_millis(10);
 const CONFIG: &str = "# Written by the bench.\n[limits]\nenabled = false\n";
 
 /// A running hub; it is killed when this value goes.
@@ -35,6 +33,15 @@ pub struct Hub {
 impl Hub {
     /// Starts a hub whose project, configuration and data live below `home`.
     pub fn start(binary: &Path, home: &Path) -> anyhow::Result<Self> {
+        Self::launch(binary, home, &[])
+    }
+
+    /// Starts a hub whose ledger is at this address; what else it keeps lives below `home`.
+    pub fn start_on(binary: &Path, home: &Path, store: &str) -> anyhow::Result<Self> {
+        Self::launch(binary, home, &["--store", store])
+    }
+
+    fn launch(binary: &Path, home: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let data_dir = home.join("data");
         let project = home.join("project");
         std::fs::create_dir_all(&project)?;
@@ -47,6 +54,7 @@ impl Hub {
             .arg(&data_dir)
             .arg("--project")
             .arg(&project)
+            .args(more)
             .current_dir(&project)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -113,20 +121,25 @@ impl Hub {
         Ok(())
     }
 
+    /// Says that an agent is alive.
+    pub fn heartbeat(&self, agent: &str) -> anyhow::Result<()> {
+        let mut request = Vec::new();
+        Heartbeat::new(self.server, agent).request(&mut request);
+        let (status, answer) = self.exchange(&request)?;
+        let answer = String::from_utf8_lossy(&answer);
+        ensure!(status == 200, "no heartbeat of {agent}: {status} {answer}");
+        Ok(())
+    }
+
     fn exchange(&self, request: &[u8]) -> anyhow::Result<(u16, Vec<u8>)> {
-        let mut stream = TcpStream::connect(self.server)?;
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        stream.write_all(request)?;
-        let mut arrived = Vec::new();
-        let mut block = [0; 16 * 1024];
-        loop {
-            let count = stream.read(&mut block)?;
-            ensure!(count > 0, "the hub closed the connection");
-            arrived.extend_from_slice(&block[..count]);
-            if let Some(answer) = http::cut(&arrived)? {
-                return Ok((answer.status, answer.body.into_owned()));
-            }
-        }
+        Connection::open(self.server)?.exchange(request)
+    }
+
+    /// One of the figures that the hub tells about itself, without the prefix of its name.
+    pub fn metric(&self, name: &str) -> anyhow::Result<f64> {
+        let (_, text) = self.get("/metrics")?;
+        let text = String::from_utf8_lossy(&text);
+        metric_of(&text, name).with_context(|| format!("the hub tells no metric {name}"))
     }
 
     /// Resident memory in megabytes (10^6 bytes).
@@ -139,26 +152,18 @@ impl Hub {
         Ok(kib * 1024.0 / 1e6)
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// CPU time that the process used since it began.
     pub fn cpu_time(&self) -> anyhow::Result<Duration> {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let stat = std::fs::read_to_string(path).context("cannot read the hub's CPU time")?;
-        parse_cpu_time(&stat).context("the hub's CPU time is not where it should be")
+        cpu::of_process(self.pid())
     }
 
     /// Waits until the hub is done with what it does behind the scenes, such as checkpoints.
     pub fn settle(&self) -> anyhow::Result<()> {
-        let started_at = Instant::now();
-        let mut before = self.cpu_time()?;
-        while started_at.elapsed() < SETTLE_WITHIN {
-            std::thread::sleep(SETTLE_LOOK_EVERY);
-            let now = self.cpu_time()?;
-            if now.saturating_sub(before) <= CPU_TICK {
-                break;
-            }
-            before = now;
-        }
-        Ok(())
+        cpu::settle(|| self.cpu_time())
     }
 
     /// Stops the hub as a service manager would, and waits until it is gone.
@@ -201,13 +206,11 @@ fn read_card(path: &Path, pid: u32) -> Option<SocketAddr> {
     address.trim_start_matches("http://").parse().ok()
 }
 
-fn parse_cpu_time(stat: &str) -> Option<Duration> {
-    // The program's name is in parentheses and may contain blanks; user and system time are the 12th and 13th word after it.
-    let (_, words) = stat.rsplit_once(')')?;
-    let mut times = words.split_ascii_whitespace().skip(11);
-    let user: u32 = times.next()?.parse().ok()?;
-    let system: u32 = times.next()?.parse().ok()?;
-    Some(CPU_TICK * (user + system))
+fn metric_of(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| {
+        let value = line.strip_prefix("switchboard_")?.strip_prefix(name)?;
+        value.strip_prefix(' ')?.parse().ok()
+    })
 }
 
 fn last_words(home: &Path) -> String {
@@ -258,9 +261,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_is_found_behind_an_awkward_program_name() {
-        let stat = "17 (a) b c) S 1 17 17 0 -1 4194560 500 0 0 0 30 12 0 0 20 0 3 0";
-        assert_eq!(parse_cpu_time(stat), Some(Duration::from_millis(420)));
+    fn a_metric_is_found_by_its_whole_name() {
+        let text = "# TYPE switchboard_verbs counter\nswitchboard_verbs_total 12\nswitchboard_tasks{status=\"ready\"} 3\n";
+        assert_eq!(metric_of(text, "verbs_total"), Some(12.0));
+        assert_eq!(metric_of(text, r#"tasks{status="ready"}"#), Some(3.0));
+        assert_eq!(metric_of(text, "verbs"), None);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::report::IdleRow;
 use crate::scripts::agent_name;
 use crate::settings::Settings;
 
-const AGENTS: usize = 200;
+/// Agents that wait.
+pub const AGENTS: usize = 200;
 
 /// Measures memory of a fresh hub, then CPU and memory while agents long-poll.
 pub fn measure(settings: &Settings, binary: &Path) -> anyhow::Result<IdleRow> {
@@ -22,22 +23,12 @@ pub fn measure(settings: &Settings, binary: &Path) -> anyhow::Result<IdleRow> {
     let fresh_mb = hub.resident_mb()?;
     let ready_after_s = hub.ready_after.as_secs_f64();
     crate::progress(format_args!("{AGENTS} agents wait for work"));
-    let polls = (0..AGENTS)
-        .map(|number| {
-            let agent = agent_name(number);
-            hub.register(&agent)?;
-            long_poll(&hub, &agent)
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let waiting = Waiting::on(&hub)?;
     hub.settle()?;
     let before = hub.cpu_time()?;
     std::thread::sleep(settings.idle_for);
     let used = hub.cpu_time()?.saturating_sub(before);
-    let still_waiting = polls.iter().filter(|poll| waits(poll)).count();
-    ensure!(
-        still_waiting == AGENTS,
-        "only {still_waiting} of {AGENTS} agents were still waiting at the end; the hub ended the others' polls"
-    );
+    waiting.ensure_nobody_was_answered()?;
     Ok(IdleRow {
         agents: AGENTS,
         cpu_percent: used.as_secs_f64() / settings.idle_for.as_secs_f64() * 100.0,
@@ -45,6 +36,34 @@ pub fn measure(settings: &Settings, binary: &Path) -> anyhow::Result<IdleRow> {
         waiting_mb: hub.resident_mb()?,
         ready_after_s,
     })
+}
+
+/// Agents that asked a hub for work and hear nothing.
+pub struct Waiting {
+    polls: Vec<TcpStream>,
+}
+
+impl Waiting {
+    /// Registers the agents and lets each ask.
+    pub fn on(hub: &Hub) -> anyhow::Result<Self> {
+        let polls = (0..AGENTS).map(|number| {
+            let agent = agent_name(number);
+            hub.register(&agent)?;
+            long_poll(hub, &agent)
+        });
+        Ok(Self {
+            polls: polls.collect::<anyhow::Result<_>>()?,
+        })
+    }
+
+    pub fn ensure_nobody_was_answered(&self) -> anyhow::Result<()> {
+        let still_waiting = self.polls.iter().filter(|poll| waits(poll)).count();
+        ensure!(
+            still_waiting == AGENTS,
+            "only {still_waiting} of {AGENTS} agents were still waiting at the end; the hub ended the others' polls"
+        );
+        Ok(())
+    }
 }
 
 /// Asks for a task on a connection of its own and leaves without waiting for the answer.

@@ -59,10 +59,9 @@ pub enum Verdict {
     Exhausted,
 }
 
-/// Whom to load, and for how long.
+/// How long to load, and with what.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    pub server: SocketAddr,
     /// Load that is not counted, so that buffers and caches are warm.
     pub warm_up_for: Duration,
     pub measure_for: Duration,
@@ -124,9 +123,15 @@ fn per_second(count: u64, elapsed: Duration) -> f64 {
 }
 
 /// Runs one connection per script until the time is over or the work is done.
-pub fn run<S: Script>(plan: Plan, scripts: Vec<S>) -> anyhow::Result<Outcome> {
+pub fn run<S: Script>(plan: Plan, server: SocketAddr, scripts: Vec<S>) -> anyhow::Result<Outcome> {
+    let to_one = scripts.into_iter().map(|script| (server, script));
+    run_spread(plan, to_one.collect())
+}
+
+/// The same, with a server for each connection.
+pub fn run_spread<S: Script>(plan: Plan, scripts: Vec<(SocketAddr, S)>) -> anyhow::Result<Outcome> {
     let threads = plan.threads.clamp(1, scripts.len().max(1));
-    let mut shares: Vec<Vec<S>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut shares: Vec<Vec<(SocketAddr, S)>> = (0..threads).map(|_| Vec::new()).collect();
     for (index, script) in scripts.into_iter().enumerate() {
         shares[index % threads].push(script);
     }
@@ -154,7 +159,7 @@ pub fn run<S: Script>(plan: Plan, scripts: Vec<S>) -> anyhow::Result<Outcome> {
 
 fn run_share<S: Script>(
     plan: Plan,
-    scripts: Vec<S>,
+    scripts: Vec<(SocketAddr, S)>,
     connected: &Barrier,
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Outcome> {
@@ -164,14 +169,14 @@ fn run_share<S: Script>(
         .context("cannot start the load generator's event loop")?;
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        let streams = connect_all(plan.server, scripts.len()).await;
+        let streams = connect_all(&scripts).await;
         // Everybody passes here, also after a failure: the other threads wait for it.
         connected.wait();
         let window = Window::starting_now(plan);
         let deadline = window.closes_at + GRACE;
         let outcome = Rc::new(RefCell::new(Outcome::default()));
         let mut running = JoinSet::new();
-        for (stream, script) in streams?.into_iter().zip(scripts) {
+        for (stream, (_, script)) in streams?.into_iter().zip(scripts) {
             let connection = Connection {
                 stream,
                 script,
@@ -196,9 +201,9 @@ fn run_share<S: Script>(
     })
 }
 
-async fn connect_all(server: SocketAddr, count: usize) -> anyhow::Result<Vec<TcpStream>> {
-    let mut streams = Vec::with_capacity(count);
-    for _ in 0..count {
+async fn connect_all<S>(scripts: &[(SocketAddr, S)]) -> anyhow::Result<Vec<TcpStream>> {
+    let mut streams = Vec::with_capacity(scripts.len());
+    for &(server, _) in scripts {
         let stream = TcpStream::connect(server).await;
         let stream = stream.with_context(|| format!("cannot connect to {server}"))?;
         stream.set_nodelay(true)?;

@@ -6,6 +6,8 @@
 mod aims;
 mod answers;
 mod batch;
+mod connection;
+mod cpu;
 mod echo;
 mod growth;
 mod histogram;
@@ -14,6 +16,7 @@ mod hub_process;
 mod idle;
 mod load;
 mod operations;
+mod postgres;
 mod preload;
 mod redis;
 mod report;
@@ -52,7 +55,13 @@ fn main() -> anyhow::Result<()> {
     if wanted(Part::Batch) {
         measure_redis(&settings, &mut report)?;
     }
-    let hub_parts = [Part::Operations, Part::Batch, Part::Growth, Part::Idle];
+    let hub_parts = [
+        Part::Operations,
+        Part::Batch,
+        Part::Growth,
+        Part::Idle,
+        Part::Postgres,
+    ];
     if hub_parts.into_iter().any(wanted) {
         match hub_process::find_binary(arguments.hub.clone()) {
             Ok(binary) => {
@@ -112,6 +121,10 @@ fn measure_hub(settings: &Settings, binary: &Path, part: Part, report: &mut Repo
             report.starts = starts;
         }),
         Part::Idle => idle::measure(settings, binary).map(|row| report.idle = Some(row)),
+        Part::Postgres => {
+            report.postgres = postgres::measure(settings, binary, &mut report.notes);
+            Ok(())
+        }
     };
     if let Err(error) = measured {
         let name = clap::ValueEnum::to_possible_value(&part);

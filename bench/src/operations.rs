@@ -115,7 +115,7 @@ fn measure_round(
             preload::fill(&hub, Skill::Matching, 0, tasks)?;
         }
         hub.settle()?;
-        let outcome = run_operation(settings, hub.server, operation, connections)?;
+        let outcome = run_operation(settings, &[hub.server], operation, connections)?;
         hub.settle()?;
         let after = run_echo(settings, echo, connections)?;
         samples.push(Sample {
@@ -136,45 +136,63 @@ fn needs_tasks(operation: Operation) -> bool {
 }
 
 fn run_echo(settings: &Settings, echo: &Echo, connections: usize) -> anyhow::Result<Outcome> {
-    let plan = settings.plan(echo.server, settings.echo_for);
-    load::run(plan, EchoScript::many(echo.server, connections))
+    let plan = settings.plan(settings.echo_for);
+    let scripts = EchoScript::many(echo.server, connections);
+    load::run(plan, echo.server, scripts)
 }
 
-fn run_operation(
+/// Runs one operation with its connections dealt out among some servers of the same ledger.
+pub fn run_operation(
     settings: &Settings,
-    server: SocketAddr,
+    servers: &[SocketAddr],
     operation: Operation,
     connections: usize,
 ) -> anyhow::Result<Outcome> {
-    let plan = settings.plan(server, settings.hub_for);
-    let numbers = 0..connections;
-    let agents = numbers.clone().map(agent_name);
+    let plan = settings.plan(settings.hub_for);
     let pairs = |keys| {
-        agents
-            .clone()
-            .map(|agent| ClaimComplete::new(server, agent, keys))
-            .collect()
+        deal(servers, connections, move |server, number| {
+            ClaimComplete::new(server, agent_name(number), keys)
+        })
     };
     match operation {
-        Operation::Create => load::run(plan, numbers.map(|_| Create::new(server)).collect()),
-        Operation::ClaimComplete => load::run(plan, pairs(Keys::None)),
-        Operation::ClaimCompleteKeyed => load::run(plan, pairs(Keys::EveryCall)),
+        Operation::Create => {
+            let creates = deal(servers, connections, |server, _| Create::new(server));
+            load::run_spread(plan, creates)
+        }
+        Operation::ClaimComplete => load::run_spread(plan, pairs(Keys::None)),
+        Operation::ClaimCompleteKeyed => load::run_spread(plan, pairs(Keys::EveryCall)),
         Operation::Heartbeat => {
-            let beats = agents.map(|agent| Heartbeat::new(server, &agent));
-            load::run(plan, beats.collect())
+            let beats = deal(servers, connections, |server, number| {
+                Heartbeat::new(server, &agent_name(number))
+            });
+            load::run_spread(plan, beats)
         }
         Operation::SendReceive => {
-            let talks = numbers.map(|number| {
+            let talks = deal(servers, connections, |server, number| {
                 let neighbour = agent_name((number + 1) % connections);
                 Alternate::send_receive(server, &agent_name(number), &neighbour)
             });
-            load::run(plan, talks.collect())
+            load::run_spread(plan, talks)
         }
         Operation::AcquireRelease => {
-            let leases = agents.map(|agent| Alternate::acquire_release(server, &agent));
-            load::run(plan, leases.collect())
+            let leases = deal(servers, connections, |server, number| {
+                Alternate::acquire_release(server, &agent_name(number))
+            });
+            load::run_spread(plan, leases)
         }
     }
+}
+
+/// A script for each connection, the servers in turn.
+fn deal<S>(
+    servers: &[SocketAddr],
+    connections: usize,
+    script: impl Fn(SocketAddr, usize) -> S,
+) -> Vec<(SocketAddr, S)> {
+    let numbered = servers.iter().cycle().zip(0..connections);
+    numbered
+        .map(|(&server, number)| (server, script(server, number)))
+        .collect()
 }
 
 fn summarize(operation: Operation, connections: usize, samples: &[&Sample]) -> OperationRow {

@@ -54,12 +54,11 @@ fn fill_step(server: SocketAddr, skill: Skill, begin: u64, end: u64) -> anyhow::
         })
         .collect();
     let plan = Plan {
-        server,
         warm_up_for: Duration::ZERO,
         measure_for: STEP_WITHIN,
         threads: 1,
     };
-    let outcome = load::run(plan, scripts)?;
+    let outcome = load::run(plan, server, scripts)?;
     ensure!(
         outcome.errors == 0,
         "the hub refused {} batches of new tasks: {}",

@@ -58,7 +58,7 @@ fn measure_round(settings: &Settings) -> anyhow::Result<Outcome> {
     let lasts_for = settings.warm_up_for + settings.hub_for;
     redis.fill((lasts_for.as_secs_f64() * TASKS_PER_SECOND) as u64)?;
     let scripts = (0..CLIENTS).map(|_| TakeFinish::default()).collect();
-    load::run(settings.plan(redis.server, settings.hub_for), scripts)
+    load::run(settings.plan(settings.hub_for), redis.server, scripts)
 }
 
 struct Redis {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::aims::Aim;
+use crate::cpu;
+use crate::postgres::rows::PostgresReport;
 
 /// Everything a run found out; parts that were not run are empty.
 #[derive(Default, Serialize)]
@@ -20,6 +22,7 @@ pub struct Report {
     pub growth: Vec<GrowthRow>,
     pub starts: Vec<StartRow>,
     pub idle: Option<IdleRow>,
+    pub postgres: Option<PostgresReport>,
     pub aims: Vec<Aim>,
     /// What was left out, and why.
     pub notes: Vec<String>,
@@ -62,32 +65,12 @@ impl Machine {
 
 /// Watches the machine for a moment while the bench itself does nothing.
 fn others_percent() -> Option<f64> {
-    let before = cpu_ticks()?;
+    let before = cpu::Machine::read()?;
     std::thread::sleep(Duration::from_millis(500));
-    let after = cpu_ticks()?;
-    let all = after.all.checked_sub(before.all).filter(|&all| all > 0)?;
-    let idle = after.idle.saturating_sub(before.idle);
-    Some(all.saturating_sub(idle) as f64 / all as f64 * 100.0)
-}
-
-struct CpuTicks {
-    all: u64,
-    idle: u64,
-}
-
-fn cpu_ticks() -> Option<CpuTicks> {
-    let stat = std::fs::read_to_string("/proc/stat").ok()?;
-    let words = stat.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: Vec<u64> = words
-        .split_ascii_whitespace()
-        // User, nice, system, idle, waiting for the disk, interrupts, soft interrupts, stolen; guests are counted in user.
-        .take(8)
-        .map_while(|word| word.parse().ok())
-        .collect();
-    Some(CpuTicks {
-        all: ticks.iter().sum(),
-        idle: ticks.get(3)? + ticks.get(4)?,
-    })
+    let after = cpu::Machine::read()?;
+    let all = after.all.checked_sub(before.all)?.as_secs_f64();
+    let busy = after.busy.saturating_sub(before.busy).as_secs_f64();
+    (all > 0.0).then(|| busy / all * 100.0)
 }
 
 #[derive(Serialize)]

@@ -14,14 +14,15 @@ use crate::load::Plan;
 /// First the ceilings: a bare JSON echo on the hub's HTTP stack, bare SQLite group commit, the disk's own sync. Then the hub, as a
 /// separate process, durable (synchronous=FULL) and with rate limits off: each operation over keep-alive connections, always
 /// divided by the echo measured right before and after it; batches, beside Redis where it is installed; growth up to a million
-/// waiting tasks; memory, start and idle CPU. The table ends with the aims and whether they were met.
+/// waiting tasks; memory, start and idle CPU. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
+/// pgbench. The table ends with the aims and whether they were met.
 ///
 /// Compare ratios, not absolute figures: machines differ and are noisy.
 #[derive(Parser)]
 #[command(
     name = "bench",
     after_help = "Examples:
-  cargo run --release -p bench                               everything, some fifteen minutes
+  cargo run --release -p bench                               everything, some twenty-five minutes
   cargo run --release -p bench -- --quick                    short runs, up to 100,000 tasks
   cargo run --release -p bench -- --only operations --connections 64
   cargo run --release -p bench -- --json > bench.json"
@@ -54,7 +55,8 @@ pub struct Arguments {
     /// The hub's binary [default: the one built beside this program]
     #[arg(long, value_name = "FILE")]
     pub hub: Option<PathBuf>,
-    /// Where databases are made; it decides which disk is measured [default: beside this program]
+    /// Where databases are made; it decides which disk is measured [default: beside this program, a PostgreSQL cluster where the
+    /// system keeps temporary files]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     #[command(subcommand)]
@@ -82,6 +84,8 @@ pub enum Part {
     Growth,
     /// CPU and memory of a hub that has nothing to do
     Idle,
+    /// Many coordinators on PostgreSQL, beside pgbench
+    Postgres,
 }
 
 fn connections(text: &str) -> Result<usize, String> {
@@ -111,6 +115,10 @@ pub struct Settings {
     pub idle_for: Duration,
     /// Claims that are timed at each number of waiting tasks.
     pub claims: u64,
+    /// Rounds of each kind of wake-up across coordinators.
+    pub wakeups: u64,
+    /// The directory for databases, if it was chosen.
+    pub given_dir: Option<PathBuf>,
     generator_threads: usize,
     dir: PathBuf,
 }
@@ -149,6 +157,8 @@ impl Settings {
             ceiling_for: hub_for,
             idle_for: Duration::from_secs(if quick { 3 } else { 10 }),
             claims: if quick { 400 } else { 3_000 },
+            wakeups: if quick { 100 } else { 500 },
+            given_dir: arguments.dir.clone(),
             generator_threads: usize::from(arguments.generator_threads),
             dir,
         })
@@ -163,9 +173,8 @@ impl Settings {
     }
 
     /// A warmed-up run of the given length.
-    pub fn plan(&self, server: std::net::SocketAddr, measure_for: Duration) -> Plan {
+    pub fn plan(&self, measure_for: Duration) -> Plan {
         Plan {
-            server,
             warm_up_for: self.warm_up_for,
             measure_for,
             threads: self.generator_threads,

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::aims::Verdict;
-use crate::report::Report;
+use crate::postgres;
+use crate::report::{GrowthRow, Report};
 
 /// Renders every part that was measured.
 pub fn render(report: &Report) -> String {
@@ -22,6 +23,9 @@ pub fn render(report: &Report) -> String {
     batch(report, &mut out);
     growth(report, &mut out);
     idle(report, &mut out);
+    if let Some(measured) = &report.postgres {
+        postgres::table::render(measured, &mut out);
+    }
     aims(report, &mut out);
     for note in &report.notes {
         let _ = writeln!(out, "\nNote: {note}");
@@ -138,38 +142,8 @@ fn batch(report: &Report, out: &mut String) {
 }
 
 fn growth(report: &Report, out: &mut String) {
-    let rows = report.growth.iter().map(|row| {
-        vec![
-            row.case.clone(),
-            row.waiting.to_string(),
-            ms(Some(row.claim_p50_ms)),
-            ms(Some(row.claim_p99_ms)),
-            ms(row.reference_p50_ms),
-            ms(row.reference_p99_ms),
-            times(row.p99_ratio),
-            format!("{:.1}", row.resident_mb),
-            whole(row.stored_per_s),
-            row.errors.to_string(),
-        ]
-    });
-    section(
-        out,
-        "Growth: one claim at a time ('small' is the smallest number, timed in turn)",
-        &[
-            "waiting tasks",
-            "number",
-            "p50 ms",
-            "p99 ms",
-            "small p50",
-            "small p99",
-            "p99 ratio",
-            "memory MB",
-            "stored/s",
-            "errors",
-        ],
-        rows.collect(),
-    );
-    errors(out, report.growth.iter().flat_map(|row| &row.errors_told));
+    let title = "Growth: one claim at a time ('small' is the smallest number, timed in turn)";
+    growth_section(out, title, &report.growth);
     let starts = report.starts.iter().map(|row| {
         vec![
             row.case.clone(),
@@ -191,6 +165,42 @@ fn growth(report: &Report, out: &mut String) {
         ],
         starts.collect(),
     );
+}
+
+/// Claims by the number of waiting tasks, on whichever ledger.
+pub fn growth_section(out: &mut String, title: &str, rows: &[GrowthRow]) {
+    let cells = rows.iter().map(|row| {
+        vec![
+            row.case.clone(),
+            row.waiting.to_string(),
+            ms(Some(row.claim_p50_ms)),
+            ms(Some(row.claim_p99_ms)),
+            ms(row.reference_p50_ms),
+            ms(row.reference_p99_ms),
+            times(row.p99_ratio),
+            format!("{:.1}", row.resident_mb),
+            whole(row.stored_per_s),
+            row.errors.to_string(),
+        ]
+    });
+    section(
+        out,
+        title,
+        &[
+            "waiting tasks",
+            "number",
+            "p50 ms",
+            "p99 ms",
+            "small p50",
+            "small p99",
+            "p99 ratio",
+            "memory MB",
+            "stored/s",
+            "errors",
+        ],
+        cells.collect(),
+    );
+    errors(out, rows.iter().flat_map(|row| &row.errors_told));
 }
 
 fn idle(report: &Report, out: &mut String) {
@@ -239,7 +249,7 @@ fn aims(report: &Report, out: &mut String) {
     }
 }
 
-fn errors<'a>(out: &mut String, told: impl Iterator<Item = &'a String>) {
+pub fn errors<'a>(out: &mut String, told: impl Iterator<Item = &'a String>) {
     const TOLD_MAX: usize = 5;
     for error in told.take(TOLD_MAX) {
         let _ = writeln!(out, "  error: {error}");
@@ -247,7 +257,7 @@ fn errors<'a>(out: &mut String, told: impl Iterator<Item = &'a String>) {
 }
 
 /// A heading and aligned columns; nothing when there are no rows.
-fn section(out: &mut String, title: &str, headers: &[&str], rows: Vec<Vec<String>>) {
+pub fn section(out: &mut String, title: &str, headers: &[&str], rows: Vec<Vec<String>>) {
     if rows.is_empty() {
         return;
     }
@@ -282,15 +292,15 @@ fn looks_numeric(rows: &[Vec<String>], column: usize) -> bool {
     rows.iter().all(|row| numeric(&row[column]))
 }
 
-fn whole(figure: f64) -> String {
+pub fn whole(figure: f64) -> String {
     format!("{figure:.0}")
 }
 
-fn ms(figure: Option<f64>) -> String {
+pub fn ms(figure: Option<f64>) -> String {
     figure.map_or("-".to_owned(), |figure| format!("{figure:.3}"))
 }
 
-fn times(figure: Option<f64>) -> String {
+pub fn times(figure: Option<f64>) -> String {
     figure.map_or("-".to_owned(), |figure| format!("{figure:.2}"))
 }
 
