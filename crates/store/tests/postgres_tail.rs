@@ -7,7 +7,7 @@ use switchboard_core::verb::{Claim, CreateTasks, Filter, NewTask, Register, Send
 use switchboard_core::{AgentId, AgentKind, Sender, Skills};
 use switchboard_store::conformance::Ledger;
 use switchboard_store::postgres::{Address, PostgresEngine};
-use switchboard_store::{Foreign, Tail};
+use switchboard_store::{Error, Foreign, Tail};
 use switchboard_test_cluster::{Cluster, Database, PgBouncer, PoolMode, Server};
 
 /// Whatever takes longer than this does not happen.
@@ -222,4 +222,32 @@ fn a_server_that_drops_every_connection_is_found_again() {
         other.create(&[&*format!("later-{round}")]);
         before.learns_of(other.seq());
     }
+}
+
+#[test]
+fn a_server_that_is_away_is_told_of_and_found_again() {
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(missing) => return missing.skip("a server that goes away"),
+    };
+    let database = cluster.create_database();
+    let mut one = Coordinator::at(&database.url);
+    one.create(&["t1"]);
+    let (reader, seq) = (one.ledger.reader(), one.seq());
+    one.learns_of(seq);
+    assert_eq!(reader.head().expect("it is read").seq, seq);
+    cluster.stop_immediate();
+    for _ in 0..3 {
+        let head = reader.head();
+        assert!(matches!(head, Err(Error::Unavailable(_))), "{head:?}");
+        let word = one.tail.wait();
+        assert!(matches!(word, Err(Error::Unavailable(_))), "{word:?}");
+    }
+    cluster.start_again();
+    let until = Instant::now() + DEADLINE;
+    while reader.head().is_err() || one.tail.wait().is_err() {
+        assert!(Instant::now() < until, "the server is there again");
+    }
+    assert_eq!(reader.head().expect("it is read").seq, seq);
+    assert_eq!(one.tail.wait().expect("it is read"), seq);
 }
