@@ -5,6 +5,7 @@
 //! the language ([`said`]). So a scene does not know whether it runs on the rules alone or over a socket.
 
 mod act;
+mod engine;
 mod golden;
 mod http;
 mod ledger;
@@ -16,13 +17,14 @@ use serde_json::Value;
 use switchboard_store::conformance::Cache;
 
 use act::Deed;
+use engine::Kind;
 use http::{Socket, Transport};
-use ledger::{Kind, Rules};
+use ledger::Rules;
 use scene::Scene;
 
 /// Something that scenes can be run on.
 trait Driver {
-    fn name(&self) -> &'static str;
+    fn name(&self) -> String;
 
     /// Whether it has what the scene needs, such as a clock that can be moved.
     fn can_run(&self, scene: &Scene) -> bool;
@@ -103,6 +105,27 @@ fn scenes_hold_on_the_rules_over_sqlite() {
 #[test]
 fn scenes_hold_on_the_rules_over_sqlite_when_nothing_is_remembered_between_batches() {
     run_all(&mut Rules::new(Kind::Sqlite, Cache::Forgotten));
+}
+
+#[test]
+fn scenes_hold_on_the_rules_over_postgres() {
+    if let Some(kind) = Kind::postgres("the rules over PostgreSQL") {
+        run_all(&mut Rules::new(kind, Cache::Kept));
+    }
+}
+
+#[test]
+fn scenes_hold_on_the_rules_over_postgres_when_nothing_is_remembered_between_batches() {
+    if let Some(kind) = Kind::postgres("the rules over PostgreSQL") {
+        run_all(&mut Rules::new(kind, Cache::Forgotten));
+    }
+}
+
+#[test]
+fn scenes_hold_over_http_on_a_hub_over_postgres() {
+    if let Some(kind) = Kind::postgres("a hub over PostgreSQL") {
+        run_all(&mut Socket::on(kind, Transport::Paths));
+    }
 }
 
 #[test]

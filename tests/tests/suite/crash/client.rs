@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use switchboard_tests::{API, Answer, Client, Random, Request, completion};
 
 use super::facts::{Doubt, Fact, Record};
+use super::heard::{Heard, Outcome};
 use super::world::{EndsWith, Place, World};
 
 /// Tasks that one client holds at most.
@@ -346,12 +347,12 @@ impl<'a> Worker<'a> {
         let mut may_have_happened = false;
         loop {
             match self.client.send(&request) {
-                Ok(answer) => match Told::by(&answer) {
-                    Told::ComeBack(outcome) if self.world.outages => {
+                Ok(answer) => match Heard::by(&answer) {
+                    Heard::ComeBack(outcome) if self.world.outages => {
                         may_have_happened |= outcome == Outcome::Unknown;
                         self.told_to_come_back(outcome, &answer);
                     }
-                    Told::ComeBack(_) | Told::Answer => {
+                    Heard::ComeBack(_) | Heard::Answer => {
                         self.record.replayed += u64::from(answer.is_replay());
                         return Some(answer);
                     }
@@ -401,47 +402,6 @@ impl<'a> Worker<'a> {
     fn name(&mut self, kind: &str) -> String {
         self.count += 1;
         format!("{kind}-{}-{}", self.record.agent, self.count)
-    }
-}
-
-/// Whether an answer is one.
-enum Told {
-    Answer,
-    ComeBack(Outcome),
-}
-
-/// What became of a change that was not acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    NotDone,
-    Unknown,
-}
-
-impl Told {
-    fn by(answer: &Answer) -> Told {
-        let body = answer.json();
-        let of = |status: &Value, body: &Value| {
-            if *status != 503 || body["error"] != "db_unavailable" {
-                return Told::Answer;
-            }
-            match body["message"].as_str() {
-                Some(why) if why.contains("may or may not have been made") => {
-                    Told::ComeBack(Outcome::Unknown)
-                }
-                _ => Told::ComeBack(Outcome::NotDone),
-            }
-        };
-        let of_parts = body["results"].as_array().into_iter().flatten();
-        let of_parts = of_parts.map(|part| of(&part["status"], &part["body"]));
-        match of(&answer.status.into(), &body) {
-            Told::ComeBack(outcome) => Told::ComeBack(outcome),
-            // Some of it may have been done before the ledger went away.
-            Told::Answer => of_parts
-                .filter(|part| matches!(part, Told::ComeBack(_)))
-                .map(|_| Told::ComeBack(Outcome::Unknown))
-                .next()
-                .unwrap_or(Told::Answer),
-        }
     }
 }
 

@@ -15,6 +15,7 @@ use self::world::{EndsWith, World};
 pub mod check;
 pub mod client;
 pub mod facts;
+mod heard;
 pub mod history;
 pub mod ledger;
 pub mod world;

@@ -1,4 +1,4 @@
-//! The whole hub in this process, on a socket and a ledger file, with a clock that stands still.
+//! The whole hub in this process, on a socket and a ledger, with a clock that stands still.
 //!
 //! Steps go out as real requests; on [`Transport::Envelopes`] the ten operations go through `POST /protocol`. The status
 //! of every answer is held against the table of routes and the codes of errors.
@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use switchboard_core::Timestamp;
 use switchboard_hub::Running;
 use switchboard_hub::config::Config;
-use switchboard_store::ManualClock;
 use switchboard_store::conformance::START;
-use switchboard_store::sqlite::SqliteEngine;
+use switchboard_store::{Engine, ManualClock};
 use switchboard_wire::jetpack::{ErrorBody, Method, Operation, ROUTES, Route};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 use super::act::{Call, Deed};
+use super::engine::{Ground, Kind};
 use super::scene::Scene;
 use super::{Answer, Driver};
 
@@ -34,6 +34,7 @@ pub enum Transport {
 pub struct Socket {
     runtime: Runtime,
     transport: Transport,
+    kind: Kind,
     stage: Option<Stage>,
 }
 
@@ -47,6 +48,7 @@ pub struct HubHere {
     running: Running,
     connection: SendRequest<Full<Bytes>>,
     _folder: tempfile::TempDir,
+    _ground: Ground,
 }
 
 /// What came back over the socket.
@@ -58,21 +60,27 @@ pub struct Response {
 
 impl Socket {
     pub fn new(transport: Transport) -> Self {
+        Socket::on(Kind::Sqlite, transport)
+    }
+
+    pub fn on(kind: Kind, transport: Transport) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         Socket {
             runtime,
             transport,
+            kind,
             stage: None,
         }
     }
 }
 
 impl Driver for Socket {
-    fn name(&self) -> &'static str {
-        match self.transport {
-            Transport::Paths => "HTTP, each operation on its path",
-            Transport::Envelopes => "HTTP, operations in envelopes",
-        }
+    fn name(&self) -> String {
+        let way = match self.transport {
+            Transport::Paths => "each operation on its path",
+            Transport::Envelopes => "operations in envelopes",
+        };
+        format!("HTTP over {}, {way}", self.kind.name())
     }
 
     fn can_run(&self, scene: &Scene) -> bool {
@@ -84,10 +92,13 @@ impl Driver for Socket {
 
     fn begin(&mut self, scene: &Scene) {
         let policy = scene.policy.clone();
-        let hub = self.runtime.block_on(HubHere::start(START, |config| {
+        // Opened outside of the runtime, which an engine may not block.
+        let opened = self.kind.open(ManualClock::at(START));
+        let hub = HubHere::start_on(opened, self.kind.name(), |config| {
             config.limits.enabled = false;
             config.quality = policy;
-        }));
+        });
+        let hub = self.runtime.block_on(hub);
         self.stage = Some(Stage {
             hub,
             events_seen: 0,
@@ -206,15 +217,20 @@ fn check_status(route: &Route, response: &Response) {
 impl HubHere {
     /// Its clock stands at `now`.
     pub async fn start(now: Timestamp, change: impl FnOnce(&mut Config)) -> Self {
+        let opened = Kind::Sqlite.open(ManualClock::at(now));
+        Self::start_on(opened, Kind::Sqlite.name(), change).await
+    }
+
+    async fn start_on(
+        (engine, ground): (Box<dyn Engine>, Ground),
+        store: &'static str,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the hub");
         let mut config = Config::for_project(folder.path().to_owned());
         config.http.listen.set_port(0);
         change(&mut config);
-        std::fs::create_dir_all(&config.data_dir).expect("a folder for the ledger");
-        let ledger = config.data_dir.join("switchboard.db");
-        let clock = ManualClock::at(now);
-        let engine = SqliteEngine::open(&ledger, Box::new(clock)).expect("a new ledger");
-        let running = Running::start_with(config, Box::new(engine), "sqlite").await;
+        let running = Running::start_with(config, engine, store).await;
         let running = running.expect("a hub on a free port");
         let stream = TcpStream::connect(running.addr)
             .await
@@ -225,6 +241,7 @@ impl HubHere {
             running,
             connection,
             _folder: folder,
+            _ground: ground,
         }
     }
 

@@ -10,9 +10,7 @@ use switchboard_core::verb::{
 };
 use switchboard_core::{CommandId, GatePolicy, Refusal, Verb};
 use switchboard_store::conformance::{Cache, Ledger, START};
-use switchboard_store::memory::MemoryEngine;
-use switchboard_store::sqlite::SqliteEngine;
-use switchboard_store::{Clock, Engine, ManualClock, MessageSince, Since};
+use switchboard_store::{Clock, ManualClock, MessageSince, Since};
 use switchboard_wire::jetpack::from_wire::{self, Context, Fetch};
 use switchboard_wire::jetpack::{
     BaselineRequest, BaselineResponse, CommandResponse, CreateTasksRequest, Done, ErrorBody,
@@ -21,16 +19,11 @@ use switchboard_wire::jetpack::{
 use switchboard_wire::parse;
 
 use super::act::{Call, Deed};
+use super::engine::{Ground, Kind};
 use super::scene::Scene;
 use super::{Answer, Driver};
 
 mod look;
-
-/// Which engine.
-pub enum Kind {
-    Memory,
-    Sqlite,
-}
 
 pub struct Rules {
     kind: Kind,
@@ -45,7 +38,7 @@ pub struct Stage {
     policy: Arc<GatePolicy>,
     ids: u64,
     events_seen: u64,
-    _folder: Option<tempfile::TempDir>,
+    _ground: Ground,
 }
 
 /// The project that lease paths are relative to.
@@ -59,28 +52,15 @@ impl Rules {
             stage: None,
         }
     }
-
-    fn engine(&self, clock: ManualClock) -> (Box<dyn Engine>, Option<tempfile::TempDir>) {
-        match self.kind {
-            Kind::Memory => (Box::new(MemoryEngine::new(Box::new(clock))), None),
-            Kind::Sqlite => {
-                let folder = tempfile::tempdir().expect("a folder for the ledger");
-                let path = folder.path().join("switchboard.db");
-                let engine = SqliteEngine::open(&path, Box::new(clock)).expect("a new ledger");
-                (Box::new(engine), Some(folder))
-            }
-        }
-    }
 }
 
 impl Driver for Rules {
-    fn name(&self) -> &'static str {
-        match (&self.kind, &self.cache) {
-            (Kind::Memory, Cache::Kept) => "the rules over memory",
-            (Kind::Memory, _) => "the rules over memory, forgetting",
-            (Kind::Sqlite, Cache::Kept) => "the rules over SQLite",
-            (Kind::Sqlite, _) => "the rules over SQLite, forgetting",
-        }
+    fn name(&self) -> String {
+        let forgets = match &self.cache {
+            Cache::Kept => "",
+            Cache::Forgotten | Cache::ForgottenAtRandom(_) => ", forgetting",
+        };
+        format!("the rules over {}{forgets}", self.kind.name())
     }
 
     /// Everything but idempotency keys, which belong to the sequencer.
@@ -90,7 +70,7 @@ impl Driver for Rules {
 
     fn begin(&mut self, scene: &Scene) {
         let clock = ManualClock::at(START);
-        let (engine, folder) = self.engine(clock.clone());
+        let (engine, ground) = self.kind.open(clock.clone());
         let mut ledger = Ledger::new(engine).with_cache(self.cache.clone());
         let serve = Serve { starting: true };
         ledger.run(serve).expect("a caretaker is not refused");
@@ -100,7 +80,7 @@ impl Driver for Rules {
             policy: Arc::new(scene.policy.clone()),
             ids: 0,
             events_seen: 0,
-            _folder: folder,
+            _ground: ground,
         });
     }
 
