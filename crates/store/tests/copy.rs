@@ -11,7 +11,7 @@ use switchboard_store::copy::{self, Failure, Key, KeyFile, Phase, Place, Step, S
 use switchboard_store::postgres::{Address, PostgresEngine};
 use switchboard_store::sqlite::SqliteEngine;
 use switchboard_store::{Engine, Error, ManualClock};
-use switchboard_test_cluster::{Cluster, Database};
+use switchboard_test_cluster::{Cluster, Database, PgBouncer, PoolMode};
 use tempfile::TempDir;
 
 /// The file beside a ledger.
@@ -561,4 +561,46 @@ fn a_ledger_of_an_older_build_is_refused_with_the_way_to_bring_it_up_to_date() {
         copy::run(&world.source(), &world.there(), &kept(), &mut quietly),
         &["schema version 1", "switchboard up"],
     );
+}
+
+#[test]
+fn a_ledger_moves_through_a_pooler_as_well() {
+    let Some(world) = world(73) else { return };
+    let server = Cluster::shared("a pooler").expect("it was there a moment ago");
+    let pooler = match PgBouncer::start(server, PoolMode::Transaction) {
+        Ok(pooler) => pooler,
+        Err(missing) => return missing.skip("copying through a pooler"),
+    };
+    let address = Address::parse(&pooler.url(&world.database.name)).expect("an address");
+    let there = Place::Postgres(address);
+    let before = everything(&world.source());
+    copied(&world.source(), &there, &kept());
+    copied(&there, &world.back(), &Kept::default());
+    before.assert_same(&everything(&world.back()), "after its return");
+}
+
+#[test]
+fn a_page_is_bounded_in_bytes() {
+    let Some(world) = world(79) else { return };
+    let db = Connection::open(world.file("source.db")).unwrap();
+    db.execute_batch(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+         INSERT INTO quality_snapshots(id, build_output) SELECT 'big ' || i, hex(randomblob(150000)) FROM n",
+    )
+    .unwrap();
+    drop(db);
+    for (from, to) in [
+        (world.source(), world.there()),
+        (world.there(), world.back()),
+    ] {
+        let mut pages = 0;
+        copy::run(&from, &to, &kept(), &mut |step| {
+            let is_big = step.table == "quality_snapshots" && step.phase == Phase::Copying;
+            pages += u32::from(is_big);
+            ControlFlow::Continue(())
+        })
+        .expect("the copy is made");
+        // 12 MB, at 4 MB and one row each.
+        assert!(pages >= 3, "{from} came in {pages} pages");
+    }
 }

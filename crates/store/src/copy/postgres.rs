@@ -2,6 +2,8 @@
 //!
 //! Nothing is left behind on the connection between transactions, so that a pooler may stand in between.
 
+mod values;
+
 use std::pin::pin;
 
 use futures_util::TryStreamExt as _;
@@ -10,16 +12,17 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row as Found};
 
 use super::Failure;
-use super::side::{Key, PAGE_BYTES, Side, Target, refuse_unless_empty, unfit};
-use super::tables::{FILLED_AT_BIRTH, HEAD, Kind, TABLES, Table};
+use super::side::{Key, PAGE_BYTES, Side, Target, refuse_unless_empty};
+use super::tables::{FILLED_AT_BIRTH, HEAD, TABLES, Table};
 use super::unfinished::{self, Progress};
-use super::value::{Row, Value, key, show_key};
+use super::value::{Row, Value};
 use crate::Error;
 use crate::postgres::errors::world;
-use crate::postgres::rows::{Batch, escape};
+use crate::postgres::rows::Batch;
 use crate::postgres::session::{Query, Session};
 use crate::postgres::{Address, PostgresEngine, SCHEMA_VERSION};
 use crate::rows::Columns;
+use values::{Param, arrays, int, listed, marks, param, push, read, signed, text};
 
 pub(super) struct PostgresSide {
     address: Address,
@@ -37,8 +40,6 @@ const SETTINGS: &str =
   SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;";
 /// The rows asked for as long as nobody knows how large they are.
 const FIRST_ROWS: usize = 100;
-
-type Param = (Box<dyn ToSql + Sync + Send>, Type);
 
 impl PostgresSide {
     /// A whole ledger, to be read.
@@ -439,90 +440,11 @@ impl Target for PostgresSide {
             side.run("DROP TABLE sb_copy")
         })?;
         let tables: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-        self.within("", |side| {
-            side.run(&format!("ANALYZE {}", tables.join(", ")))
-        })
+        let analyze = format!("ANALYZE {}", tables.join(", "));
+        if let Err(error) = self.within("", |side| side.run(&analyze)) {
+            // The database does it by itself, a little later.
+            tracing::debug!(%error, "the new tables were not analyzed");
+        }
+        Ok(())
     }
-}
-
-fn read(table: &Table, found: &Found, from: usize) -> Result<Row, Error> {
-    let mut values = Row::with_capacity(table.columns.len());
-    for (at, (_, kind)) in (from..).zip(table.columns) {
-        let value = match kind {
-            Kind::Int => found.int(at)?.map(Value::Int),
-            Kind::Real => found.real(at)?.map(Value::Real),
-            Kind::Text => found.text(at)?.map(|text| Value::Text(text.into_owned())),
-            Kind::Bytes => found.bytes(at)?.map(|bytes| Value::Bytes(bytes.to_owned())),
-        };
-        values.push(value.unwrap_or(Value::Null));
-    }
-    Ok(values)
-}
-
-/// Adds a row, or the key of one.
-fn push(table: &Table, row: &[Value], batch: &mut Batch) -> Result<(), Error> {
-    for (value, (name, kind)) in row.iter().zip(table.columns) {
-        match (kind, value) {
-            (Kind::Int, Value::Int(number)) => batch.int(*number),
-            (Kind::Int, Value::Null) => batch.int(None),
-            (Kind::Real, Value::Real(number)) => batch.real(*number),
-            (Kind::Real, Value::Null) => batch.real(None),
-            (Kind::Text, Value::Text(text)) => batch.text(text.as_str()),
-            (Kind::Text, Value::Null) => batch.text(None),
-            (Kind::Bytes, Value::Bytes(bytes)) => batch.bytes(bytes),
-            (Kind::Int | Kind::Real | Kind::Text | Kind::Bytes, other) => {
-                let key = show_key(table, key(table, row));
-                return Err(unfit(
-                    table,
-                    &key,
-                    name,
-                    &other.to_string(),
-                    "something else",
-                ));
-            }
-        };
-    }
-    batch.end();
-    Ok(())
-}
-
-fn arrays(batch: Batch) -> Vec<Param> {
-    let columns = batch.columns().into_iter();
-    columns
-        .map(|column| {
-            let kind = column.array_type();
-            (Box::new(column) as Box<dyn ToSql + Sync + Send>, kind)
-        })
-        .collect()
-}
-
-fn param(value: &Value) -> Param {
-    match value {
-        Value::Null => (Box::new(None::<String>), Type::TEXT),
-        Value::Int(number) => int(*number),
-        Value::Real(number) => (Box::new(*number), Type::FLOAT8),
-        Value::Text(value) => text(value),
-        Value::Bytes(bytes) => (Box::new(bytes.clone()), Type::BYTEA),
-    }
-}
-
-fn text(value: &str) -> Param {
-    (Box::new(escape(value).into_owned()), Type::TEXT)
-}
-
-fn int(value: i64) -> Param {
-    (Box::new(value), Type::INT8)
-}
-
-fn listed(names: impl Iterator<Item = &'static str>) -> String {
-    names.collect::<Vec<_>>().join(", ")
-}
-
-fn marks(count: usize) -> String {
-    let marks: Vec<String> = (1..=count).map(|at| format!("${at}")).collect();
-    marks.join(", ")
-}
-
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
