@@ -24,14 +24,15 @@ use crate::project;
 /// Move the ledger to another store: from SQLite to PostgreSQL, or back
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Stop the hub first. Everything is copied (tasks, agents, messages, events, tokens, keys), then both ledgers are
-read again and compared row by row and event by event. The source is not touched. The target must be empty; until
-the copy is finished no hub serves it. If it is interrupted, the same command goes on where it stopped.
+Stop the hub first. Everything is copied: tasks, agents, messages, events, tokens, keys. Then both
+ledgers are read again and compared row by row and event by event. The source is not touched.
+The target must be empty, and until the copy is finished no hub serves it. If it is interrupted,
+the same command goes on where it stopped.
 
 Examples:
-  switchboard migrate --to postgres://switchboard@db.example/switchboard
-  switchboard migrate --store postgres://switchboard@db.example/switchboard --to sqlite:.switchboard/switchboard.db
-  switchboard migrate --to postgres://switchboard@db.example/switchboard --verify-only")]
+  switchboard migrate --to postgres://swarm@db/swarm
+  switchboard migrate --store postgres://swarm@db/swarm --to sqlite:.switchboard/switchboard.db
+  switchboard migrate --to postgres://swarm@db/swarm --verify-only")]
 pub struct Args {
     /// Where to: postgres://USER@HOST/DATABASE, sqlite:FILE, or just a file
     #[arg(long, value_name = "URL")]
