@@ -33,7 +33,7 @@ pub fn measure(
 ) -> Option<PostgresReport> {
     let mut report = PostgresReport::default();
     let mut ground = None;
-    attempt("its cluster", notes, || {
+    attempt("all of it", notes, || {
         ground = Some(Ground::new(settings, binary)?);
         Ok(())
     });
