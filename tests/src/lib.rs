@@ -13,7 +13,7 @@ mod wait;
 pub use binary::switchboard;
 pub use calls::{API, completion, registration};
 pub use http::{Answer, Client, Request};
-pub use process::{Ended, Hub, Project};
+pub use process::{Ended, Hub, Project, with_parameter};
 pub use random::Random;
 pub use rustix::process::Signal;
 pub use wait::{PATIENCE, until};

@@ -294,6 +294,12 @@ impl Drop for Hub {
     }
 }
 
+/// An address with one more parameter.
+pub fn with_parameter(url: &str, parameter: &str) -> String {
+    let glue = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{glue}{parameter}")
+}
+
 #[track_caller]
 fn ends(child: &mut Child) -> ExitStatus {
     until("the hub ends", || {

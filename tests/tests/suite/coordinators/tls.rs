@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use switchboard_test_cluster::{Cluster, Tls};
-use switchboard_tests::Project;
+use switchboard_tests::{Project, with_parameter};
 use tempfile::TempDir;
 
 #[test]
@@ -54,7 +54,7 @@ fn a_server_without_tls_is_refused_where_tls_is_required() {
         Ok(cluster) => cluster,
         Err(missing) => return missing.skip("TLS that the database does not offer"),
     };
-    let url = format!("{}?sslmode=require", cluster.url("postgres"));
+    let url = with_parameter(&cluster.url("postgres"), "sslmode=require");
     let ended = Project::on(url).start_in_vain();
     assert!(ended.stderr.contains("TLS"), "{}", ended.stderr);
 }

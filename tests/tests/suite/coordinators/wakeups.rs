@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use switchboard_test_cluster::Cluster;
-use switchboard_tests::{API, Client, Hub, PATIENCE, Request, until};
+use switchboard_tests::{API, Client, Hub, PATIENCE, Request, until, with_parameter};
 
 use super::Team;
 
@@ -27,8 +27,7 @@ fn who_waits_is_woken_also_where_no_notification_comes() {
         return;
     };
     let database = server.create_database();
-    let glue = if database.url.contains('?') { '&' } else { '?' };
-    let team = Team::on(&format!("{}{glue}notify=off", database.url), 2);
+    let team = Team::on(&with_parameter(&database.url, "notify=off"), 2);
     all_are_woken(&team);
     team.stop();
 }

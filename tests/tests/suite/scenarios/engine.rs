@@ -1,20 +1,20 @@
 //! The engines that scenes are played on, each with an empty ledger for each scene.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 
 use switchboard_store::memory::MemoryEngine;
 use switchboard_store::postgres::{Address, PostgresEngine, Steps};
 use switchboard_store::sqlite::SqliteEngine;
 use switchboard_store::{Engine, ManualClock};
-use switchboard_test_cluster::{Cluster, Database};
+use switchboard_test_cluster::{Cluster, Database, Server};
+use switchboard_tests::with_parameter;
 use tempfile::TempDir;
 
 /// Which engine.
 pub enum Kind {
     Memory,
     Sqlite,
-    /// A schema for each scene, because a database would take ten times as long.
-    Postgres(Database),
+    Postgres(Stage),
 }
 
 /// Where an empty ledger is, as long as this is kept.
@@ -25,7 +25,11 @@ pub struct Ground {
 impl Kind {
     /// `None`, told loudly, if there is no PostgreSQL here.
     pub fn postgres(what: &str) -> Option<Kind> {
-        Cluster::shared(what).map(|server| Kind::Postgres(server.create_database()))
+        let stage = |server: &Server| Stage {
+            database: server.create_database(),
+            is_made: Cell::new(false),
+        };
+        Cluster::shared(what).map(stage).map(Kind::Postgres)
     }
 
     pub fn name(&self) -> &'static str {
@@ -49,21 +53,41 @@ impl Kind {
                 };
                 (Box::new(engine), ground)
             }
-            Kind::Postgres(database) => {
-                let address = Address::parse(&schema_in(database)).expect("it is an address");
-                let clock = Some(Box::new(clock) as Box<_>);
-                let engine = PostgresEngine::open_with(address, clock, Steps::all());
-                (Box::new(engine.expect("a new ledger")), nowhere)
-            }
+            Kind::Postgres(stage) => (Box::new(stage.open(clock)), nowhere),
         }
     }
 }
 
-/// The address of a schema that nobody had before.
-fn schema_in(database: &Database) -> String {
-    static NTH: AtomicU64 = AtomicU64::new(0);
-    let schema = format!("scene_{}", NTH.fetch_add(1, Ordering::Relaxed));
-    database.sql(&format!("CREATE SCHEMA {schema}"));
-    let glue = if database.url.contains('?') { '&' } else { '?' };
-    format!("{}{glue}options=-c%20search_path%3D{schema}", database.url)
+/// A database that is emptied for each scene, which takes a fraction of making another one.
+pub struct Stage {
+    database: Database,
+    /// Its tables are there, and the head of an empty ledger is put aside.
+    is_made: Cell<bool>,
 }
+
+impl Stage {
+    fn open(&self, clock: ManualClock) -> PostgresEngine {
+        if self.is_made.get() {
+            self.database.sql(EMPTY);
+        }
+        // Without notifications a hub looks often, and so ends at once.
+        let url = with_parameter(&self.database.url, "notify=off");
+        let address = Address::parse(&url).expect("it is an address");
+        let engine = PostgresEngine::open_with(address, Some(Box::new(clock)), Steps::all());
+        let engine = engine.expect("a new ledger");
+        if !self.is_made.replace(true) {
+            self.database
+                .sql("CREATE TABLE first_head AS SELECT * FROM sb_head");
+        }
+        engine
+    }
+}
+
+/// Everything but what a new ledger has.
+const EMPTY: &str = "
+    DO $$ DECLARE name text; BEGIN
+      FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename NOT IN
+        ('sb_migration', 'migrations', 'swarm_metadata', 'first_head')
+      LOOP EXECUTE format('DELETE FROM %I', name); END LOOP;
+    END $$;
+    INSERT INTO sb_head SELECT * FROM first_head";
