@@ -1,6 +1,8 @@
 //! A sequencer as small as it can be: one engine, one working set, verbs one by one or in batches.
 
+use std::cell::OnceCell;
 use std::fmt::Debug;
+use std::rc::Rc;
 
 use switchboard_core::slice::Save;
 use switchboard_core::{Ask, Changes, Refusal, Slice, Timestamp, Verb, Want};
@@ -11,6 +13,7 @@ use crate::{Engine, Error, Reader};
 /// Runs verbs on an engine and panics when the engine fails.
 pub struct Ledger {
     engine: Box<dyn Engine>,
+    reader: OnceCell<Rc<dyn Reader>>,
     slice: Slice,
     cache: Cache,
     late_pulses: bool,
@@ -51,6 +54,7 @@ impl Ledger {
     pub fn new(engine: Box<dyn Engine>) -> Self {
         Ledger {
             engine,
+            reader: OnceCell::new(),
             slice: Slice::default(),
             cache: Cache::Kept,
             late_pulses: false,
@@ -113,8 +117,9 @@ impl Ledger {
         slice
     }
 
-    pub fn reader(&self) -> Box<dyn Reader> {
-        must("open a reader", self.engine.reader())
+    pub fn reader(&self) -> Rc<dyn Reader> {
+        let open = || must("open a reader", self.engine.reader()).into();
+        Rc::clone(self.reader.get_or_init(open))
     }
 
     pub fn engine(&mut self) -> &mut dyn Engine {

@@ -434,12 +434,13 @@ pub(super) fn lanes_and_queues(world: &mut World<'_>) {
     );
     let mut slice = ledger.look(&[Ask::Queue { lane: id, from: 0 }]);
     let queue = slice.lanes.queue(id).expect("it was asked for");
-    assert_eq!(
-        queue.waiting().count(),
-        limits::QUEUE_PER_LOAD,
-        "a full page of a queue"
+    let page = queue.waiting().count();
+    assert!(
+        (1..=limits::QUEUE_PER_LOAD).contains(&page),
+        "a page of a queue has {page}"
     );
-    let from = queue.unknown_from().expect("there is more");
+    let mut next = queue.unknown_from();
+    assert!(next.is_some(), "there is more");
     let first = queue
         .waiting()
         .next()
@@ -449,10 +450,13 @@ pub(super) fn lanes_and_queues(world: &mut World<'_>) {
         Some((2, "t1".to_owned())),
         "what is held does not wait"
     );
-    let rest = ledger.look(&[
-        Ask::Queue { lane: id, from: 0 },
-        Ask::Queue { lane: id, from },
-    ]);
+    let mut asks = vec![Ask::Queue { lane: id, from: 0 }];
+    let mut rest = switchboard_core::Slice::default();
+    while let Some(from) = next {
+        asks.push(Ask::Queue { lane: id, from });
+        rest = ledger.look(&asks);
+        next = rest.lanes.queue(id).and_then(|queue| queue.unknown_from());
+    }
     let queue = rest.lanes.queue(id).expect("it was asked for");
     assert_eq!(
         (queue.waiting().count(), queue.unknown_from()),

@@ -141,14 +141,20 @@ pub(super) fn select(columns: &str, rest: &str) -> Query {
     Query::new(format!("SELECT {columns} FROM {rest}"))
 }
 
-/// All words as quoted prefixes: nothing a person types is query syntax.
+/// All words as quoted prefixes, signs as blanks in the same manner as in [`LEARNING_WORDS`]: nothing a person types
+/// is query syntax.
 pub(super) fn prefixes(words: &str) -> String {
-    let quoted = paging::words(words).map(|word| {
-        let word = word.replace('\\', "\\\\").replace('\'', "''");
-        format!("'{word}':*")
-    });
+    let plain = paging::words(words)
+        .map(|word| word.replace(|char: char| char.is_ascii_punctuation(), " "));
+    let quoted = plain
+        .filter(|word| !word.trim().is_empty())
+        .map(|word| format!("'{}':*", word.trim()));
     quoted.collect::<Vec<_>>().join(" & ")
 }
+
+/// The words of a learning, paths and names taken apart; as the index has it.
+pub(super) const LEARNING_WORDS: &str =
+    "to_tsvector('simple', regexp_replace(text, '[[:punct:]]+', ' ', 'g'))";
 
 #[cfg(test)]
 mod tests {
@@ -160,7 +166,7 @@ mod tests {
             ("", ""),
             ("one", "'one':*"),
             ("one  two", "'one':* & 'two':*"),
-            ("it's \\ &", "'it''s':* & '\\\\':* & '&':*"),
+            ("it's \\ a/b.rs", "'it s':* & 'a b rs':*"),
         ];
         for (words, expected) in table {
             assert_eq!(prefixes(words), expected, "{words:?}");

@@ -11,7 +11,7 @@ use switchboard_core::{
 use tokio_postgres::Row;
 
 use super::address::Address;
-use super::filter::{Scan, Way, Where, prefixes, select};
+use super::filter::{LEARNING_WORDS, Scan, Way, Where, prefixes, select};
 use super::line::{Here, Line};
 use super::rows::{rows_max, signed};
 use super::session::Query;
@@ -326,16 +326,16 @@ impl Reader for PostgresReader {
     fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error> {
         const COLUMNS: &str = "id, text, task, agent, created_at";
         let prefixes = prefixes(words);
-        let query = if prefixes.is_empty() {
+        let query = if paging::words(words).next().is_none() {
             select(COLUMNS, "sb_learning ORDER BY n DESC LIMIT $1").int(rows_max(limit))
         } else {
             // The planner must not weigh words and limit: the index of words is always the better way, hence OFFSET 0
             // and the words as something that it cannot see.
             let sql = format!(
                 "SELECT {COLUMNS} FROM (SELECT * FROM (
-                   SELECT * FROM sb_learning WHERE to_tsvector('simple', text) @@ (SELECT to_tsquery('simple', $1)) OFFSET 0
+                   SELECT * FROM sb_learning WHERE {LEARNING_WORDS} @@ (SELECT to_tsquery('simple', $1)) OFFSET 0
                  ) found ORDER BY n DESC LIMIT {LEARNINGS_RANKED_MAX}) newest
-                 ORDER BY ts_rank(to_tsvector('simple', text), (SELECT to_tsquery('simple', $1))) DESC, n DESC LIMIT $2"
+                 ORDER BY ts_rank({LEARNING_WORDS}, (SELECT to_tsquery('simple', $1))) DESC, n DESC LIMIT $2"
             );
             Query::new(sql).text(&prefixes).int(rows_max(limit))
         };
