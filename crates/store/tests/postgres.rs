@@ -105,11 +105,14 @@ fn a_database_passes_the_conformance_suite() {
     let Some(server) = Cluster::shared("the conformance suite") else {
         return;
     };
-    let mut databases = Vec::new();
+    // A schema for each ledger: made much quicker than a database, and found by the search path.
+    let database = server.create_database();
+    let mut made = 0;
     conformance::run(&mut |clock| {
-        databases.push(server.create_database());
-        let database = databases.last().expect("one was just made");
-        Box::new(open(&database.url, &clock))
+        made += 1;
+        database.sql(&format!("CREATE SCHEMA ledger_{made}"));
+        let url = format!("{}?options=-csearch_path%3Dledger_{made}", database.url);
+        Box::new(open(&url, &clock))
     });
 }
 
