@@ -17,6 +17,8 @@ const SEVERAL: usize = 3;
 const PATHS: u64 = 12;
 /// Of a hundred lost answers, so many are not asked for again.
 const GIVES_UP: u64 = 15;
+/// Of a hundred answers, so many are asked for again by one who has them.
+const ASKS_AGAIN: u64 = 4;
 /// How long a client waits that was told to come back. Only paces it.
 const COMES_BACK_AFTER: Duration = Duration::from_millis(20);
 
@@ -44,7 +46,7 @@ impl<'a> Worker<'a> {
         let place = world.somewhere(&mut random);
         Worker {
             world,
-            client: Client::with_patience(place.addr, world.patience),
+            client: connect(world, place, &mut random),
             place,
             random,
             others,
@@ -354,6 +356,9 @@ impl<'a> Worker<'a> {
                     }
                     Heard::ComeBack(_) | Heard::Answer => {
                         self.record.replayed += u64::from(answer.is_replay());
+                        if self.random.percent(ASKS_AGAIN) {
+                            self.ask_again(&request, &answer);
+                        }
                         return Some(answer);
                     }
                 },
@@ -361,7 +366,7 @@ impl<'a> Worker<'a> {
                     may_have_happened = true;
                     self.record.lost += 1;
                     self.place = self.world.elsewhere(self.place, &error, &mut self.random);
-                    self.client = Client::with_patience(self.place.addr, self.world.patience);
+                    self.client = connect(self.world, self.place, &mut self.random);
                 }
             }
             if doubt.is_some() && self.random.percent(GIVES_UP) {
@@ -371,6 +376,29 @@ impl<'a> Worker<'a> {
                     .extend(doubt.filter(|_| may_have_happened));
                 return None;
             }
+        }
+    }
+
+    /// What was answered once is answered the same by whoever is asked again.
+    fn ask_again(&mut self, request: &Request, first: &Answer) {
+        let told = first.json();
+        // The parts of a batch are remembered each by itself, and who got nothing may get something.
+        if first.status >= 300 || told["success"] != true || told["results"].is_array() {
+            return;
+        }
+        let place = self.world.somewhere(&mut self.random);
+        let mut client = connect(self.world, place, &mut self.random);
+        match client.send(request) {
+            Ok(again) => match Heard::by(&again) {
+                Heard::ComeBack(_) if self.world.outages => {}
+                Heard::ComeBack(_) | Heard::Answer => {
+                    let same = again.is_replay() && again.body == first.body;
+                    self.expect(same, &format!("{} again", first.text()), &again);
+                    self.record.repeated += 1;
+                }
+            },
+            // It was killed, or sleeps.
+            Err(_) => self.record.lost += 1,
         }
     }
 
@@ -403,6 +431,12 @@ impl<'a> Worker<'a> {
         self.count += 1;
         format!("{kind}-{}-{}", self.record.agent, self.count)
     }
+}
+
+/// Some clients have more patience than others.
+fn connect(world: &World, place: Place, random: &mut Random) -> Client {
+    let times = random.between(1, 4) as u32;
+    Client::with_patience(place.addr, world.patience * times)
 }
 
 fn text(value: &Value) -> String {

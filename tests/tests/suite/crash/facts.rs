@@ -77,6 +77,8 @@ pub struct Record {
     pub unknown: u64,
     /// Answers that came the second time, although the change had happened the first time.
     pub replayed: u64,
+    /// Answers that were asked for again and came again.
+    pub repeated: u64,
     /// Answers that nobody expected.
     pub surprises: Vec<String>,
 }
