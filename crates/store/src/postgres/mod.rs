@@ -10,7 +10,7 @@ use switchboard_core::slice::Save;
 use switchboard_core::{Ask, Slice, Timestamp, limits};
 use tokio::runtime::Runtime;
 use tokio_postgres::Row;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 
 use crate::rows::{self as stored, Columns};
 use crate::{Begun, Clock, Engine, Error, Reader, Tail};
@@ -173,6 +173,7 @@ impl PostgresEngine {
                 // A standby may have been the primary a moment ago: the address may lead to the new one.
                 let is_standby = error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
                 if is_standby
+                    || is_last_word(&error)
                     || error.is_closed()
                     || self.session.as_ref().is_some_and(Session::is_closed)
                 {
@@ -400,6 +401,16 @@ impl Engine for PostgresEngine {
 fn is_strangers_statement(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
         *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT
+    })
+}
+
+/// Whether the connection ends with this error, although it may not be seen to have ended yet: what was asked for last
+/// may have been done. Poolers say only the word.
+fn is_last_word(error: &tokio_postgres::Error) -> bool {
+    let said = error.as_db_error();
+    said.is_some_and(|said| match said.parsed_severity() {
+        Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
+        None => matches!(said.severity(), "FATAL" | "PANIC"),
     })
 }
 
