@@ -3,8 +3,10 @@
 use switchboard_tests::{Client, Hub, Project};
 
 mod away;
+mod cable;
 mod caretakers;
 mod clocks;
+mod cut;
 mod pooler;
 mod skew;
 mod tls;

@@ -84,7 +84,9 @@ fn a_coordinator_that_sleeps_and_wakes_with_stale_knowledge_does_no_harm() {
     let records = Load::on(&database.url, &database).run(&world, |load, random| {
         for round in 0..4 * times() {
             world.wait_for_more(random.between(1, 1000));
-            let hub = &load.team.hubs[random.index(COORDINATORS)];
+            let sleeper = random.index(COORDINATORS);
+            world.hub_sleeps(sleeper);
+            let hub = &load.team.hubs[sleeper];
             if round % 2 == 0 {
                 falls_asleep_with_the_head(hub, &database);
                 until("the database takes the head back", || {

@@ -31,6 +31,8 @@ struct Life {
     /// The hub of this life listens here, unless it is being killed.
     addr: Option<SocketAddr>,
     number: u64,
+    /// It slept, so its connections may have grown too old meanwhile.
+    slept: bool,
 }
 
 /// The hub that a client talks to.
@@ -71,9 +73,17 @@ impl World {
     pub fn hub_serves(&self, hub: usize, addr: SocketAddr) {
         let mut now = self.lock();
         let number = now.hubs[hub].number + 1;
-        let addr = Some(addr);
-        now.hubs[hub] = Life { addr, number };
+        now.hubs[hub] = Life {
+            addr: Some(addr),
+            number,
+            slept: false,
+        };
         self.changed.notify_all();
+    }
+
+    /// To be said before it is put to sleep.
+    pub fn hub_sleeps(&self, hub: usize) {
+        self.lock().hubs[hub].slept = true;
     }
 
     /// To be said before it is killed.
@@ -109,7 +119,7 @@ impl World {
         );
         let life = self.lock().hubs[than.hub].clone();
         assert!(
-            is_mute || life.addr.is_none() || life.number > than.life,
+            is_mute || life.slept || life.addr.is_none() || life.number > than.life,
             "the hub broke a connection, and nobody had killed it: {error}"
         );
         self.other_than(Some(than), random)
