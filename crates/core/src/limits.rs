@@ -69,6 +69,8 @@ pub const CARETAKER_STEP: usize = 256;
 pub const LANES_PER_LOAD: usize = 32;
 /// Waiting tasks of one lane that are read at a time.
 pub const QUEUE_PER_LOAD: usize = 128;
+/// With fewer known ones than this, a batch begins by reading more. No engine reads fewer at a time.
+pub const QUEUE_LOW: usize = 32;
 
 pub const IDEMPOTENCY_FOR: Duration = Duration::from_secs(24 * 3600);
 pub const IDEMPOTENCY_ROWS_MAX: u64 = 1_000_000;

@@ -330,6 +330,14 @@ impl QueueView {
         self.waiting.iter()
     }
 
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Where unknown tasks of the lane begin; `None` if all are known.
     pub fn unknown_from(&self) -> Option<u64> {
         self.known_to

@@ -230,7 +230,9 @@ fn first_waiting<'a>(
         return None;
     };
     let first = view.waiting().find(|(_, task)| !excluded.contains(task));
-    if first.is_none()
+    // Topped up while nothing is unsaved: later in a batch its rows would have to be written first.
+    let is_low = view.len() < limits::QUEUE_LOW && !slice.has_unsaved_rows();
+    if (first.is_none() || is_low)
         && let Some(from) = view.unknown_from()
     {
         want.ask(Ask::Queue {

@@ -56,6 +56,8 @@ pub struct PostgresEngine {
     /// The number of the first event that the open batch saved.
     first_event: Option<u64>,
     in_batch: bool,
+    /// Somebody else wrote between this process's last two batches.
+    is_disturbed: bool,
 }
 
 /// How long callers wait for a database that answers nothing, before they are told to come back.
@@ -100,6 +102,7 @@ impl PostgresEngine {
             unsent: Vec::new(),
             first_event: None,
             in_batch: false,
+            is_disturbed: false,
         })
     }
 
@@ -223,6 +226,7 @@ impl PostgresEngine {
         }
         let shown = Timestamp(int(at + 3)?);
         let undisturbed = writer == self.me && generation == self.committed;
+        self.is_disturbed = !undisturbed;
         if !undisturbed || !slice.has_head {
             slice.forget();
         }
@@ -298,7 +302,12 @@ impl Engine for PostgresEngine {
     }
 
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
-        let (queries, takers): (Vec<_>, Vec<_>) = load::loads(asks)
+        // Where coordinators take turns, what is read serves one batch.
+        let queue_page = match self.is_disturbed {
+            true => limits::QUEUE_LOW,
+            false => limits::QUEUE_PER_LOAD,
+        };
+        let (queries, takers): (Vec<_>, Vec<_>) = load::loads(asks, queue_page)
             .into_iter()
             .map(|load| (load.query, load.take))
             .unzip();

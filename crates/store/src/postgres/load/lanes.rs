@@ -14,7 +14,7 @@ use crate::rows::{self, Columns};
 
 type Result<T = ()> = std::result::Result<T, Error>;
 
-pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
+pub(super) fn loads<'a>(asks: &[&'a Ask], page: usize, loads: &mut Vec<Load<'a>>) {
     let (mut keys, mut key_rows) = (Vec::new(), Batch::default());
     let (mut walks, mut walk_rows) = (Vec::new(), Batch::default());
     let (mut held, mut under) = (Vec::new(), Vec::new());
@@ -61,7 +61,7 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
         }));
     }
     if !walks.is_empty() {
-        walk(walks, walk_rows, loads);
+        walk(walks, walk_rows, page, loads);
     }
     if !held.is_empty() {
         let sql = format!(
@@ -97,7 +97,7 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
              CROSS JOIN LATERAL (SELECT lane AS n, head AS h FROM sb_lane WHERE lane = q.l) s
              CROSS JOIN LATERAL (
                SELECT * FROM tasks WHERE status = 'ready' AND lane = s.n AND number >= greatest(q.f, s.h)
-               ORDER BY number LIMIT {QUEUE_PAGE}) t
+               ORDER BY number LIMIT {page}) t
              ORDER BY q.i, number",
             task_columns_without_long_text(),
         );
@@ -106,8 +106,8 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
             for row in &rows {
                 pages[ordinal(row)?].push(waiting(row, slice)?);
             }
-            for ((lane, from), page) in queues.into_iter().zip(pages) {
-                slice.lanes.put_queue(lane, from, page, QUEUE_PAGE);
+            for ((lane, from), found) in queues.into_iter().zip(pages) {
+                slice.lanes.put_queue(lane, from, found, page);
             }
             Ok(())
         }));
@@ -115,7 +115,12 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
 }
 
 /// The next lanes of each rep; and where a walk begins, the first tasks of the first lane, which a claim asks for next.
-fn walk<'a>(walks: Vec<(&'a Rep, Option<Position>)>, rows: Batch, loads: &mut Vec<Load<'a>>) {
+fn walk<'a>(
+    walks: Vec<(&'a Rep, Option<Position>)>,
+    rows: Batch,
+    page: usize,
+    loads: &mut Vec<Load<'a>>,
+) {
     let sql = format!(
         "SELECT {}, q.i FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS q(r, p, h, n, i) CROSS JOIN LATERAL (
            SELECT * FROM sb_lane WHERE rep = q.r AND ready > 0 AND (prio, head, lane) >= (q.p, q.h, q.n)
@@ -130,7 +135,7 @@ fn walk<'a>(walks: Vec<(&'a Rep, Option<Position>)>, rows: Batch, loads: &mut Ve
          CROSS JOIN LATERAL (
            SELECT lane AS n, head AS h FROM sb_lane WHERE rep = q.r AND ready > 0 ORDER BY prio, head, lane LIMIT 1) s
          CROSS JOIN LATERAL (
-           SELECT * FROM tasks WHERE status = 'ready' AND lane = s.n AND number >= s.h ORDER BY number LIMIT {QUEUE_PAGE}) t
+           SELECT * FROM tasks WHERE status = 'ready' AND lane = s.n AND number >= s.h ORDER BY number LIMIT {page}) t
          ORDER BY lane, number",
         task_columns_without_long_text(),
     );
@@ -143,18 +148,18 @@ fn walk<'a>(walks: Vec<(&'a Rep, Option<Position>)>, rows: Batch, loads: &mut Ve
         Ok(())
     }));
     loads.extend(first.map(|first| {
-        load(first, |rows, slice| {
+        load(first, move |rows, slice| {
             let mut pages: BTreeMap<u64, Vec<(u64, TaskId)>> = BTreeMap::new();
             for row in &rows {
                 let lane = row.int(LANE_OF_TASK)?.unwrap_or(0).unsigned_abs();
                 let task = waiting(row, slice)?;
                 pages.entry(lane).or_default().push(task);
             }
-            for (lane, page) in pages {
+            for (lane, found) in pages {
                 let lane = LaneId(lane);
                 // A queue that is known in part goes on from where it was.
                 if slice.lanes.queue(lane).is_none() {
-                    slice.lanes.put_queue(lane, 0, page, QUEUE_PAGE);
+                    slice.lanes.put_queue(lane, 0, found, page);
                 }
             }
             Ok(())
@@ -162,8 +167,6 @@ fn walk<'a>(walks: Vec<(&'a Rep, Option<Position>)>, rows: Batch, loads: &mut Ve
     }));
 }
 
-/// Tasks of a lane read at a time. Where coordinators take turns a page serves one batch, hence not many.
-const QUEUE_PAGE: usize = 48;
 /// The number of the column `lane` among those of a task.
 const LANE_OF_TASK: usize = 29;
 

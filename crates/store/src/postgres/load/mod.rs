@@ -30,8 +30,8 @@ type Take<'a> = Box<dyn FnOnce(Vec<Row>, &mut Slice) -> Result + 'a>;
 /// Descriptions longer than this are read only for the task that is taken.
 const PREFETCH_BYTES_MAX: i64 = 4096;
 
-/// The queries that answer all asks. Kinds that come in numbers are asked for together.
-pub(super) fn loads(asks: &[Ask]) -> Vec<Load<'_>> {
+/// The queries that answer all asks. Kinds that come in numbers are asked for together, and so many of a queue are read.
+pub(super) fn loads(asks: &[Ask], queue_page: usize) -> Vec<Load<'_>> {
     let mut many = Many::default();
     let mut loads = Vec::new();
     for ask in asks {
@@ -62,7 +62,7 @@ pub(super) fn loads(asks: &[Ask]) -> Vec<Load<'_>> {
             | Ask::FinishedTasks { .. } => loads.push(one(ask)),
         }
     }
-    many.into_loads(&mut loads);
+    many.into_loads(queue_page, &mut loads);
     loads
 }
 
@@ -80,7 +80,7 @@ struct Many<'a> {
 }
 
 impl<'a> Many<'a> {
-    fn into_loads(self, loads: &mut Vec<Load<'a>>) {
+    fn into_loads(self, queue_page: usize, loads: &mut Vec<Load<'a>>) {
         if !self.agents.is_empty() {
             agents(self.agents, loads);
         }
@@ -96,7 +96,7 @@ impl<'a> Many<'a> {
         if !self.snapshots.is_empty() {
             loads.push(snapshots(self.snapshots));
         }
-        lanes::loads(&self.lanes, loads);
+        lanes::loads(&self.lanes, queue_page, loads);
         leases::loads(&self.leases, loads);
         messages::loads(&self.messages, loads);
         calls(&self.calls, loads);
