@@ -5,15 +5,15 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Where the next commit is cut off.
+/// On which way the next commit is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// It never reaches the database.
-    OnTheWayThere,
+    There,
     /// It is done, and nobody hears of it.
-    OnTheWayBack,
+    Back,
     /// The same, with the words of a pooler whose server went away.
-    OnTheWayBackWithWords,
+    BackWithWords,
 }
 
 /// Passes everything on between coordinators and a database, until it is told to break.
@@ -64,6 +64,9 @@ impl Cable {
 }
 
 fn lay(client: TcpStream, server: TcpStream, next: &Arc<Mutex<Option<Cut>>>) {
+    for end in [&client, &server] {
+        let _ = end.set_nodelay(true);
+    }
     let both = || (copy(&client), copy(&server));
     let (there, back) = (both(), both());
     let (next, swallow) = (Arc::clone(next), Arc::new(Mutex::new(None)));
@@ -72,7 +75,7 @@ fn lay(client: TcpStream, server: TcpStream, next: &Arc<Mutex<Option<Cut>>>) {
         let (mut client, mut server) = there;
         pass_on(&mut client, &mut server, |server, bytes, ends| {
             let cut = if ends { lock(&next).take() } else { None };
-            if cut == Some(Cut::OnTheWayThere) {
+            if cut == Some(Cut::There) {
                 return Then::HangUp;
             }
             // Set before the server can answer.
@@ -89,7 +92,7 @@ fn lay(client: TcpStream, server: TcpStream, next: &Arc<Mutex<Option<Cut>>>) {
             }
             // What the statements before it were answered arrives.
             let _ = client.write_all(&bytes[..start_of_commit(bytes)]);
-            if cut == Some(Cut::OnTheWayBackWithWords) {
+            if cut == Some(Cut::BackWithWords) {
                 let _ = client.write_all(&fatal("server conn crashed?"));
                 return Then::FallSilent;
             }

@@ -5,15 +5,18 @@ use std::thread;
 
 use serde_json::{Value, json};
 use switchboard_test_cluster::Cluster;
-use switchboard_tests::{API, Answer, Hub, Project, Request};
+use switchboard_tests::{API, Answer, Hub, Project, Request, until};
 
+use super::Team;
 use super::cable::{Cable, Cut};
+use super::troubles::Load;
+use crate::crash::world::World;
 
 const ROUNDS: usize = 5;
 
 #[test]
 fn a_commit_that_never_reached_the_database_is_told_as_not_made() {
-    let Some(told) = cut_off(Cut::OnTheWayThere) else {
+    let Some(told) = cut_off(Cut::There) else {
         return;
     };
     // Now and then it is the caretaker's commit that is cut off instead.
@@ -23,14 +26,41 @@ fn a_commit_that_never_reached_the_database_is_told_as_not_made() {
 
 #[test]
 fn a_commit_whose_answer_was_lost_is_found_and_acknowledged() {
-    let told = cut_off(Cut::OnTheWayBack).unwrap_or_default();
+    let told = cut_off(Cut::Back).unwrap_or_default();
     assert!(told.iter().all(|told| *told == Told::Made), "{told:?}");
 }
 
 #[test]
 fn a_commit_whose_answer_a_pooler_lost_is_found_and_acknowledged() {
-    let told = cut_off(Cut::OnTheWayBackWithWords).unwrap_or_default();
+    let told = cut_off(Cut::BackWithWords).unwrap_or_default();
     assert!(told.iter().all(|told| *told == Told::Made), "{told:?}");
+}
+
+#[test]
+fn connections_that_break_at_commits_under_load_lose_nothing_acknowledged() {
+    const CUTS: usize = 60;
+    const COORDINATORS: usize = 3;
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(missing) => return missing.skip("connections that break under load"),
+    };
+    let database = cluster.create_database();
+    let cables: Vec<Cable> = (0..COORDINATORS)
+        .map(|_| Cable::to(cluster.port()))
+        .collect();
+    let project = |cable: &Cable| Project::on(cable.url(&database.name));
+    let team = Team::of(cables.iter().map(project).collect());
+    let world = World::of(COORDINATORS).with_outages();
+    let records = Load::of(team, &database).run(&world, |_, random| {
+        for _ in 0..CUTS {
+            world.wait_for_more(random.between(1, 100));
+            let cable = random.choose(&cables);
+            cable.cut(*random.choose(&[Cut::There, Cut::Back, Cut::BackWithWords]));
+            until("a commit is cut off", || cable.has_cut().then_some(()));
+        }
+    });
+    let not_done: u64 = records.iter().map(|record| record.not_done).sum();
+    assert!(not_done > 0, "nobody noticed");
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
