@@ -11,7 +11,7 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Retention, Serve};
 use switchboard_core::{Agent, AgentId, Refusal, Timestamp, Verb};
-use switchboard_store::{Engine, Error as StoreError, Reader, Tail};
+use switchboard_store::{Engine, Error as StoreError, Reader, Ring, Tail};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::caretaker;
@@ -365,7 +365,7 @@ impl Listener for Arc<Shared> {
         {
             self.due_bell.notify_one();
         }
-        for lane in batch.readied() {
+        for lane in &batch.readied {
             self.wakeups.task_is_ready(lane);
         }
         if batch.notices.agents_left {
@@ -374,6 +374,19 @@ impl Listener for Arc<Shared> {
         for agent in &batch.notices.inboxes {
             self.wakeups.message_waits(agent);
         }
+    }
+
+    fn ring(&self) -> Ring {
+        let shared = Arc::downgrade(self);
+        Box::new(move || {
+            let Some(shared) = shared.upgrade() else {
+                return;
+            };
+            // If the queue is full, the writer has enough to do and asks by itself.
+            if let Some(input) = shared.input.lock().as_ref() {
+                let _ = input.try_send(Input::Settled);
+            }
+        })
     }
 
     fn failed(&self, error: &StoreError) {
@@ -453,8 +466,12 @@ impl Shared {
     }
 
     fn share_pulses(&self, batch: &Committed<'_>) {
+        let Some(slice) = batch.pulses else {
+            self.pulses.write().clear();
+            return;
+        };
         let pulsed = &batch.notices.pulsed;
-        let none_held = !batch.slice.holds_pulses();
+        let none_held = !slice.holds_pulses();
         if pulsed.is_empty() && !(none_held && batch.wrote) {
             return;
         }
@@ -463,7 +480,7 @@ impl Shared {
             pulses.clear();
         }
         for agent in pulsed {
-            match batch.slice.held_pulse(agent) {
+            match slice.held_pulse(agent) {
                 Some(pulse) => pulses.insert(agent.clone(), pulse),
                 None => pulses.remove(agent),
             };

@@ -2,6 +2,8 @@
 //!
 //! While a commit waits for the disk, the next verbs gather: one sync serves everyone who waited for it. The same
 //! while a batch waits for the ledger's head, which other coordinators may hold: who came meanwhile goes along.
+//! An engine that is a trip away commits one batch while the next is decided; that one counts on the first, is saved only
+//! after it, and starts over if the first failed or somebody else wrote in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
@@ -11,7 +13,7 @@ use switchboard_core::event::{Event, Logged};
 use switchboard_core::slice::Notices;
 use switchboard_core::verb::Serve;
 use switchboard_core::{Ask, Changes, LaneKey, Slice, Timestamp, Verb, Want, limits};
-use switchboard_store::{Begun, Engine, Error as StoreError};
+use switchboard_store::{Begun, Engine, Error as StoreError, Ring};
 use tokio::sync::oneshot;
 
 use crate::hub::reason;
@@ -27,7 +29,19 @@ const ROUNDS_MAX: usize = 100_000;
 pub(crate) enum Input {
     Job(Box<dyn Job>),
     NextDue(oneshot::Sender<Option<Timestamp>>),
+    /// The commit that was under way has ended.
+    Settled,
     Stop,
+}
+
+impl Input {
+    /// How much of the queue it takes.
+    fn weight(&self) -> usize {
+        match self {
+            Input::Job(_) | Input::NextDue(_) | Input::Stop => 1,
+            Input::Settled => 0,
+        }
+    }
 }
 
 /// A verb on its way, together with whoever waits for its answer.
@@ -57,6 +71,23 @@ struct Done {
     took: Duration,
 }
 
+/// How far a batch came.
+enum Ended {
+    Done(Done),
+    /// Its commit is under way.
+    Sent,
+}
+
+/// A batch whose commit is under way, with what is to be told after it.
+struct UnderWay {
+    jobs: Vec<Box<dyn Job>>,
+    done: Done,
+    sent_at: Instant,
+    log: Vec<Logged>,
+    notices: Notices,
+    readied: Vec<LaneKey>,
+}
+
 /// What the rest of the hub hears about a batch that was committed.
 pub(crate) struct Committed<'a> {
     pub now: Timestamp,
@@ -64,21 +95,13 @@ pub(crate) struct Committed<'a> {
     pub at: Instant,
     pub log: &'a [Logged],
     pub notices: &'a Notices,
-    pub slice: &'a Slice,
+    /// The keys of the lanes that tasks entered, once per task.
+    pub readied: Vec<&'a LaneKey>,
+    /// Where signs of life are held back; absent if all are written.
+    pub pulses: Option<&'a Slice>,
     pub verbs: usize,
     pub wrote: bool,
     pub took: Duration,
-}
-
-impl Committed<'_> {
-    /// The keys of the lanes that tasks entered, once per task.
-    pub fn readied(&self) -> impl Iterator<Item = &LaneKey> {
-        self.notices
-            .readied
-            .iter()
-            .filter_map(|id| self.slice.lanes.get(*id))
-            .map(|lane| &lane.key)
-    }
 }
 
 pub(crate) struct Sequencer<L: Listener> {
@@ -93,6 +116,18 @@ pub(crate) struct Sequencer<L: Listener> {
     stopping: bool,
     /// The last batch was not written; said once.
     failing: bool,
+    under_way: Option<UnderWay>,
+    ground: Ground,
+}
+
+/// Whether what a batch decides by is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ground {
+    Firm,
+    /// It began while the batch before was under way: somebody else may have written since.
+    Unconfirmed,
+    /// The batch before was not written.
+    Gone,
 }
 
 /// Whether a batch takes along who comes while it waits for the head.
@@ -106,6 +141,8 @@ enum Intake {
 pub(crate) trait Listener: Send {
     fn taken(&self, inputs: usize);
     fn committed(&self, batch: &Committed<'_>);
+    /// What sends [`Input::Settled`].
+    fn ring(&self) -> Ring;
     /// A batch was not written, or nobody knows.
     fn failed(&self, error: &StoreError);
     /// The ledger can no longer be trusted to be durable. Does not return.
@@ -123,6 +160,8 @@ impl<L: Listener> Sequencer<L> {
             asked: Vec::new(),
             stopping: false,
             failing: false,
+            under_way: None,
+            ground: Ground::Firm,
         }
     }
 
@@ -130,18 +169,28 @@ impl<L: Listener> Sequencer<L> {
     pub fn run(mut self) {
         let mut jobs: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
         while !self.stopping {
-            match self.input.recv() {
-                Ok(first) => {
-                    self.listener.taken(1);
-                    self.take(first, &mut jobs);
-                }
-                Err(RecvError) => self.stopping = true,
-            }
+            self.next(&mut jobs);
             self.drain(&mut jobs);
-            self.serve(&mut jobs, Intake::Open);
+            if jobs.is_empty() {
+                self.stands();
+            } else {
+                self.serve(&mut jobs, Intake::Open);
+            }
             self.tell_due();
         }
+        self.stands();
         self.flush();
+    }
+
+    /// Waits for the next input.
+    fn next(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
+        match self.input.recv() {
+            Ok(input) => {
+                self.listener.taken(input.weight());
+                self.take(input, jobs);
+            }
+            Err(RecvError) => self.stopping = true,
+        }
     }
 
     /// Takes what waits, as much as fits into a batch.
@@ -150,7 +199,7 @@ impl<L: Listener> Sequencer<L> {
         while !self.stopping && jobs.len() < BATCH_MAX {
             match self.input.try_recv() {
                 Ok(next) => {
-                    taken += 1;
+                    taken += next.weight();
                     self.take(next, jobs);
                 }
                 Err(TryRecvError::Empty) => break,
@@ -167,11 +216,16 @@ impl<L: Listener> Sequencer<L> {
             Input::Job(job) => jobs.push(job),
             // Not now: a batch may be open.
             Input::NextDue(reply) => self.asked.push(reply),
+            // Only wakes; what it tells is asked of the engine.
+            Input::Settled => {}
             Input::Stop => self.stopping = true,
         }
     }
 
     fn tell_due(&mut self) {
+        if !self.asked.is_empty() {
+            self.stands();
+        }
         for reply in self.asked.drain(..) {
             let due = self.engine.next_due().unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot tell what is due next");
@@ -187,16 +241,16 @@ impl<L: Listener> Sequencer<L> {
             return;
         }
         match catch_unwind(AssertUnwindSafe(|| self.batch(jobs, intake))) {
-            Ok(Ok(done)) => {
+            Ok(Ok(Ended::Sent)) => {}
+            Ok(Ok(Ended::Done(done))) => {
                 self.tell(&done);
                 jobs.drain(..).for_each(Job::answer);
             }
-            // Also when a newer build has taken the ledger where this one cannot follow.
-            Ok(Err(
-                error @ (StoreError::Fatal(_)
-                | StoreError::Corrupt(_)
-                | StoreError::NewerSchema { .. }),
-            )) => self.listener.fatal(&error),
+            // What it counted on does not hold: this says nothing of the ledger, nor of its verbs.
+            Ok(Err(_)) | Err(_) if !self.stands() => {
+                self.undo();
+                self.serve(jobs, intake);
+            }
             Ok(Err(error)) => {
                 let failure = self.failed(&error);
                 jobs.drain(..).for_each(|job| job.fail(&failure));
@@ -216,6 +270,12 @@ impl<L: Listener> Sequencer<L> {
     }
 
     fn failed(&mut self, error: &StoreError) -> Failure {
+        // Also when a newer build has taken the ledger where this one cannot follow.
+        if let StoreError::Fatal(_) | StoreError::Corrupt(_) | StoreError::NewerSchema { .. } =
+            error
+        {
+            self.listener.fatal(error);
+        }
         self.undo();
         self.listener.failed(error);
         // While the ledger is away every batch fails: the first one tells.
@@ -231,20 +291,64 @@ impl<L: Listener> Sequencer<L> {
 
     /// What is committed stays committed: from here on nothing may fail.
     fn tell(&mut self, done: &Done) {
+        let notices = self.slice.notices();
+        let lanes = notices.readied.iter();
+        let readied = lanes.filter_map(|id| self.slice.lanes.get(*id));
         self.listener.committed(&Committed {
             now: done.now,
             at: done.at,
             log: self.slice.log(),
-            notices: self.slice.notices(),
-            slice: &self.slice,
+            notices,
+            readied: readied.map(|lane| &lane.key).collect(),
+            pulses: Some(&self.slice),
             verbs: done.verbs,
             wrote: done.wrote,
             took: done.took,
         });
         self.slice.end_batch();
-        if done.wrote && std::mem::take(&mut self.failing) {
+        self.written(done.wrote);
+    }
+
+    fn written(&mut self, wrote: bool) {
+        if wrote && std::mem::take(&mut self.failing) {
             tracing::info!("batches are written again");
         }
+    }
+
+    /// Whether what was decided since the last batch holds. Waits for the batch that is under way, if any.
+    fn stands(&mut self) -> bool {
+        self.settle();
+        match std::mem::replace(&mut self.ground, Ground::Firm) {
+            Ground::Firm => true,
+            Ground::Unconfirmed => self.engine.confirm(),
+            Ground::Gone => false,
+        }
+    }
+
+    /// Waits for the batch that is under way, if any, and answers it.
+    fn settle(&mut self) {
+        let Some(sent) = self.under_way.take() else {
+            return;
+        };
+        if let Err(error) = self.engine.settle() {
+            let failure = self.failed(&error);
+            sent.jobs.into_iter().for_each(|job| job.fail(&failure));
+            self.ground = Ground::Gone;
+            return;
+        }
+        self.listener.committed(&Committed {
+            now: sent.done.now,
+            at: sent.done.at,
+            log: &sent.log,
+            notices: &sent.notices,
+            readied: sent.readied.iter().collect(),
+            pulses: None,
+            verbs: sent.done.verbs,
+            wrote: true,
+            took: sent.sent_at.elapsed(),
+        });
+        sent.jobs.into_iter().for_each(Job::answer);
+        self.written(true);
     }
 
     fn undo(&mut self) {
@@ -257,13 +361,33 @@ impl<L: Listener> Sequencer<L> {
         }
     }
 
-    fn batch(&mut self, jobs: &mut Vec<Box<dyn Job>>, intake: Intake) -> Result<Done, StoreError> {
-        let begun = self.engine.begin(&mut self.slice)?;
-        let (now, at) = (begun.now, Instant::now());
-        if intake == Intake::Open {
-            self.drain(jobs);
+    fn batch(&mut self, jobs: &mut Vec<Box<dyn Job>>, intake: Intake) -> Result<Ended, StoreError> {
+        loop {
+            if self.under_way.is_some() {
+                self.ground = Ground::Unconfirmed;
+            }
+            let begun = self.engine.begin(&mut self.slice)?;
+            let at = Instant::now();
+            if intake == Intake::Open {
+                self.drain(jobs);
+            }
+            self.note_time(&begun);
+            let mut decided = 0;
+            loop {
+                self.decide(&mut jobs[decided..], begun.now)?;
+                decided = jobs.len();
+                if intake == Intake::Closed || !self.wait_for_more(jobs) {
+                    break;
+                }
+            }
+            if self.stands() {
+                return self.save(jobs, begun.now, at);
+            }
+            self.undo();
         }
-        self.note_time(&begun);
+    }
+
+    fn decide(&mut self, jobs: &mut [Box<dyn Job>], now: Timestamp) -> Result<(), StoreError> {
         let mut rounds = ROUNDS_TOGETHER;
         for index in 0..jobs.len() {
             self.load_for(&jobs[index..], &mut rounds, now)?;
@@ -271,25 +395,69 @@ impl<L: Listener> Sequencer<L> {
                 self.slice.apply(changes, now);
             }
         }
-        let began = Instant::now();
+        Ok(())
+    }
+
+    /// While the batch before is under way, this one grows. False once that one has ended, or this one is full.
+    fn wait_for_more(&mut self, jobs: &mut Vec<Box<dyn Job>>) -> bool {
+        let before = jobs.len();
+        while jobs.len() == before {
+            let is_over = self.under_way.is_none() || self.engine.is_settled();
+            if is_over || self.stopping || before >= BATCH_MAX {
+                return false;
+            }
+            self.next(jobs);
+            self.drain(jobs);
+        }
+        true
+    }
+
+    fn save(
+        &mut self,
+        jobs: &mut Vec<Box<dyn Job>>,
+        now: Timestamp,
+        at: Instant,
+    ) -> Result<Ended, StoreError> {
+        let sent_at = Instant::now();
         // What others count on may not be held back: they would take a live agent for silent.
         let all_pulses = self.is_shared;
         let wrote = self.slice.is_dirty(now) || (all_pulses && self.slice.holds_pulses());
+        let mut is_under_way = false;
         if wrote {
             let engine = &mut self.engine;
             self.slice
                 .save_all(now, all_pulses, |save| engine.save(save))?;
-            self.engine.commit()?;
+            if self.is_shared {
+                is_under_way = self.engine.commit_ahead(self.listener.ring())?;
+            } else {
+                self.engine.commit()?;
+            }
         } else {
             self.engine.rollback();
         }
-        Ok(Done {
+        let done = Done {
             now,
             at,
             verbs: jobs.len(),
             wrote,
-            took: began.elapsed(),
-        })
+            took: sent_at.elapsed(),
+        };
+        if !is_under_way {
+            return Ok(Ended::Done(done));
+        }
+        let (log, notices) = self.slice.take_told();
+        let lanes = notices.readied.iter();
+        let readied = lanes.filter_map(|id| self.slice.lanes.get(*id));
+        self.under_way = Some(UnderWay {
+            jobs: std::mem::take(jobs),
+            done,
+            sent_at,
+            log,
+            readied: readied.map(|lane| lane.key.clone()).collect(),
+            notices,
+        });
+        self.slice.end_batch();
+        Ok(Ended::Sent)
     }
 
     /// A busy hub says by its batches that it serves. If nobody did for a while, silence counts from now on,
@@ -343,6 +511,13 @@ impl<L: Listener> Sequencer<L> {
     }
 
     fn load(&mut self, asks: &[Ask]) -> Result<(), StoreError> {
+        // It would wait for the head, which others may hold; nobody waits for that who need not.
+        self.settle();
+        if self.ground == Ground::Gone {
+            return Err(StoreError::Unavailable(
+                "the batch before was not written".to_owned(),
+            ));
+        }
         let engine = &mut self.engine;
         if asks.iter().any(Ask::is_range) && self.slice.has_unsaved_rows() {
             self.slice.save_rows(|save| engine.save(save))?;

@@ -44,6 +44,30 @@ pub trait Engine: Send {
 
     fn rollback(&mut self);
 
+    /// Commits, or only sends what was saved together with its commit: then it returns true, [`Engine::settle`] tells
+    /// how it ended, and `ring` is called once that will not wait any more.
+    ///
+    /// Meanwhile the next batch may begin, load and decide on what this one leaves behind. It may not be committed
+    /// before this one is settled.
+    fn commit_ahead(&mut self, _ring: Ring) -> Result<bool, Error> {
+        self.commit().map(|()| false)
+    }
+
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    /// Waits for the commit that is under way. If that failed, a batch begun after it must be rolled back.
+    fn settle(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Waits for the head of a batch that began while a commit was under way. False if somebody else wrote after
+    /// that one: then the batch must be rolled back and begun anew.
+    fn confirm(&mut self) -> bool {
+        true
+    }
+
     /// The earliest instant at which a stored row becomes due: a retry, a lease's or a message's end, an agent's
     /// silence (its last stored sign of life plus `silent_after`).
     fn next_due(&mut self) -> Result<Option<Timestamp>, Error>;
@@ -94,6 +118,9 @@ pub struct Foreign {
     /// Everything up to this number was looked at.
     pub upto: u64,
 }
+
+/// Called when a commit that was under way has ended.
+pub type Ring = Box<dyn FnOnce() + Send>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {

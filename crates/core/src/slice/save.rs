@@ -1,6 +1,6 @@
 //! What must be written, gathered so that a row changed ten times in a batch is written once.
 
-use super::{Set, Slice};
+use super::{Notices, Set, Slice};
 use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
 use crate::changes::{Nonce, Prune};
@@ -180,6 +180,14 @@ impl Slice {
     /// The events of this batch so far.
     pub fn log(&self) -> &[Logged] {
         &self.log
+    }
+
+    /// Hands over what is told after the commit, while the next batch goes on.
+    pub fn take_told(&mut self) -> (Vec<Logged>, Notices) {
+        (
+            std::mem::take(&mut self.log),
+            std::mem::take(&mut self.notices),
+        )
     }
 
     fn close_empty_lanes(&mut self) -> Vec<LaneId> {

@@ -1,5 +1,6 @@
 //! What goes into a batch, and what becomes of it when the world fails; on an engine that does as it was told.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -37,6 +38,13 @@ struct Scripted {
     /// What arrives while a batch waits for the head, batch by batch.
     arrives: VecDeque<Vec<Input>>,
     commits: VecDeque<Result<(), StoreError>>,
+    loads: VecDeque<Result<(), StoreError>>,
+    /// How commits end that are sent ahead; past these none is.
+    ahead: VecDeque<Result<bool, StoreError>>,
+    under_way: bool,
+    is_confirmed: bool,
+    /// What arrives while a commit is under way.
+    meanwhile: RefCell<Vec<Input>>,
     events: usize,
     is_open: bool,
     is_shared: bool,
@@ -53,6 +61,7 @@ impl Engine for Scripted {
     }
 
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), StoreError> {
+        self.loads.pop_front().unwrap_or(Ok(()))?;
         self.inner.load(asks, slice)
     }
 
@@ -68,13 +77,45 @@ impl Engine for Scripted {
         self.inner.commit()
     }
 
+    fn commit_ahead(&mut self, _ring: Ring) -> Result<bool, StoreError> {
+        assert!(!self.under_way, "one at a time");
+        if self.ahead.is_empty() {
+            return self.commit().map(|()| false);
+        }
+        self.under_way = true;
+        self.is_open = false;
+        self.record.note(format!("sent {}", self.events));
+        self.inner.commit().map(|()| true)
+    }
+
+    fn is_settled(&self) -> bool {
+        let arrives: Vec<Input> = self.meanwhile.borrow_mut().drain(..).collect();
+        let is_settled = arrives.is_empty();
+        for input in arrives {
+            self.input.try_send(input).unwrap();
+        }
+        is_settled
+    }
+
+    fn settle(&mut self) -> Result<(), StoreError> {
+        assert!(std::mem::take(&mut self.under_way), "it was sent");
+        self.record.note("settled");
+        self.is_confirmed = self.ahead.pop_front().unwrap()?;
+        Ok(())
+    }
+
+    fn confirm(&mut self) -> bool {
+        self.record.note("confirmed");
+        self.is_confirmed
+    }
+
     fn rollback(&mut self) {
         self.is_open = false;
         self.inner.rollback();
     }
 
     fn next_due(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        assert!(!self.is_open, "a batch is open");
+        assert!(!self.is_open && !self.under_way, "a batch is open");
         self.record.note("asked for what is due");
         self.inner.next_due()
     }
@@ -96,7 +137,11 @@ struct Note {
 }
 
 impl Job for Note {
-    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        if self.name == "asks" {
+            want.agent(&"somebody".into());
+        }
+    }
 
     fn decide(&mut self, _slice: &Slice, _now: Timestamp) -> Option<Changes> {
         assert!(!self.panics, "as it was told");
@@ -137,6 +182,10 @@ impl Listener for Ears {
         self.0.note(format!("batch of {}", batch.verbs));
     }
 
+    fn ring(&self) -> Ring {
+        Box::new(|| {})
+    }
+
     fn failed(&self, _error: &StoreError) {
         self.0.note("failed");
     }
@@ -152,6 +201,10 @@ struct Script {
     first: Vec<Input>,
     arrives: Vec<Vec<Input>>,
     commits: Vec<Result<(), StoreError>>,
+    loads: Vec<Result<(), StoreError>>,
+    /// Each with whether the batch begun after it may go on.
+    ahead: Vec<Result<bool, StoreError>>,
+    meanwhile: Vec<Input>,
 }
 
 impl Script {
@@ -161,7 +214,21 @@ impl Script {
             first: Vec::new(),
             arrives: Vec::new(),
             commits: Vec::new(),
+            loads: Vec::new(),
+            ahead: Vec::new(),
+            meanwhile: Vec::new(),
         }
+    }
+
+    /// One batch is sent ahead and ends so; the next begins while it is under way.
+    fn two_batches(end: Result<bool, StoreError>) -> Record {
+        let mut script = Script::new();
+        let more = (0..BATCH_MAX).map(|_| script.note("a"));
+        script.first = more.chain([script.note("b")]).collect();
+        script.ahead = vec![end];
+        script.arrives = vec![vec![], vec![script.note("c")]];
+        script.meanwhile = vec![script.note("d"), Input::Stop];
+        script.run()
     }
 
     fn note(&self, name: &'static str) -> Input {
@@ -187,6 +254,11 @@ impl Script {
             input: sender,
             arrives: self.arrives.into(),
             commits: self.commits.into(),
+            loads: self.loads.into(),
+            ahead: self.ahead.into(),
+            under_way: false,
+            is_confirmed: true,
+            meanwhile: RefCell::new(self.meanwhile),
             events: 0,
             is_open: false,
             is_shared: true,
@@ -281,5 +353,81 @@ fn after_a_panic_each_gets_a_batch_of_its_own_and_nobody_joins() {
     assert_eq!(record.of("commit of"), ["commit of 1"; 3]);
     for name in ["a", "c", "d"] {
         assert_eq!(record.of(&format!("{name} ")), [format!("{name} done")]);
+    }
+}
+
+#[test]
+fn the_next_batch_is_decided_while_one_is_under_way_and_written_after_it() {
+    let record = Script::two_batches(Ok(true));
+    let all = record.all();
+    let place = |what: &str| all.iter().position(|found| found == what).unwrap();
+    assert_eq!(record.of("sent"), [format!("sent {BATCH_MAX}")]);
+    // It took along who came before and after it began.
+    assert_eq!(record.of("commit of"), ["commit of 3"]);
+    assert!(place("settled") < place("a done"));
+    assert!(
+        place("a done") < place("confirmed"),
+        "nobody waits for the next"
+    );
+    assert!(place("confirmed") < place("commit of 3"));
+    assert!(place("commit of 3") < place("b done"));
+    assert_eq!(record.of("failed"), [] as [&str; 0]);
+}
+
+#[test]
+fn a_batch_that_counted_on_another_starts_over_when_that_one_failed() {
+    let away = || StoreError::Unavailable("away".to_owned());
+    let lost = || StoreError::InDoubt("cut".to_owned());
+    for (error, how) in [(away(), "unavailable"), (lost(), "in doubt")] {
+        let record = Script::two_batches(Err(error));
+        assert_eq!(record.of("a "), vec![format!("a {how}"); BATCH_MAX]);
+        assert_eq!(
+            record.of("commit of"),
+            ["commit of 3"],
+            "what is left, once"
+        );
+        for name in ["b", "c", "d"] {
+            assert_eq!(record.of(&format!("{name} ")), [format!("{name} done")]);
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_counted_on_another_starts_over_when_somebody_else_wrote_in_between() {
+    let record = Script::two_batches(Ok(false));
+    assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
+    assert_eq!(record.of("commit of"), ["commit of 3"]);
+    for name in ["b", "c", "d"] {
+        assert_eq!(record.of(&format!("{name} ")), [format!("{name} done")]);
+    }
+    assert_eq!(record.of("failed"), [] as [&str; 0]);
+}
+
+#[test]
+fn a_panic_beside_a_batch_that_is_under_way_does_not_touch_it() {
+    let mut script = Script::new();
+    let more = (0..BATCH_MAX).map(|_| script.note("a"));
+    let rest = [script.job("b", true), script.note("c"), Input::Stop];
+    script.first = more.chain(rest).collect();
+    script.ahead = vec![Ok(true)];
+    let record = script.run();
+    assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
+    assert_eq!(record.of("b "), ["b panicked"]);
+    assert_eq!(record.of("c "), ["c done"]);
+}
+
+#[test]
+fn a_load_that_fails_in_a_batch_whose_ground_has_gone_is_not_told() {
+    for is_confirmed in [true, false] {
+        let mut script = Script::new();
+        let more = (0..BATCH_MAX).map(|_| script.note("a"));
+        let rest = [script.job("asks", false), Input::Stop];
+        script.first = more.chain(rest).collect();
+        script.ahead = vec![Ok(is_confirmed)];
+        script.loads = vec![Err(StoreError::Unavailable("stale".to_owned()))];
+        let record = script.run();
+        let how = if is_confirmed { "unavailable" } else { "done" };
+        assert_eq!(record.of("asks "), [format!("asks {how}")]);
+        assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 
 use crate::Error;
 
@@ -54,4 +54,14 @@ pub(super) fn describe(error: &tokio_postgres::Error) -> String {
 /// What strangers may hear of a server that cannot be reached; the log has the rest.
 pub(super) fn unreachable() -> Error {
     Error::Unavailable("the database cannot be reached at the moment".to_owned())
+}
+
+/// Whether the connection ends with this error, although it may not be seen to have ended yet: what was asked for last
+/// may have been done. Poolers say only the word.
+pub(super) fn is_last_word(error: &tokio_postgres::Error) -> bool {
+    let said = error.as_db_error();
+    said.is_some_and(|said| match said.parsed_severity() {
+        Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
+        None => matches!(said.severity(), "FATAL" | "PANIC"),
+    })
 }

@@ -8,10 +8,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout};
 use tokio_postgres::Row;
-use tokio_postgres::error::Severity;
 
 use super::address::Address;
-use super::errors::{unreachable, world};
+use super::errors::{is_last_word, unreachable, world};
 use super::session::{Bell, Query, Session};
 use crate::Error;
 
@@ -148,22 +147,12 @@ impl Line {
         let session = self.session.as_ref().expect("it was just made sure of");
         let answer = session.query(query).await;
         if let Err(error) = &answer
-            && (session.is_closed() || is_end(error))
+            && (session.is_closed() || error.as_db_error().is_none() || is_last_word(error))
         {
             self.session = None;
         }
         answer.map_err(world)
     }
-}
-
-/// Whether the server ends the connection with this, or the error is not the server's.
-fn is_end(error: &tokio_postgres::Error) -> bool {
-    error.as_db_error().is_none_or(|said| {
-        matches!(
-            said.parsed_severity(),
-            Some(Severity::Fatal | Severity::Panic)
-        )
-    })
 }
 
 fn late() -> Error {

@@ -4,18 +4,22 @@
 //! waits until the next load or the commit and travels with it: a batch costs a trip to begin, one for each round of
 //! loads, and one for everything it writes together with its commit.
 
+use std::future::Future;
 use std::time::{Duration, Instant};
 
 use switchboard_core::slice::Save;
-use switchboard_core::{Ask, Slice, Timestamp, limits};
+use switchboard_core::{Ask, Head, Slice, Timestamp, limits};
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio::time::error::Elapsed;
 use tokio_postgres::Row;
-use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::error::SqlState;
 
 use crate::rows::{self as stored, Columns};
-use crate::{Begun, Clock, Engine, Error, Reader, Tail};
+use crate::{Begun, Clock, Engine, Error, Reader, Ring, Tail};
 
 mod address;
+mod commit;
 pub(crate) mod errors;
 mod filter;
 mod line;
@@ -30,10 +34,10 @@ mod time;
 mod tls;
 
 pub use address::Address;
-use errors::{unreachable, world};
+use errors::{is_last_word, unreachable, world};
 pub use migrate::{SCHEMA_VERSION, Steps};
 use save::Signature;
-use session::{Query, Session};
+use session::{Query, Request, Session};
 use time::LedgerTime;
 
 pub struct PostgresEngine {
@@ -55,17 +59,29 @@ pub struct PostgresEngine {
     unsent: Vec<Query>,
     /// The number of the first event that the open batch saved.
     first_event: Option<u64>,
+    /// A commit that was sent and not looked at yet.
+    under_way: Option<commit::UnderWay>,
+    /// The head, asked for behind that commit.
+    beginning: Option<JoinHandle<Answered>>,
+    told_at: Instant,
+    /// Found while a batch had begun already; the next one tells.
+    stepped_back_ms: Option<u64>,
     in_batch: bool,
     /// Somebody else wrote between this process's last two batches.
     is_disturbed: bool,
+}
+
+type InTime<T> = Result<Result<T, tokio_postgres::Error>, Elapsed>;
+type Answered = InTime<Vec<Vec<Row>>>;
+
+async fn in_time<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> InTime<T> {
+    tokio::time::timeout(ANSWER_WITHIN, answer).await
 }
 
 /// How long callers wait for a database that answers nothing, before they are told to come back.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// How long a lost commit is looked for.
-const RESOLVE_WITHIN: Duration = Duration::from_secs(5);
 
 impl PostgresEngine {
     /// Opens a ledger, making its tables or bringing its schema up to date.
@@ -101,6 +117,10 @@ impl PostgresEngine {
             generation: 0,
             unsent: Vec::new(),
             first_event: None,
+            under_way: None,
+            beginning: None,
+            told_at: Instant::now(),
+            stepped_back_ms: None,
             in_batch: false,
             is_disturbed: false,
         })
@@ -149,91 +169,79 @@ impl PostgresEngine {
     /// Sends `first`, what was saved, `queries` and `last`, and returns the rows of `queries`.
     fn send(
         &mut self,
-        first: Option<&str>,
+        first: Option<String>,
         queries: Vec<Query>,
-        last: Option<&str>,
+        last: Option<&'static str>,
     ) -> Result<Vec<Vec<Row>>, Error> {
+        let saved = self.unsent.len();
+        let request = self.request(first, queries, last)?;
+        let answer = self.runtime.block_on(in_time(request));
+        Ok(self.heard(answer)?.split_off(saved))
+    }
+
+    fn request(
+        &mut self,
+        first: Option<String>,
+        queries: Vec<Query>,
+        last: Option<&'static str>,
+    ) -> Result<Request, Error> {
         let Some(session) = self.session.as_mut() else {
             return Err(Error::Unavailable("the connection is gone".to_owned()));
         };
         let mut all = std::mem::take(&mut self.unsent);
-        let saved = all.len();
         all.extend(queries);
-        let sent = self.runtime.block_on(async {
-            tokio::time::timeout(ANSWER_WITHIN, session.pipeline(first, &all, last)).await
-        });
-        match sent {
-            Ok(Ok(mut rows)) => Ok(rows.split_off(saved)),
-            Ok(Err(error)) => {
-                if is_strangers_statement(&error) {
-                    tracing::warn!(
-                        "{} hands statements around: there is a pooler",
-                        self.address
-                    );
-                    self.address = self.address.clone().settled(true);
-                    self.session = None;
-                }
-                // A standby may have been the primary a moment ago: the address may lead to the new one.
-                let is_standby = error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
-                if is_standby
-                    || is_last_word(&error)
-                    || error.is_closed()
-                    || self.session.as_ref().is_some_and(Session::is_closed)
-                {
-                    self.session = None;
-                }
-                Err(world(error))
-            }
+        let made = in_time(session.request(first, all, last));
+        let made = self.runtime.block_on(made);
+        self.heard(made)
+    }
+
+    /// Notes what an answer says about the connection.
+    fn heard<T>(&mut self, answer: InTime<T>) -> Result<T, Error> {
+        let error = match answer {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error,
             Err(_) => {
                 self.session = None;
-                Err(Error::Unavailable(format!(
+                return Err(Error::Unavailable(format!(
                     "the database did not answer within {} s",
                     ANSWER_WITHIN.as_secs()
-                )))
+                )));
             }
+        };
+        if is_strangers_statement(&error) {
+            tracing::warn!(
+                "{} hands statements around: there is a pooler",
+                self.address
+            );
+            self.address = self.address.clone().settled(true);
+            self.session = None;
         }
+        // A standby may have been the primary a moment ago: the address may lead to the new one.
+        let is_standby = error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
+        let is_closed = self.session.as_ref().is_some_and(Session::is_closed);
+        if is_standby || is_last_word(&error) || error.is_closed() || is_closed {
+            self.session = None;
+        }
+        Err(world(error))
     }
 
-    /// Locks the head and reads it, in the transaction's first statement.
-    fn take_head(&mut self) -> Result<Vec<Row>, Error> {
-        let begin = self.session.as_ref().map(Session::begin);
-        // The time is told outside of what waits for the lock, hence after it.
-        let query = Query::new(format!(
-            "SELECT h.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM (
-               SELECT {}, writer, generation, schema_floor FROM sb_head WHERE id = 1 FOR UPDATE) h",
-            stored::HEAD
-        ));
-        let mut rows = self.send(begin.as_deref(), vec![query], None)?;
-        Ok(rows.pop().unwrap_or_default())
-    }
-
-    fn begin_once(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
+    fn begin_now(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         self.connect()?;
-        let rows = self.take_head()?;
-        let row = rows
-            .first()
-            .ok_or_else(|| Error::Corrupt("the ledger has no head".to_owned()))?;
-        let head = stored::head(row)?;
-        let at = HEAD_COLUMNS;
-        let int = |column: usize| -> Result<i64, Error> { Ok(row.int(column)?.unwrap_or(0)) };
-        let (writer, generation) = (int(at)?, int(at + 1)?);
-        let floor = u32::try_from(int(at + 2)?).unwrap_or(u32::MAX);
-        if floor > self.steps.known() {
+        let begin = self.session.as_ref().map(Session::begin);
+        let rows = self.send(begin, vec![head_query()], None)?;
+        let taken = Taken::read(&rows)?;
+        if taken.schema_floor > self.steps.known() {
             return Err(Error::NewerSchema {
-                found: floor,
+                found: taken.schema_floor,
                 known: self.steps.known(),
             });
         }
-        let shown = Timestamp(int(at + 3)?);
-        let undisturbed = writer == self.me && generation == self.committed;
-        self.is_disturbed = !undisturbed;
-        if !undisturbed || !slice.has_head {
+        self.is_disturbed = !self.is_undisturbed(&taken);
+        if self.is_disturbed || !slice.has_head {
             slice.forget();
         }
-        let shown = self.clock.as_mut().map_or(shown, |clock| clock.now());
-        let seen = head.last_at.max(head.served_at);
-        let (now, clock_stepped_back_ms) = self.time.tell(shown, seen);
-        slice.head = head;
+        let (now, clock_stepped_back_ms) = self.tell_time(&taken);
+        slice.head = taken.head;
         slice.has_head = true;
         Ok(Begun {
             now,
@@ -241,50 +249,53 @@ impl PostgresEngine {
         })
     }
 
-    /// The connection broke while a commit was under way. Whoever takes the head after it knows what became of it.
-    fn resolve(&mut self, why: &Error) -> Result<(), Error> {
-        tracing::warn!(%why, "the database went away during a commit; looking what became of it");
-        let deadline = Instant::now() + RESOLVE_WITHIN;
-        loop {
-            self.retry = None;
-            match self.look_for_commit() {
-                Ok(Some(true)) => return Ok(()),
-                Ok(Some(false)) => {
-                    return Err(Error::Unavailable(format!("{why}; nothing was written")));
-                }
-                Ok(None) => return Err(Error::InDoubt(why.to_string())),
-                Err(error) if Instant::now() >= deadline => {
-                    return Err(Error::InDoubt(error.to_string()));
-                }
-                Err(_) => std::thread::sleep(RETRY_FIRST),
-            }
-        }
+    /// Whether this process wrote last.
+    fn is_undisturbed(&self, taken: &Taken) -> bool {
+        (taken.writer, taken.generation) == (self.me, self.committed)
     }
 
-    /// Whether this process's last batch is in the ledger; `None` if nobody can tell.
-    fn look_for_commit(&mut self) -> Result<Option<bool>, Error> {
-        self.connect()?;
-        let rows = self.take_head()?;
-        let head = rows
+    fn tell_time(&mut self, taken: &Taken) -> (Timestamp, Option<u64>) {
+        let shown = self.clock.as_mut().map(|clock| clock.now());
+        let seen = taken.head.last_at.max(taken.head.served_at);
+        self.told_at = Instant::now();
+        self.time.tell(shown.unwrap_or(taken.shown), seen)
+    }
+}
+
+/// Locks the head and reads it. The time is told outside of what waits for the lock, hence after it.
+fn head_query() -> Query {
+    Query::new(format!(
+        "SELECT h.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM (
+           SELECT {}, writer, generation, schema_floor FROM sb_head WHERE id = 1 FOR UPDATE) h",
+        stored::HEAD
+    ))
+}
+
+/// The head as it was when it was locked.
+struct Taken {
+    head: Head,
+    writer: i64,
+    generation: i64,
+    schema_floor: u32,
+    /// What the database's clock showed.
+    shown: Timestamp,
+}
+
+impl Taken {
+    fn read(rows: &[Vec<Row>]) -> Result<Taken, Error> {
+        let row = rows
             .first()
+            .and_then(|rows| rows.first())
             .ok_or_else(|| Error::Corrupt("the ledger has no head".to_owned()))?;
-        let by = (head.int(HEAD_COLUMNS)?, head.int(HEAD_COLUMNS + 1)?);
-        let is_last = by == (Some(self.me), Some(self.generation));
-        let is_before = by == (Some(self.me), Some(self.committed));
-        let logged = match self.first_event {
-            _ if is_last => Some(true),
-            _ if is_before => Some(false),
-            None => None,
-            Some(first) => {
-                let query = Query::new("SELECT 1 FROM sb_log WHERE first = $1 AND writer = $2")
-                    .int(rows::signed(first))
-                    .int(self.me);
-                let found = self.send(None, vec![query], None)?;
-                Some(found.first().is_some_and(|rows| !rows.is_empty()))
-            }
-        };
-        self.send(None, Vec::new(), Some("ROLLBACK"))?;
-        Ok(logged)
+        let int =
+            |at: usize| -> Result<i64, Error> { Ok(row.int(HEAD_COLUMNS + at)?.unwrap_or(0)) };
+        Ok(Taken {
+            head: stored::head(row)?,
+            writer: int(0)?,
+            generation: int(1)?,
+            schema_floor: u32::try_from(int(2)?).unwrap_or(u32::MAX),
+            shown: Timestamp(int(3)?),
+        })
     }
 }
 
@@ -297,7 +308,10 @@ impl Engine for PostgresEngine {
         self.first_event = None;
         self.in_batch = true;
         self.generation += 1;
-        let begun = self.begin_once(slice);
+        let begun = match self.under_way {
+            Some(_) => self.begin_ahead(),
+            None => self.begin_now(slice),
+        };
         begun.inspect_err(|_| self.rollback())
     }
 
@@ -331,22 +345,36 @@ impl Engine for PostgresEngine {
     }
 
     fn commit(&mut self) -> Result<(), Error> {
-        let sent = self.send(None, Vec::new(), Some("COMMIT"));
-        let done = match sent {
-            Ok(_) => Ok(()),
-            // The server said what was wrong, and took the commit that followed for a rollback.
-            Err(error) if self.session.is_some() => Err(error),
-            Err(error) => self.resolve(&error),
-        };
+        let batch = self.batch();
+        let answer = self.send(None, Vec::new(), Some("COMMIT"));
         self.in_batch = false;
-        if done.is_ok() {
-            self.committed = self.generation;
+        self.conclude(batch, answer.map(drop))
+    }
+
+    fn commit_ahead(&mut self, ring: Ring) -> Result<bool, Error> {
+        // Where coordinators take turns, the next batch cannot count on what this one leaves behind.
+        if self.is_disturbed || self.clock.is_some() {
+            return self.commit().map(|()| false);
         }
-        done
+        self.send_commit(ring).map(|()| true)
+    }
+
+    fn is_settled(&self) -> bool {
+        let under_way = self.under_way.as_ref();
+        under_way.is_none_or(commit::UnderWay::is_answered)
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        self.settle_commit()
+    }
+
+    fn confirm(&mut self) -> bool {
+        self.confirm_head()
     }
 
     fn rollback(&mut self) {
         self.unsent.clear();
+        self.beginning = None;
         if !std::mem::take(&mut self.in_batch) || self.session.is_none() {
             return;
         }
@@ -413,18 +441,11 @@ fn is_strangers_statement(error: &tokio_postgres::Error) -> bool {
     })
 }
 
-/// Whether the connection ends with this error, although it may not be seen to have ended yet: what was asked for last
-/// may have been done. Poolers say only the word.
-fn is_last_word(error: &tokio_postgres::Error) -> bool {
-    let said = error.as_db_error();
-    said.is_some_and(|said| match said.parsed_severity() {
-        Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
-        None => matches!(said.severity(), "FATAL" | "PANIC"),
-    })
-}
-
+/// One thread moves the connection's bytes, so that it does so also while the writer decides.
 fn runtime() -> Result<Runtime, Error> {
-    tokio::runtime::Builder::new_current_thread()
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("postgres")
         .enable_all()
         .build()
         .map_err(|error| Error::Open(format!("no runtime for the database's connection: {error}")))

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -63,10 +64,14 @@ impl Bell {
 }
 
 pub(crate) struct Session {
-    client: Client,
+    client: Arc<Client>,
     pooled: bool,
     statements: HashMap<String, Statement>,
 }
+
+/// The rows of each query of a request.
+pub(crate) type Answers = Result<Vec<Vec<Row>>, tokio_postgres::Error>;
+pub(crate) type Request = Pin<Box<dyn Future<Output = Answers> + Send>>;
 
 /// A statement with its values.
 pub(crate) struct Query {
@@ -151,7 +156,7 @@ impl Session {
             None => is_pooled(address, &client).await?,
         };
         let session = Session {
-            client,
+            client: Arc::new(client),
             pooled,
             statements: HashMap::new(),
         };
@@ -184,79 +189,85 @@ impl Session {
 
     /// A query on its own, under no name.
     pub async fn query(&self, query: &Query) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let params: Vec<(&(dyn ToSql + Sync), Type)> = query
-            .params
-            .iter()
-            .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
-            .collect();
-        self.client.query_typed(&query.sql, &params).await
+        unnamed(&self.client, query).await
     }
 
-    /// Sends `first`, all queries and `last` in one go, and waits for all the answers.
+    /// What sends `first`, all queries and `last` in one go when it is first polled, and then waits for the answers.
     ///
     /// Fails with the first failure; the server has then skipped what came after it in the transaction.
-    pub async fn pipeline(
+    pub async fn request(
         &mut self,
-        first: Option<&str>,
-        queries: &[Query],
-        last: Option<&str>,
-    ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
+        first: Option<String>,
+        queries: Vec<Query>,
+        last: Option<&'static str>,
+    ) -> Result<Request, tokio_postgres::Error> {
         if !self.pooled {
-            self.prepare(queries).await?;
+            self.prepare(&queries).await?;
         }
-        let this = &*self;
-        let opening = async {
-            match first {
-                Some(sql) => this.simple(sql).await,
-                None => Ok(()),
-            }
-        };
-        let closing = async {
-            match last {
-                Some(sql) => this.simple(sql).await,
-                None => Ok(()),
-            }
-        };
-        let answers = all(queries.iter().map(|query| this.run(query)));
-        // Polled in this order, hence sent in this order.
-        let (opened, answers, closed) = tokio::join!(biased; opening, answers, closing);
-        opened?;
-        let answers: Result<Vec<_>, _> = answers.into_iter().collect();
-        let answers = answers?;
-        closed?;
-        Ok(answers)
-    }
-
-    async fn run(&self, query: &Query) -> Result<Vec<Row>, tokio_postgres::Error> {
-        match self.statements.get(&query.sql) {
-            Some(statement) => {
-                let params: Vec<&(dyn ToSql + Sync)> = query
-                    .params
-                    .iter()
-                    .map(|(value, _)| &**value as &(dyn ToSql + Sync))
-                    .collect();
-                self.client.query(statement, &params).await
-            }
-            None => self.query(query).await,
-        }
+        let named = |query: Query| (self.statements.get(&query.sql).cloned(), query);
+        let queries: Vec<_> = queries.into_iter().map(named).collect();
+        let client = Arc::clone(&self.client);
+        Ok(Box::pin(async move {
+            let opening = simple(&client, first.as_deref());
+            let answers = all(queries.iter().map(|query| run(&client, query)));
+            let closing = simple(&client, last);
+            // Polled in this order, hence sent in this order.
+            let (opened, answers, closed) = tokio::join!(biased; opening, answers, closing);
+            opened?;
+            let answers: Result<Vec<_>, _> = answers.into_iter().collect();
+            let answers = answers?;
+            closed?;
+            Ok(answers)
+        }))
     }
 
     /// Gives names to statements that have none yet. Texts come from this build, so there is a bounded number.
     async fn prepare(&mut self, queries: &[Query]) -> Result<(), tokio_postgres::Error> {
-        let mut new: Vec<&Query> = queries
+        let new: HashMap<&str, &Query> = queries
             .iter()
-            .filter(|query| !self.statements.contains_key(&query.sql))
+            .map(|query| (query.sql.as_str(), query))
+            .filter(|(sql, _)| !self.statements.contains_key(*sql))
             .collect();
-        new.dedup_by(|left, right| left.sql == right.sql);
         let client = &self.client;
-        let prepared = new.iter().map(|query| async move {
-            let statement = client.prepare_typed(&query.sql, &query.types()).await?;
-            Ok::<_, tokio_postgres::Error>((query.sql.clone(), statement))
+        let prepared = new.into_iter().map(|(sql, query)| async move {
+            let statement = client.prepare_typed(sql, &query.types()).await?;
+            Ok::<_, tokio_postgres::Error>((sql.to_owned(), statement))
         });
         let prepared = try_join_all(prepared).await?;
         self.statements.extend(prepared);
         Ok(())
     }
+}
+
+async fn simple(client: &Client, sql: Option<&str>) -> Result<(), tokio_postgres::Error> {
+    match sql {
+        Some(sql) => client.batch_execute(sql).await,
+        None => Ok(()),
+    }
+}
+
+async fn run(
+    client: &Client,
+    (statement, query): &(Option<Statement>, Query),
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let Some(statement) = statement else {
+        return unnamed(client, query).await;
+    };
+    let params: Vec<&(dyn ToSql + Sync)> = query
+        .params
+        .iter()
+        .map(|(value, _)| &**value as &(dyn ToSql + Sync))
+        .collect();
+    client.query(statement, &params).await
+}
+
+async fn unnamed(client: &Client, query: &Query) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let params: Vec<(&(dyn ToSql + Sync), Type)> = query
+        .params
+        .iter()
+        .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
+        .collect();
+    client.query_typed(&query.sql, &params).await
 }
 
 /// Polls all of them in their order until each is done.

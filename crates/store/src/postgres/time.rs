@@ -1,5 +1,7 @@
 //! The ledger's time: the database's clock, which may be set back, or be another one after a failover.
 
+use std::time::Duration;
+
 use switchboard_core::Timestamp;
 
 #[derive(Debug, Default)]
@@ -14,6 +16,12 @@ pub(super) struct LedgerTime {
 const SLACK_MS: i64 = 1000;
 
 impl LedgerTime {
+    /// What time it is by the clock of this machine, so long after it was last told.
+    pub fn estimate(&mut self, since: Duration) -> Timestamp {
+        self.last = self.last + since;
+        self.last
+    }
+
     /// What time it is when the clock shows `shown` and the ledger has seen `seen`; and how far the clock was set back,
     /// told once. Time goes on from what was seen, at the clock's pace, until the clock has caught up.
     pub fn tell(&mut self, shown: Timestamp, seen: Timestamp) -> (Timestamp, Option<u64>) {
