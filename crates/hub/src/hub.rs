@@ -11,7 +11,7 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Retention, Serve};
 use switchboard_core::{Agent, AgentId, Refusal, Timestamp, Verb};
-use switchboard_store::{Engine, Error as StoreError, Reader, Ring, Tail};
+use switchboard_store::{Engine, Error as StoreError, Reader, Tail, Word};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::caretaker;
@@ -113,6 +113,7 @@ pub struct Stats {
 
 pub(crate) struct Shared {
     input: Mutex<Option<SyncSender<Input>>>,
+    word: Word,
     readers: Readers,
     wakeups: Wakeups,
     pulses: RwLock<HashMap<AgentId, (Timestamp, u64)>>,
@@ -285,6 +286,7 @@ impl Hub {
             shared.readers.stop();
             if let Some(input) = input {
                 let _ = input.send(Input::Stop);
+                shared.word.notify_one();
             }
             if let Some(writer) = writer {
                 let _ = writer.join();
@@ -309,7 +311,9 @@ impl Hub {
                 TrySendError::Full(_) => Error::Overloaded,
                 TrySendError::Disconnected(_) => Error::Stopping,
             }
-        })
+        })?;
+        self.shared.word.notify_one();
+        Ok(())
     }
 
     pub(crate) async fn submit<V>(
@@ -376,17 +380,8 @@ impl Listener for Arc<Shared> {
         }
     }
 
-    fn ring(&self) -> Ring {
-        let shared = Arc::downgrade(self);
-        Box::new(move || {
-            let Some(shared) = shared.upgrade() else {
-                return;
-            };
-            // If the queue is full, the writer has enough to do and asks by itself.
-            if let Some(input) = shared.input.lock().as_ref() {
-                let _ = input.try_send(Input::Settled);
-            }
-        })
+    fn word(&self) -> &Word {
+        &self.word
     }
 
     fn failed(&self, error: &StoreError) {
@@ -432,6 +427,7 @@ impl Shared {
     ) -> Self {
         Shared {
             input: Mutex::new(Some(input)),
+            word: Word::new(),
             readers,
             wakeups: Wakeups::default(),
             pulses: RwLock::default(),

@@ -13,7 +13,7 @@ use switchboard_core::event::{Event, Logged};
 use switchboard_core::slice::Notices;
 use switchboard_core::verb::Serve;
 use switchboard_core::{Ask, Changes, LaneKey, Slice, Timestamp, Verb, Want, limits};
-use switchboard_store::{Begun, Engine, Error as StoreError, Ring};
+use switchboard_store::{Begun, Engine, Error as StoreError, Word};
 use tokio::sync::oneshot;
 
 use crate::hub::reason;
@@ -29,19 +29,7 @@ const ROUNDS_MAX: usize = 100_000;
 pub(crate) enum Input {
     Job(Box<dyn Job>),
     NextDue(oneshot::Sender<Option<Timestamp>>),
-    /// The commit that was under way has ended.
-    Settled,
     Stop,
-}
-
-impl Input {
-    /// How much of the queue it takes.
-    fn weight(&self) -> usize {
-        match self {
-            Input::Job(_) | Input::NextDue(_) | Input::Stop => 1,
-            Input::Settled => 0,
-        }
-    }
 }
 
 /// A verb on its way, together with whoever waits for its answer.
@@ -141,8 +129,8 @@ enum Intake {
 pub(crate) trait Listener: Send {
     fn taken(&self, inputs: usize);
     fn committed(&self, batch: &Committed<'_>);
-    /// What sends [`Input::Settled`].
-    fn ring(&self) -> Ring;
+    /// Rung with each input.
+    fn word(&self) -> &Word;
     /// A batch was not written, or nobody knows.
     fn failed(&self, error: &StoreError);
     /// The ledger can no longer be trusted to be durable. Does not return.
@@ -169,12 +157,14 @@ impl<L: Listener> Sequencer<L> {
     pub fn run(mut self) {
         let mut jobs: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
         while !self.stopping {
-            self.next(&mut jobs);
+            if self.under_way.is_none() {
+                self.next(&mut jobs);
+            }
             self.drain(&mut jobs);
-            if jobs.is_empty() {
-                self.stands();
-            } else {
+            if !jobs.is_empty() {
                 self.serve(&mut jobs, Intake::Open);
+            } else if self.engine.wait(self.listener.word()) {
+                self.stands();
             }
             self.tell_due();
         }
@@ -186,7 +176,7 @@ impl<L: Listener> Sequencer<L> {
     fn next(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
         match self.input.recv() {
             Ok(input) => {
-                self.listener.taken(input.weight());
+                self.listener.taken(1);
                 self.take(input, jobs);
             }
             Err(RecvError) => self.stopping = true,
@@ -199,7 +189,7 @@ impl<L: Listener> Sequencer<L> {
         while !self.stopping && jobs.len() < BATCH_MAX {
             match self.input.try_recv() {
                 Ok(next) => {
-                    taken += next.weight();
+                    taken += 1;
                     self.take(next, jobs);
                 }
                 Err(TryRecvError::Empty) => break,
@@ -216,8 +206,6 @@ impl<L: Listener> Sequencer<L> {
             Input::Job(job) => jobs.push(job),
             // Not now: a batch may be open.
             Input::NextDue(reply) => self.asked.push(reply),
-            // Only wakes; what it tells is asked of the engine.
-            Input::Settled => {}
             Input::Stop => self.stopping = true,
         }
     }
@@ -402,12 +390,14 @@ impl<L: Listener> Sequencer<L> {
     fn wait_for_more(&mut self, jobs: &mut Vec<Box<dyn Job>>) -> bool {
         let before = jobs.len();
         while jobs.len() == before {
-            let is_over = self.under_way.is_none() || self.engine.is_settled();
-            if is_over || self.stopping || before >= BATCH_MAX {
+            if self.under_way.is_none() || self.stopping || before >= BATCH_MAX {
                 return false;
             }
-            self.next(jobs);
+            // What came before it waits is found by draining, what comes later rings.
             self.drain(jobs);
+            if jobs.len() == before && self.engine.wait(self.listener.word()) {
+                return false;
+            }
         }
         true
     }
@@ -428,7 +418,7 @@ impl<L: Listener> Sequencer<L> {
             self.slice
                 .save_all(now, all_pulses, |save| engine.save(save))?;
             if self.is_shared {
-                is_under_way = self.engine.commit_ahead(self.listener.ring())?;
+                is_under_way = self.engine.commit_ahead()?;
             } else {
                 self.engine.commit()?;
             }

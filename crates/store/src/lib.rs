@@ -44,16 +44,18 @@ pub trait Engine: Send {
 
     fn rollback(&mut self);
 
-    /// Commits, or only sends what was saved together with its commit: then it returns true, [`Engine::settle`] tells
-    /// how it ended, and `ring` is called once that will not wait any more.
+    /// Commits, or only sends what was saved together with its commit: then it returns true, and [`Engine::settle`]
+    /// tells how it ended.
     ///
     /// Meanwhile the next batch may begin, load and decide on what this one leaves behind. It may not be committed
     /// before this one is settled.
-    fn commit_ahead(&mut self, _ring: Ring) -> Result<bool, Error> {
+    fn commit_ahead(&mut self) -> Result<bool, Error> {
         self.commit().map(|()| false)
     }
 
-    fn is_settled(&self) -> bool {
+    /// Waits until the commit that is under way has ended, or until word comes of something else to do. True if it
+    /// has ended.
+    fn wait(&mut self, _word: &Word) -> bool {
         true
     }
 
@@ -119,8 +121,8 @@ pub struct Foreign {
     pub upto: u64,
 }
 
-/// Called when a commit that was under way has ended.
-pub type Ring = Box<dyn FnOnce() + Send>;
+/// Tells the writer that there is something to do.
+pub type Word = tokio::sync::Notify;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {

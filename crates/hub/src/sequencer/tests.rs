@@ -1,6 +1,5 @@
 //! What goes into a batch, and what becomes of it when the world fails; on an engine that does as it was told.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -44,7 +43,7 @@ struct Scripted {
     under_way: bool,
     is_confirmed: bool,
     /// What arrives while a commit is under way.
-    meanwhile: RefCell<Vec<Input>>,
+    meanwhile: Vec<Input>,
     events: usize,
     is_open: bool,
     is_shared: bool,
@@ -77,7 +76,7 @@ impl Engine for Scripted {
         self.inner.commit()
     }
 
-    fn commit_ahead(&mut self, _ring: Ring) -> Result<bool, StoreError> {
+    fn commit_ahead(&mut self) -> Result<bool, StoreError> {
         assert!(!self.under_way, "one at a time");
         if self.ahead.is_empty() {
             return self.commit().map(|()| false);
@@ -88,13 +87,12 @@ impl Engine for Scripted {
         self.inner.commit().map(|()| true)
     }
 
-    fn is_settled(&self) -> bool {
-        let arrives: Vec<Input> = self.meanwhile.borrow_mut().drain(..).collect();
-        let is_settled = arrives.is_empty();
-        for input in arrives {
+    fn wait(&mut self, _word: &Word) -> bool {
+        let is_over = self.meanwhile.is_empty();
+        for input in self.meanwhile.drain(..) {
             self.input.try_send(input).unwrap();
         }
-        is_settled
+        is_over
     }
 
     fn settle(&mut self) -> Result<(), StoreError> {
@@ -169,7 +167,7 @@ impl Job for Note {
     }
 }
 
-struct Ears(Record);
+struct Ears(Record, Word);
 
 impl Listener for Ears {
     fn taken(&self, inputs: usize) {
@@ -182,8 +180,8 @@ impl Listener for Ears {
         self.0.note(format!("batch of {}", batch.verbs));
     }
 
-    fn ring(&self) -> Ring {
-        Box::new(|| {})
+    fn word(&self) -> &Word {
+        &self.1
     }
 
     fn failed(&self, _error: &StoreError) {
@@ -258,12 +256,12 @@ impl Script {
             ahead: self.ahead.into(),
             under_way: false,
             is_confirmed: true,
-            meanwhile: RefCell::new(self.meanwhile),
+            meanwhile: self.meanwhile,
             events: 0,
             is_open: false,
             is_shared: true,
         };
-        let ears = Ears(self.record.clone());
+        let ears = Ears(self.record.clone(), Word::new());
         Sequencer::new(Box::new(engine), receiver, ears).run();
         self.record
     }

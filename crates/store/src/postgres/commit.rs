@@ -1,30 +1,25 @@
 //! Commits: sent ahead while the next batch is decided, and looked for when their answer never came.
 
-use std::future::poll_fn;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use futures_util::future::maybe_done;
-use tokio::task::JoinHandle;
+use futures_util::future::{MaybeDone, maybe_done};
+use tokio::task::yield_now;
 
 use super::rows::signed;
 use super::session::{Query, Session};
-use super::{Answered, PostgresEngine, RETRY_FIRST, Taken, head_query, in_time};
-use crate::{Begun, Error, Ring};
+use super::{Answered, PostgresEngine, RETRY_FIRST, Row, Taken, head_query, in_time};
+use crate::{Begun, Error, Word};
+
+/// A request that was sent. Only whoever waits for it moves it on.
+pub(super) type Pending = Pin<Box<MaybeDone<Pin<Box<dyn Future<Output = Answered> + Send>>>>>;
 
 /// A commit that was sent.
 pub(super) struct UnderWay {
-    answer: JoinHandle<Answered>,
-    is_answered: Arc<AtomicBool>,
+    answer: Pending,
     batch: Batch,
-}
-
-impl UnderWay {
-    pub fn is_answered(&self) -> bool {
-        self.is_answered.load(Ordering::Acquire)
-    }
 }
 
 /// By what a batch is known again.
@@ -46,28 +41,33 @@ impl PostgresEngine {
         }
     }
 
-    /// Sends what was saved and its commit; rings when the answer is there.
-    pub(super) fn send_commit(&mut self, ring: Ring) -> Result<(), Error> {
+    /// Sends what was saved and its commit.
+    pub(super) fn send_commit(&mut self) -> Result<(), Error> {
         let batch = self.batch();
-        let is_answered = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&is_answered);
-        let answer = self.dispatch(None, Vec::new(), Some("COMMIT"), move || {
-            told.store(true, Ordering::Release);
-            ring();
-        })?;
+        let answer = self.dispatch(None, Vec::new(), Some("COMMIT"))?;
         self.in_batch = false;
-        self.under_way = Some(UnderWay {
-            answer,
-            is_answered,
-            batch,
-        });
+        self.under_way = Some(UnderWay { answer, batch });
         Ok(())
+    }
+
+    /// Whether the commit that is under way is answered before word comes.
+    pub(super) fn wait_for_commit(&mut self, word: &Word) -> bool {
+        let Some(under_way) = self.under_way.as_mut() else {
+            return true;
+        };
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = under_way.answer.as_mut() => true,
+                () = word.notified() => false,
+            }
+        })
     }
 
     /// Asks for the head behind the commit that is under way, and does not wait for it.
     pub(super) fn begin_ahead(&mut self) -> Result<Begun, Error> {
         let begin = self.session.as_ref().map(Session::begin);
-        self.beginning = Some(self.dispatch(begin, vec![head_query()], None, || {})?);
+        self.beginning = Some(self.dispatch(begin, vec![head_query()], None)?);
         let now = self.time.estimate(self.told_at.elapsed());
         self.told_at = Instant::now();
         Ok(Begun {
@@ -76,42 +76,31 @@ impl PostgresEngine {
         })
     }
 
-    /// Sends a request and leaves it to itself. What is sent later comes later.
+    /// Sends a request without waiting for its answer. What is sent later comes later.
     fn dispatch(
         &mut self,
         first: Option<String>,
         queries: Vec<Query>,
         last: Option<&'static str>,
-        then: impl FnOnce() + Send + 'static,
-    ) -> Result<JoinHandle<Answered>, Error> {
+    ) -> Result<Pending, Error> {
         let request = self.request(first, queries, last)?;
-        let mut request = Box::pin(maybe_done(request));
-        self.runtime.block_on(poll_fn(|context| {
-            let _ = request.as_mut().poll(context);
-            Poll::Ready(())
-        }));
-        Ok(self.runtime.spawn(async move {
-            let answer = in_time(async {
-                request.as_mut().await;
-                let answer = request.as_mut().take_output();
-                answer.expect("it was just waited for")
+        let mut pending: Pending = Box::pin(maybe_done(Box::pin(in_time(request))));
+        self.runtime.block_on(async {
+            poll_fn(|context| {
+                let _ = pending.as_mut().poll(context);
+                Poll::Ready(())
             })
             .await;
-            then();
-            answer
-        }))
+            // The connection's turn, to write what it was given.
+            yield_now().await;
+        });
+        Ok(pending)
     }
 
-    fn wait_for(&mut self, answer: JoinHandle<Answered>) -> Result<Vec<Vec<super::Row>>, Error> {
-        match self.runtime.block_on(answer) {
-            Ok(answer) => self.heard(answer),
-            Err(error) => {
-                self.session = None;
-                Err(Error::Unavailable(format!(
-                    "a request was dropped: {error}"
-                )))
-            }
-        }
+    fn wait_for(&mut self, mut pending: Pending) -> Result<Vec<Vec<Row>>, Error> {
+        self.runtime.block_on(pending.as_mut());
+        let answer = pending.as_mut().take_output();
+        self.heard(answer.expect("it was just waited for"))
     }
 
     pub(super) fn settle_commit(&mut self) -> Result<(), Error> {

@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 use switchboard_core::slice::Save;
 use switchboard_core::{Ask, Head, Slice, Timestamp, limits};
 use tokio::runtime::Runtime;
-use tokio::task::JoinHandle;
 use tokio::time::error::Elapsed;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use crate::rows::{self as stored, Columns};
-use crate::{Begun, Clock, Engine, Error, Reader, Ring, Tail};
+use crate::{Begun, Clock, Engine, Error, Reader, Tail, Word};
 
 mod address;
 mod commit;
@@ -62,7 +61,7 @@ pub struct PostgresEngine {
     /// A commit that was sent and not looked at yet.
     under_way: Option<commit::UnderWay>,
     /// The head, asked for behind that commit.
-    beginning: Option<JoinHandle<Answered>>,
+    beginning: Option<commit::Pending>,
     told_at: Instant,
     /// Found while a batch had begun already; the next one tells.
     stepped_back_ms: Option<u64>,
@@ -351,17 +350,16 @@ impl Engine for PostgresEngine {
         self.conclude(batch, answer.map(drop))
     }
 
-    fn commit_ahead(&mut self, ring: Ring) -> Result<bool, Error> {
+    fn commit_ahead(&mut self) -> Result<bool, Error> {
         // Where coordinators take turns, the next batch cannot count on what this one leaves behind.
         if self.is_disturbed || self.clock.is_some() {
             return self.commit().map(|()| false);
         }
-        self.send_commit(ring).map(|()| true)
+        self.send_commit().map(|()| true)
     }
 
-    fn is_settled(&self) -> bool {
-        let under_way = self.under_way.as_ref();
-        under_way.is_none_or(commit::UnderWay::is_answered)
+    fn wait(&mut self, word: &Word) -> bool {
+        self.wait_for_commit(word)
     }
 
     fn settle(&mut self) -> Result<(), Error> {
@@ -441,11 +439,9 @@ fn is_strangers_statement(error: &tokio_postgres::Error) -> bool {
     })
 }
 
-/// One thread moves the connection's bytes, so that it does so also while the writer decides.
+/// The writer's own thread moves the connection's bytes, whenever it waits for something.
 fn runtime() -> Result<Runtime, Error> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("postgres")
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Error::Open(format!("no runtime for the database's connection: {error}")))
