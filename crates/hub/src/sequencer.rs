@@ -20,6 +20,10 @@ use crate::hub::reason;
 
 /// Verbs decided in one transaction at the most.
 pub const BATCH_MAX: usize = 512;
+/// How long an answer may be held back for the sake of the next batch.
+const HEAD_SOON: Duration = Duration::from_millis(2);
+/// Longer than the engine itself waits for the head.
+const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// Rounds of a batch in which all its verbs ask.
 const ROUNDS_TOGETHER: usize = 8;
 /// Rounds of asking before a verb is taken for broken.
@@ -303,27 +307,46 @@ impl<L: Listener> Sequencer<L> {
         }
     }
 
-    /// Whether what was decided since the last batch holds. Waits for the batch that is under way, if any.
+    /// Whether what was decided since the last batch holds. Waits for the batch that is under way, if any, and answers
+    /// it.
     fn stands(&mut self) -> bool {
         self.settle();
-        match std::mem::replace(&mut self.ground, Ground::Firm) {
-            Ground::Firm => true,
-            Ground::Unconfirmed => self.engine.confirm(),
-            Ground::Gone => false,
+        self.confirm(HEAD_WITHIN) == Some(true)
+    }
+
+    /// Whether what a batch decides by is so; `None` if that takes longer to find out. Told once.
+    fn confirm(&mut self, within: Duration) -> Option<bool> {
+        let stands = match self.ground {
+            Ground::Firm => Some(true),
+            Ground::Unconfirmed => self.engine.confirm(within),
+            Ground::Gone => Some(false),
+        };
+        if stands.is_some() {
+            self.ground = Ground::Firm;
         }
+        stands
     }
 
     /// Waits for the batch that is under way, if any, and answers it.
     fn settle(&mut self) {
-        let Some(sent) = self.under_way.take() else {
-            return;
-        };
-        if let Err(error) = self.engine.settle() {
-            let failure = self.failed(&error);
-            sent.jobs.into_iter().for_each(|job| job.fail(&failure));
-            self.ground = Ground::Gone;
-            return;
+        if let Some(sent) = self.conclude() {
+            self.answer(sent);
         }
+    }
+
+    /// Waits for the batch that is under way, if any, and hands it over to be answered.
+    fn conclude(&mut self) -> Option<UnderWay> {
+        let sent = self.under_way.take()?;
+        let Err(error) = self.engine.settle() else {
+            return Some(sent);
+        };
+        let failure = self.failed(&error);
+        sent.jobs.into_iter().for_each(|job| job.fail(&failure));
+        self.ground = Ground::Gone;
+        None
+    }
+
+    fn answer(&mut self, sent: UnderWay) {
         self.listener.committed(&Committed {
             now: sent.done.now,
             at: sent.done.at,
@@ -368,7 +391,18 @@ impl<L: Listener> Sequencer<L> {
                     break;
                 }
             }
-            if self.stands() {
+            let before = self.conclude();
+            // As a rule the head is there at once. Then this one is sent before that one is answered, and the
+            // database has something to do meanwhile.
+            let soon = self.confirm(HEAD_SOON);
+            let ended = soon
+                .filter(|stands| *stands)
+                .map(|_| self.save(jobs, begun.now, at));
+            before.into_iter().for_each(|sent| self.answer(sent));
+            if let Some(ended) = ended {
+                return ended;
+            }
+            if soon.or_else(|| self.confirm(HEAD_WITHIN)) == Some(true) {
                 return self.save(jobs, begun.now, at);
             }
             self.undo();

@@ -17,6 +17,8 @@ mod rows;
 pub mod sqlite;
 mod text;
 
+use std::time::Duration;
+
 use switchboard_core::slice::Save;
 use switchboard_core::{AgentId, Ask, LaneKey, Logged, MessageId, Slice, TaskId, Timestamp};
 
@@ -64,10 +66,10 @@ pub trait Engine: Send {
         Ok(())
     }
 
-    /// Waits for the head of a batch that began while a commit was under way. False if somebody else wrote after
-    /// that one: then the batch must be rolled back and begun anew.
-    fn confirm(&mut self) -> bool {
-        true
+    /// Waits so long for the head of a batch that began while a commit was under way, and `None` is that it is still
+    /// waited for. False if somebody else wrote after that commit: then the batch must be rolled back and begun anew.
+    fn confirm(&mut self, _within: Duration) -> Option<bool> {
+        Some(true)
     }
 
     /// The earliest instant at which a stored row becomes due: a retry, a lease's or a message's end, an agent's

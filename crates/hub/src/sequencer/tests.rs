@@ -42,6 +42,8 @@ struct Scripted {
     ahead: VecDeque<Result<bool, StoreError>>,
     under_way: bool,
     is_confirmed: bool,
+    /// The head comes at once.
+    is_soon: bool,
     /// What arrives while a commit is under way.
     meanwhile: Vec<Input>,
     events: usize,
@@ -102,9 +104,13 @@ impl Engine for Scripted {
         Ok(())
     }
 
-    fn confirm(&mut self) -> bool {
+    fn confirm(&mut self, within: Duration) -> Option<bool> {
+        if within == HEAD_SOON && !self.is_soon {
+            return None;
+        }
         self.record.note("confirmed");
-        self.is_confirmed
+        // Asked again it has nothing to object.
+        Some(std::mem::replace(&mut self.is_confirmed, true))
     }
 
     fn rollback(&mut self) {
@@ -203,6 +209,7 @@ struct Script {
     /// Each with whether the batch begun after it may go on.
     ahead: Vec<Result<bool, StoreError>>,
     meanwhile: Vec<Input>,
+    is_soon: bool,
 }
 
 impl Script {
@@ -215,12 +222,14 @@ impl Script {
             loads: Vec::new(),
             ahead: Vec::new(),
             meanwhile: Vec::new(),
+            is_soon: false,
         }
     }
 
     /// One batch is sent ahead and ends so; the next begins while it is under way.
-    fn two_batches(end: Result<bool, StoreError>) -> Record {
+    fn two_batches(end: Result<bool, StoreError>, is_soon: bool) -> Record {
         let mut script = Script::new();
+        script.is_soon = is_soon;
         let more = (0..BATCH_MAX).map(|_| script.note("a"));
         script.first = more.chain([script.note("b")]).collect();
         script.ahead = vec![end];
@@ -256,6 +265,7 @@ impl Script {
             ahead: self.ahead.into(),
             under_way: false,
             is_confirmed: true,
+            is_soon: self.is_soon,
             meanwhile: self.meanwhile,
             events: 0,
             is_open: false,
@@ -356,20 +366,22 @@ fn after_a_panic_each_gets_a_batch_of_its_own_and_nobody_joins() {
 
 #[test]
 fn the_next_batch_is_decided_while_one_is_under_way_and_written_after_it() {
-    let record = Script::two_batches(Ok(true));
-    let all = record.all();
-    let place = |what: &str| all.iter().position(|found| found == what).unwrap();
-    assert_eq!(record.of("sent"), [format!("sent {BATCH_MAX}")]);
-    // It took along who came before and after it began.
-    assert_eq!(record.of("commit of"), ["commit of 3"]);
-    assert!(place("settled") < place("a done"));
-    assert!(
-        place("a done") < place("confirmed"),
-        "nobody waits for the next"
-    );
-    assert!(place("confirmed") < place("commit of 3"));
-    assert!(place("commit of 3") < place("b done"));
-    assert_eq!(record.of("failed"), [] as [&str; 0]);
+    for is_soon in [true, false] {
+        let record = Script::two_batches(Ok(true), is_soon);
+        let all = record.all();
+        let place = |what: &str| all.iter().position(|found| found == what).unwrap();
+        assert_eq!(record.of("sent"), [format!("sent {BATCH_MAX}")]);
+        // It took along who came before and after it began.
+        assert_eq!(record.of("commit of"), ["commit of 3"]);
+        assert!(place("settled") < place("a done"));
+        assert!(place("settled") < place("commit of 3"));
+        assert!(place("confirmed") < place("commit of 3"));
+        assert!(place("commit of 3") < place("b done"));
+        // Nobody waits for a head that others hold.
+        assert_eq!(place("confirmed") < place("a done"), is_soon);
+        assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
+        assert_eq!(record.of("failed"), [] as [&str; 0]);
+    }
 }
 
 #[test]
@@ -377,7 +389,7 @@ fn a_batch_that_counted_on_another_starts_over_when_that_one_failed() {
     let away = || StoreError::Unavailable("away".to_owned());
     let lost = || StoreError::InDoubt("cut".to_owned());
     for (error, how) in [(away(), "unavailable"), (lost(), "in doubt")] {
-        let record = Script::two_batches(Err(error));
+        let record = Script::two_batches(Err(error), true);
         assert_eq!(record.of("a "), vec![format!("a {how}"); BATCH_MAX]);
         assert_eq!(
             record.of("commit of"),
@@ -392,13 +404,15 @@ fn a_batch_that_counted_on_another_starts_over_when_that_one_failed() {
 
 #[test]
 fn a_batch_that_counted_on_another_starts_over_when_somebody_else_wrote_in_between() {
-    let record = Script::two_batches(Ok(false));
-    assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
-    assert_eq!(record.of("commit of"), ["commit of 3"]);
-    for name in ["b", "c", "d"] {
-        assert_eq!(record.of(&format!("{name} ")), [format!("{name} done")]);
+    for is_soon in [true, false] {
+        let record = Script::two_batches(Ok(false), is_soon);
+        assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
+        assert_eq!(record.of("commit of"), ["commit of 3"]);
+        for name in ["b", "c", "d"] {
+            assert_eq!(record.of(&format!("{name} ")), [format!("{name} done")]);
+        }
+        assert_eq!(record.of("failed"), [] as [&str; 0]);
     }
-    assert_eq!(record.of("failed"), [] as [&str; 0]);
 }
 
 #[test]

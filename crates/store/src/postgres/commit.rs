@@ -112,10 +112,16 @@ impl PostgresEngine {
             .inspect_err(|_| self.beginning = None)
     }
 
-    pub(super) fn confirm_head(&mut self) -> bool {
-        let Some(beginning) = self.beginning.take() else {
-            return true;
+    pub(super) fn confirm_head(&mut self, within: Duration) -> Option<bool> {
+        let Some(mut beginning) = self.beginning.take() else {
+            return Some(true);
         };
+        let head = beginning.as_mut();
+        let waited = async { tokio::time::timeout(within, head).await };
+        if self.runtime.block_on(waited).is_err() {
+            self.beginning = Some(beginning);
+            return None;
+        }
         // If there is something wrong with the head, the batch that begins anew will find it.
         let taken = self.wait_for(beginning);
         let taken = taken.and_then(|rows| Taken::read(&rows)).ok();
@@ -123,11 +129,11 @@ impl PostgresEngine {
             .filter(|taken| self.is_undisturbed(taken) && taken.schema_floor <= self.steps.known());
         self.is_disturbed = taken.is_none();
         let Some(taken) = taken else {
-            return false;
+            return Some(false);
         };
         let (_, stepped_back_ms) = self.tell_time(&taken);
         self.stepped_back_ms = self.stepped_back_ms.or(stepped_back_ms);
-        true
+        Some(true)
     }
 
     /// What a commit's answer means, and what its absence does.

@@ -366,8 +366,8 @@ impl Engine for PostgresEngine {
         self.settle_commit()
     }
 
-    fn confirm(&mut self) -> bool {
-        self.confirm_head()
+    fn confirm(&mut self, within: Duration) -> Option<bool> {
+        self.confirm_head(within)
     }
 
     fn rollback(&mut self) {
