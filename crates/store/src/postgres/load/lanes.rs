@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use switchboard_core::lane::{Position, Rep};
-use switchboard_core::{Ask, LaneId, Slice, TaskId, limits};
+use switchboard_core::{Ask, Lane, LaneId, Slice, TaskId, limits};
 use tokio_postgres::Row;
 
 use super::{Load, by_ordinal, load, ordinal, task_columns_without_long_text, walk_from, word};
@@ -47,10 +47,10 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], page: usize, loads: &mut Vec<Load<'a>>
     if !keys.is_empty() {
         let sql = format!(
             "SELECT {}, q.i FROM unnest($1) WITH ORDINALITY AS q(k, i) JOIN sb_lane l ON md5(l.key) = md5(q.k) AND l.key = q.k",
-            rows::LANE
+            LANE
         );
         loads.push(load(Query::rows(sql, key_rows), move |rows, slice| {
-            let found = by_ordinal(keys.len(), &rows, rows::lane)?;
+            let found = lanes(keys.len(), &rows, slice)?;
             for (key, mut lane) in keys.into_iter().zip(found) {
                 match lane.pop() {
                     Some(lane) => slice.lanes.put(lane),
@@ -66,11 +66,11 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], page: usize, loads: &mut Vec<Load<'a>>
     if !held.is_empty() {
         let sql = format!(
             "SELECT {}, q.i FROM unnest($1) WITH ORDINALITY AS q(r, i) JOIN sb_lane l ON l.rep = q.r AND l.held > 0",
-            rows::LANE
+            LANE
         );
         let query = Query::new(sql).texts(held.iter().map(|rep| &*rep.0));
         loads.push(load(query, move |rows, slice| {
-            let found = by_ordinal(held.len(), &rows, rows::lane)?;
+            let found = lanes(held.len(), &rows, slice)?;
             for (rep, lanes) in held.into_iter().zip(found) {
                 slice.lanes.put_held(rep, lanes);
             }
@@ -125,7 +125,7 @@ fn walk<'a>(
         "SELECT {}, q.i FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS q(r, p, h, n, i) CROSS JOIN LATERAL (
            SELECT * FROM sb_lane WHERE rep = q.r AND ready > 0 AND (prio, head, lane) >= (q.p, q.h, q.n)
            ORDER BY prio, head, lane LIMIT {}) l ORDER BY q.i, prio, head, lane",
-        rows::LANE,
+        LANE,
         limits::LANES_PER_LOAD
     );
     let begun = walks.iter().filter(|(_, from)| from.is_none());
@@ -141,7 +141,7 @@ fn walk<'a>(
     );
     let first = (!begun.is_empty()).then(|| Query::new(first).texts(begun));
     loads.push(load(Query::rows(sql, rows), move |rows, slice| {
-        let found = by_ordinal(walks.len(), &rows, rows::lane)?;
+        let found = lanes(walks.len(), &rows, slice)?;
         for ((rep, _), page) in walks.into_iter().zip(found) {
             slice.lanes.put_ready(rep, page);
         }
@@ -165,6 +165,28 @@ fn walk<'a>(
             Ok(())
         })
     }));
+}
+
+/// A lane, and how many are filed under its word: whoever asks for the one asks for the other next.
+pub(super) const LANE: &str =
+    "lane, key, rep, ready, held, head, (SELECT s.lanes FROM sb_rep s WHERE s.rep = l.rep)";
+
+pub(super) fn lane(row: &Row, slice: &mut Slice) -> Result<Lane> {
+    let lane = rows::lane(row)?;
+    let under = row.int(LANE_COLUMNS)?.unwrap_or(0).unsigned_abs();
+    slice.lanes.put_lanes_under(&lane.rep, under);
+    Ok(lane)
+}
+
+/// How many columns [`rows::LANE`] names.
+const LANE_COLUMNS: usize = 6;
+
+fn lanes(asked: usize, rows: &[Row], slice: &mut Slice) -> Result<Vec<Vec<Lane>>> {
+    let mut found = vec![Vec::new(); asked];
+    for row in rows {
+        found[ordinal(row)?].push(lane(row, slice)?);
+    }
+    Ok(found)
 }
 
 /// The number of the column `lane` among those of a task.

@@ -202,11 +202,12 @@ fn dependants(ids: Vec<&TaskId>) -> Load<'_> {
 }
 
 fn lanes_by_id<'a>(ids: Vec<LaneId>) -> Load<'a> {
-    let query = select(rows::LANE, "sb_lane WHERE lane = ANY($1)");
+    let query = select(lanes::LANE, "sb_lane l WHERE lane = ANY($1)");
     let query = query.ints(ids.iter().map(|id| signed(id.0)));
     load(query, move |rows, slice| {
         for row in &rows {
-            slice.lanes.put(rows::lane(row)?);
+            let lane = lanes::lane(row, slice)?;
+            slice.lanes.put(lane);
         }
         for id in ids {
             if slice.lanes.known(id).is_none() {
