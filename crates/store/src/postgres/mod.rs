@@ -66,6 +66,7 @@ pub struct PostgresEngine {
     /// Found while a batch had begun already; the next one tells.
     stepped_back_ms: Option<u64>,
     in_batch: bool,
+    has_pruned: bool,
     /// Somebody else wrote between this process's last two batches.
     is_disturbed: bool,
 }
@@ -121,6 +122,7 @@ impl PostgresEngine {
             told_at: Instant::now(),
             stepped_back_ms: None,
             in_batch: false,
+            has_pruned: false,
             is_disturbed: false,
         })
     }
@@ -305,6 +307,7 @@ impl Engine for PostgresEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         self.unsent.clear();
         self.first_event = None;
+        self.has_pruned = false;
         self.in_batch = true;
         self.generation += 1;
         let begun = match self.under_way {
@@ -337,6 +340,7 @@ impl Engine for PostgresEngine {
             generation: self.generation,
         };
         self.unsent.extend(save::queries(save, by)?);
+        self.has_pruned |= !save.prunes.is_empty();
         if save.head.is_some() {
             self.first_event = save.log.first().map(|logged| logged.seq);
         }
@@ -351,8 +355,9 @@ impl Engine for PostgresEngine {
     }
 
     fn commit_ahead(&mut self) -> Result<bool, Error> {
-        // Where coordinators take turns, the next batch cannot count on what this one leaves behind.
-        if self.is_disturbed || self.clock.is_some() {
+        // Where coordinators take turns, the next batch cannot count on what this one leaves behind. Neither can it when
+        // rows were pruned, which the database itself takes off the head's counters.
+        if self.is_disturbed || self.has_pruned || self.clock.is_some() {
             return self.commit().map(|()| false);
         }
         self.send_commit().map(|()| true)
