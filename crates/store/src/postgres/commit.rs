@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 
 use super::rows::signed;
 use super::session::{Query, Session};
-use super::{Answered, PostgresEngine, RETRY_FIRST, Row, Taken, head_query, in_time};
+use super::{Answered, PostgresEngine, RETRY_FIRST, Row, Taken, head_queries, in_time};
 use crate::{Begun, Error, Word};
 
 /// A request that was sent. Only whoever waits for it moves it on.
@@ -67,7 +67,7 @@ impl PostgresEngine {
     /// Asks for the head behind the commit that is under way, and does not wait for it.
     pub(super) fn begin_ahead(&mut self) -> Result<Begun, Error> {
         let begin = self.session.as_ref().map(Session::begin);
-        self.beginning = Some(self.dispatch(begin, vec![head_query()], None)?);
+        self.beginning = Some(self.dispatch(begin, head_queries(), None)?);
         let now = self.time.estimate(self.told_at.elapsed());
         self.told_at = Instant::now();
         Ok(Begun {
@@ -179,7 +179,7 @@ impl PostgresEngine {
         self.unsent.clear();
         self.connect()?;
         let begin = self.session.as_ref().map(Session::begin);
-        let rows = self.send(begin, vec![head_query()], None)?;
+        let rows = self.send(begin, head_queries(), None)?;
         let taken = Taken::read(&rows)?;
         let found = match batch.first_event {
             _ if (taken.writer, taken.generation) == (self.me, batch.generation) => Some(true),

@@ -229,7 +229,7 @@ impl PostgresEngine {
     fn begin_now(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         self.connect()?;
         let begin = self.session.as_ref().map(Session::begin);
-        let rows = self.send(begin, vec![head_query()], None)?;
+        let rows = self.send(begin, head_queries(), None)?;
         let taken = Taken::read(&rows)?;
         if taken.schema_floor > self.steps.known() {
             return Err(Error::NewerSchema {
@@ -263,13 +263,18 @@ impl PostgresEngine {
     }
 }
 
-/// Locks the head and reads it. The time is told outside of what waits for the lock, hence after it.
-fn head_query() -> Query {
-    Query::new(format!(
+/// Takes its turn, then locks the head and reads it.
+///
+/// The turn comes first, because who waits for a row that is rewritten time and again may wait for ever, while such a
+/// lock is handed to whoever has waited longest. The time is told outside of what waits, hence after it.
+fn head_queries() -> Vec<Query> {
+    let turn = "SELECT pg_advisory_xact_lock('sb_head'::regclass::oid::bigint)";
+    let head = format!(
         "SELECT h.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM (
            SELECT {}, writer, generation, schema_floor FROM sb_head WHERE id = 1 FOR UPDATE) h",
         stored::HEAD
-    ))
+    );
+    vec![Query::new(turn), Query::new(head)]
 }
 
 /// The head as it was when it was locked.
@@ -285,7 +290,7 @@ struct Taken {
 impl Taken {
     fn read(rows: &[Vec<Row>]) -> Result<Taken, Error> {
         let row = rows
-            .first()
+            .last()
             .and_then(|rows| rows.first())
             .ok_or_else(|| Error::Corrupt("the ledger has no head".to_owned()))?;
         let int =
