@@ -113,7 +113,9 @@ pub struct Stats {
 
 pub(crate) struct Shared {
     input: Mutex<Option<SyncSender<Input>>>,
+    /// Rung for a writer that may wait for a commit and its queue at once, which only happens on a shared ledger.
     word: Word,
+    is_shared: bool,
     readers: Readers,
     wakeups: Wakeups,
     pulses: RwLock<HashMap<AgentId, (Timestamp, u64)>>,
@@ -158,7 +160,7 @@ impl Hub {
         let (sender, receiver) = sync_channel(config.queue);
         let announce = tail.as_ref().map(|tail| tail.announcer());
         let readers = Readers::start(opened.readers);
-        let shared = Arc::new(Shared::new(sender, readers, announce, &config));
+        let shared = Arc::new(Shared::new(sender, readers, is_shared, announce, &config));
         let sequencer = Sequencer::new(opened.engine, receiver, Arc::clone(&shared));
         let writer = std::thread::Builder::new()
             .name("writer".to_owned())
@@ -312,7 +314,9 @@ impl Hub {
                 TrySendError::Disconnected(_) => Error::Stopping,
             }
         })?;
-        self.shared.word.notify_one();
+        if self.shared.is_shared {
+            self.shared.word.notify_one();
+        }
         Ok(())
     }
 
@@ -422,12 +426,14 @@ impl Shared {
     fn new(
         input: SyncSender<Input>,
         readers: Readers,
+        is_shared: bool,
         announce: Option<Announce>,
         config: &HubConfig,
     ) -> Self {
         Shared {
             input: Mutex::new(Some(input)),
             word: Word::new(),
+            is_shared,
             readers,
             wakeups: Wakeups::default(),
             pulses: RwLock::default(),

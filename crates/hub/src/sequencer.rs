@@ -283,15 +283,12 @@ impl<L: Listener> Sequencer<L> {
 
     /// What is committed stays committed: from here on nothing may fail.
     fn tell(&mut self, done: &Done) {
-        let notices = self.slice.notices();
-        let lanes = notices.readied.iter();
-        let readied = lanes.filter_map(|id| self.slice.lanes.get(*id));
         self.listener.committed(&Committed {
             now: done.now,
             at: done.at,
             log: self.slice.log(),
-            notices,
-            readied: readied.map(|lane| &lane.key).collect(),
+            notices: self.slice.notices(),
+            readied: self.readied().collect(),
             pulses: Some(&self.slice),
             verbs: done.verbs,
             wrote: done.wrote,
@@ -299,6 +296,13 @@ impl<L: Listener> Sequencer<L> {
         });
         self.slice.end_batch();
         self.written(done.wrote);
+    }
+
+    /// The keys of the lanes that tasks entered in this batch, once per task.
+    fn readied(&self) -> impl Iterator<Item = &LaneKey> {
+        let lanes = self.slice.notices().readied.iter();
+        let lanes = lanes.filter_map(|id| self.slice.lanes.get(*id));
+        lanes.map(|lane| &lane.key)
     }
 
     fn written(&mut self, wrote: bool) {
@@ -469,16 +473,15 @@ impl<L: Listener> Sequencer<L> {
         if !is_under_way {
             return Ok(Ended::Done(done));
         }
+        let readied = self.readied().cloned().collect();
         let (log, notices) = self.slice.take_told();
-        let lanes = notices.readied.iter();
-        let readied = lanes.filter_map(|id| self.slice.lanes.get(*id));
         self.under_way = Some(UnderWay {
             jobs: std::mem::take(jobs),
             done,
             sent_at,
             log,
-            readied: readied.map(|lane| lane.key.clone()).collect(),
             notices,
+            readied,
         });
         self.slice.end_batch();
         Ok(Ended::Sent)

@@ -64,12 +64,7 @@ fn two_coordinators_that_take_turns_tell_the_same_history_as_memory() {
         300..306,
         |database, clock, seed| {
             let engines = [open(&database.url, clock), open(&database.url, clock)];
-            Ledger::new(Box::new(Turns {
-                engines,
-                remembered: Slice::default(),
-                turn: 0,
-                random: Random::new(seed),
-            }))
+            Turns::ledger(engines, seed)
         },
     );
 }
@@ -93,12 +88,7 @@ fn a_database_behind_a_pooler_tells_the_same_history_as_memory() {
                 engines.iter().all(PostgresEngine::is_pooled),
                 "it is noticed"
             );
-            Ledger::new(Box::new(Turns {
-                engines,
-                remembered: Slice::default(),
-                turn: 0,
-                random: Random::new(seed),
-            }))
+            Turns::ledger(engines, seed)
         },
     );
 }
@@ -241,6 +231,15 @@ struct Turns {
 }
 
 impl Turns {
+    fn ledger(engines: [PostgresEngine; 2], seed: u64) -> Ledger {
+        Ledger::new(Box::new(Turns {
+            engines,
+            remembered: Slice::default(),
+            turn: 0,
+            random: Random::new(seed),
+        }))
+    }
+
     fn engine(&mut self) -> &mut PostgresEngine {
         &mut self.engines[self.turn]
     }

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use switchboard_core::agent::Capabilities;
-use switchboard_core::verb::{Claim, CreateTasks, Filter, NewTask, Register, Send};
-use switchboard_core::{AgentId, AgentKind, Sender, Skills};
-use switchboard_store::conformance::Ledger;
+use switchboard_core::AgentId;
+use switchboard_core::verb::{Claim, CreateTasks, Filter, NewTask};
+use switchboard_store::conformance::{Ledger, register, send};
 use switchboard_store::postgres::{Address, PostgresEngine};
 use switchboard_store::{Error, Foreign, Tail};
 use switchboard_test_cluster::{Cluster, Database, PgBouncer, PoolMode, Server};
@@ -32,19 +31,7 @@ impl Coordinator {
     }
 
     fn register(&mut self, agent: &str) {
-        let registered = self.ledger.run(Register {
-            agent: agent.into(),
-            name: agent.to_owned(),
-            kind: AgentKind::Custom,
-            skills: Skills::default(),
-            capabilities: Capabilities {
-                max_task_minutes: 60,
-                can_run_tests: true,
-                can_run_build: true,
-                can_access_browser: false,
-            },
-            machine: None,
-        });
+        let registered = self.ledger.run(register(agent, &[]));
         registered.expect("the id is free");
         self.told();
     }
@@ -172,18 +159,7 @@ fn what_waits_is_looked_up_as_it_is_now() {
     assert_eq!(lanes[0], lanes[1], "tasks of one kind");
     assert!(one.tail.lanes_of(&[]).expect("lanes are read").is_empty());
     for (id, to) in [("m1", Some("bob")), ("m2", None)] {
-        let sent = one.ledger.run(Send {
-            id: id.into(),
-            from: Sender::Agent("ann".into()),
-            to: to.map(AgentId::from),
-            kind: "custom".to_owned(),
-            payload: "1".into(),
-            ack_required: false,
-            expires_in: None,
-            corr_id: id.into(),
-            handoff: None,
-            lock: None,
-        });
+        let sent = one.ledger.run(send(id, "ann", to));
         sent.expect("they are there");
     }
     let mut recipients = |ids: &[&str]| {

@@ -11,7 +11,7 @@ use switchboard_core::{AgentId, FailureKind, GatePolicy, LeasePath, Sender, Skil
 
 use super::ledger::Ledger;
 
-pub(super) fn register(agent: &str, skills: &[&str]) -> Register {
+pub fn register(agent: &str, skills: &[&str]) -> Register {
     Register {
         agent: agent.into(),
         name: agent.to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn fail(agent: &str, task: &str) -> Fail {
     }
 }
 
-pub(super) fn send(id: &str, from: &str, to: Option<&str>) -> Send {
+pub fn send(id: &str, from: &str, to: Option<&str>) -> Send {
     Send {
         id: id.into(),
         from: Sender::Agent(from.into()),

@@ -24,6 +24,7 @@ mod ranges;
 mod rows;
 mod rows_kept;
 
+pub use acts::{register, send};
 pub use deeds::{Deed, best_for};
 pub use ledger::{AnyVerb, Cache, Ledger};
 pub use random::Random;

@@ -79,9 +79,10 @@ async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
     let applied = Query::new("SELECT version, checksum FROM sb_migration ORDER BY version");
     let applied = session.query(&applied).await.map_err(world)?;
     for row in &applied {
-        let version = u32::try_from(row.int(0)?.unwrap_or(0)).unwrap_or(u32::MAX);
-        let step = STEPS.get(version as usize - 1);
-        if let Some(step) = step
+        let place = row
+            .int(0)?
+            .and_then(|version| usize::try_from(version - 1).ok());
+        if let Some(step) = place.and_then(|place| STEPS.get(place))
             && row.text(1)?.as_deref() != Some(&*crate::text::checksum(step.sql))
         {
             return Err(Error::Open(format!(
