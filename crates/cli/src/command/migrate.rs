@@ -56,7 +56,9 @@ pub struct Args {
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let from = args.config(args.store.as_deref(), &context.here)?;
-    let to = args.config(Some(&args.to), &context.here)?;
+    // The other settings were just understood, so whatever is wrong now is wrong with the target.
+    let to = args.config(Some(&args.to), &context.here);
+    let to = to.map_err(|failure| Failure::Failed(format!("--to: {failure}")))?;
     let (source, target) = (place(&from.store)?, place(&to.store)?);
     let next = next_step(&args, &target);
     let verify_only = args.verify_only;
