@@ -1,0 +1,168 @@
+//! What a client asks of a stream.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Value;
+
+/// `POST /v2/pipeline`: requests that are done in order on one stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PipelineRequest {
+    /// The one of the answer before, to go on with its stream.
+    #[serde(default)]
+    pub baton: Option<String>,
+    pub requests: Vec<StreamRequest>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StreamRequest {
+    Close,
+    Execute {
+        stmt: Stmt,
+    },
+    Batch {
+        batch: Batch,
+    },
+    /// Any number of statements in one text; their rows are dropped.
+    Sequence {
+        #[serde(default)]
+        sql: Option<String>,
+        #[serde(default)]
+        sql_id: Option<i32>,
+    },
+    Describe {
+        #[serde(default)]
+        sql: Option<String>,
+        #[serde(default)]
+        sql_id: Option<i32>,
+    },
+    StoreSql {
+        sql_id: i32,
+        sql: String,
+    },
+    CloseSql {
+        sql_id: i32,
+    },
+    GetAutocommit,
+}
+
+/// One statement and its arguments. Its text is given, or was stored before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stmt {
+    #[serde(default)]
+    pub sql: Option<String>,
+    #[serde(default)]
+    pub sql_id: Option<i32>,
+    #[serde(default)]
+    pub args: Vec<Value>,
+    #[serde(default)]
+    pub named_args: Vec<NamedArg>,
+    /// Left out, rows are wanted.
+    #[serde(default)]
+    pub want_rows: Option<bool>,
+}
+
+/// With the sign before its name (`:`, `@`, `$`) or without.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedArg {
+    pub name: String,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Batch {
+    pub steps: Vec<Step>,
+    #[serde(default)]
+    pub replication_index: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    #[serde(default)]
+    pub condition: Option<Condition>,
+    pub stmt: Stmt,
+}
+
+/// When a step of a batch is taken. Steps are counted from 0 and may be asked about only after their turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Condition {
+    Ok { step: u32 },
+    Error { step: u32 },
+    Not { cond: Box<Condition> },
+    And { conds: Vec<Condition> },
+    Or { conds: Vec<Condition> },
+    IsAutocommit,
+}
+
+impl PipelineRequest {
+    /// Statements that it asks for, however they are wrapped; texts that hold several count as one.
+    pub fn statements(&self) -> usize {
+        self.requests.iter().map(StreamRequest::statements).sum()
+    }
+}
+
+impl StreamRequest {
+    fn statements(&self) -> usize {
+        match self {
+            StreamRequest::Batch { batch } => batch.steps.len().max(1),
+            StreamRequest::Close
+            | StreamRequest::Execute { .. }
+            | StreamRequest::Sequence { .. }
+            | StreamRequest::Describe { .. }
+            | StreamRequest::StoreSql { .. }
+            | StreamRequest::CloseSql { .. }
+            | StreamRequest::GetAutocommit => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    #[test]
+    fn what_the_client_in_the_wild_sends_is_read() {
+        let text = br#"{"requests":[
+            {"type":"store_sql","sql_id":0,"sql":"SELECT 1"},
+            {"type":"execute","stmt":{"sql":"SELECT ?","args":[{"type":"text","value":"x"}],"named_args":[],"want_rows":true}},
+            {"type":"batch","batch":{"steps":[
+                {"stmt":{"sql":"BEGIN IMMEDIATE","args":[],"named_args":[],"want_rows":false}},
+                {"condition":{"type":"and","conds":[{"type":"ok","step":0},{"type":"not","cond":{"type":"is_autocommit"}}]},
+                 "stmt":{"sql_id":0,"args":[],"named_args":[{"name":"a","value":{"type":"null"}}],"want_rows":true}}]}},
+            {"type":"sequence","sql":"SELECT 1; SELECT 2"},
+            {"type":"describe","sql_id":0},
+            {"type":"close_sql","sql_id":0},
+            {"type":"get_autocommit"},
+            {"type":"close"}]}"#;
+        let request: PipelineRequest = parse(text).unwrap();
+        assert_eq!(request.baton, None);
+        assert_eq!(request.requests.len(), 8);
+        assert_eq!(request.statements(), 9);
+        let StreamRequest::Batch { batch } = &request.requests[2] else {
+            panic!("{:?}", request.requests[2]);
+        };
+        assert_eq!(batch.steps[1].stmt.sql_id, Some(0));
+        assert!(matches!(
+            &batch.steps[1].condition,
+            Some(Condition::And { conds }) if conds.len() == 2
+        ));
+    }
+
+    #[test]
+    fn what_is_no_pipeline_is_refused() {
+        for text in [
+            r#"{}"#,
+            r#"{"requests":{}}"#,
+            r#"{"requests":[{"type":"drop"}]}"#,
+            r#"{"requests":[{"type":"execute"}]}"#,
+            r#"{"requests":[{"type":"store_sql","sql":"x"}]}"#,
+            r#"{"requests":[],"baton":1}"#,
+            r#"{"requests":[{"type":"batch","batch":{"steps":[{"condition":{"type":"maybe"},"stmt":{}}]}}]}"#,
+        ] {
+            assert!(parse::<PipelineRequest>(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}
