@@ -3,7 +3,7 @@
 use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
 use crate::event::Event;
-use crate::id::{AgentId, TaskId};
+use crate::id::{AgentId, MessageId, TaskId};
 use crate::idempotency::{Key, Remembered};
 use crate::lease::Lease;
 use crate::memory::Learning;
@@ -36,6 +36,8 @@ pub struct Changes {
     pub nonces: Vec<Nonce>,
     pub prunes: Vec<Prune>,
     pub served: Option<Served>,
+    /// Notes of hand writes that are taken up, and the rows to be written anew for it.
+    pub adopted: Vec<Adopted>,
     pub events: Vec<Event>,
 }
 
@@ -61,6 +63,35 @@ pub enum Prune {
     Messages { before: Timestamp, limit: usize },
     Remembered { before: Timestamp, limit: usize },
     Nonces { before: Timestamp, limit: usize },
+}
+
+/// A note of a hand write, and the row that it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    pub note: u64,
+    pub row: AdoptedRow,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AdoptedRow {
+    Task(TaskId),
+    Agent(AgentId),
+    Message(MessageId),
+    Lease(LeasePath),
+    Baseline,
+}
+
+impl AdoptedRow {
+    /// The public table, and the key of the row in it.
+    pub fn names(&self) -> (&'static str, String) {
+        match self {
+            AdoptedRow::Task(id) => ("tasks", id.to_string()),
+            AdoptedRow::Agent(id) => ("agents", id.to_string()),
+            AdoptedRow::Message(id) => ("messages", id.to_string()),
+            AdoptedRow::Lease(path) => ("leases", path.to_string()),
+            AdoptedRow::Baseline => ("quality_baseline", "1".to_owned()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

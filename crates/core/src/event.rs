@@ -207,6 +207,12 @@ pub enum Event {
     ClockSteppedBack {
         by_ms: u64,
     },
+    /// What somebody wrote by hand did not hold; the row is as it was before.
+    WriteUndone {
+        table: String,
+        key: String,
+        why: String,
+    },
 }
 
 impl Event {
@@ -251,6 +257,7 @@ impl Event {
             Event::TokenRevoked { .. } => "token_revoked",
             Event::OutageEnded { .. } => "outage_ended",
             Event::ClockSteppedBack { .. } => "clock_stepped_back",
+            Event::WriteUndone { .. } => "write_undone",
         }
     }
 }

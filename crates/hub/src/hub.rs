@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Retention, Serve};
-use switchboard_core::{Agent, AgentId, Refusal, Timestamp, Verb};
+use switchboard_core::{Agent, AgentId, GatePolicy, Refusal, Timestamp, Verb};
 use switchboard_store::{Engine, Error as StoreError, Reader, Tail, Word};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -34,6 +34,8 @@ pub struct HubConfig {
     pub queue: usize,
     pub readers: usize,
     pub keep: Retention,
+    /// What completions that were written by hand are held against.
+    pub policy: Arc<GatePolicy>,
     /// Called when the ledger can no longer be made durable. Must end the process.
     pub on_fatal: fn(&StoreError) -> !,
 }
@@ -44,6 +46,7 @@ impl Default for HubConfig {
             queue: 4096,
             readers: 2,
             keep: Retention::default(),
+            policy: Arc::default(),
             on_fatal: end_process,
         }
     }
@@ -161,7 +164,8 @@ impl Hub {
         let announce = tail.as_ref().map(|tail| tail.announcer());
         let readers = Readers::start(opened.readers);
         let shared = Arc::new(Shared::new(sender, readers, is_shared, announce, &config));
-        let sequencer = Sequencer::new(opened.engine, receiver, Arc::clone(&shared));
+        let policy = Arc::clone(&config.policy);
+        let sequencer = Sequencer::new(opened.engine, receiver, Arc::clone(&shared), policy);
         let writer = std::thread::Builder::new()
             .name("writer".to_owned())
             .spawn(move || sequencer.run())

@@ -6,13 +6,14 @@
 //! after it, and starts over if the first failed or somebody else wrote in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use switchboard_core::event::{Event, Logged};
 use switchboard_core::slice::Notices;
 use switchboard_core::verb::Serve;
-use switchboard_core::{Ask, Changes, LaneKey, Slice, Timestamp, Verb, Want, limits};
+use switchboard_core::{Ask, Changes, GatePolicy, LaneKey, Slice, Timestamp, Verb, Want, limits};
 use switchboard_store::{Begun, Engine, Error as StoreError, Word};
 use tokio::sync::oneshot;
 
@@ -33,6 +34,8 @@ const ROUNDS_MAX: usize = 100_000;
 pub(crate) enum Input {
     Job(Box<dyn Job>),
     NextDue(oneshot::Sender<Option<Timestamp>>),
+    /// Somebody may have written into the ledger's tables by hand.
+    Look,
     Stop,
 }
 
@@ -110,6 +113,9 @@ pub(crate) struct Sequencer<L: Listener> {
     failing: bool,
     under_way: Option<UnderWay>,
     ground: Ground,
+    /// Somebody else wrote, perhaps by hand.
+    looking: bool,
+    adoption: Adoption,
 }
 
 /// Whether what a batch decides by is so.
@@ -142,7 +148,12 @@ pub(crate) trait Listener: Send {
 }
 
 impl<L: Listener> Sequencer<L> {
-    pub fn new(engine: Box<dyn Engine>, input: Receiver<Input>, listener: L) -> Self {
+    pub fn new(
+        engine: Box<dyn Engine>,
+        input: Receiver<Input>,
+        listener: L,
+        policy: Arc<GatePolicy>,
+    ) -> Self {
         Sequencer {
             is_shared: engine.is_shared(),
             engine,
@@ -154,6 +165,8 @@ impl<L: Listener> Sequencer<L> {
             failing: false,
             under_way: None,
             ground: Ground::Firm,
+            looking: false,
+            adoption: Adoption::new(policy),
         }
     }
 
@@ -165,7 +178,7 @@ impl<L: Listener> Sequencer<L> {
                 self.next(&mut jobs);
             }
             self.drain(&mut jobs);
-            if !jobs.is_empty() {
+            if !jobs.is_empty() || std::mem::take(&mut self.looking) {
                 self.serve(&mut jobs, Intake::Open);
             } else if self.engine.wait(self.listener.word()) {
                 self.stands();
@@ -178,12 +191,18 @@ impl<L: Listener> Sequencer<L> {
 
     /// Waits for the next input.
     fn next(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
-        match self.input.recv() {
+        let input = match self.engine.looks_every() {
+            Some(every) => self.input.recv_timeout(every),
+            None => self.input.recv().map_err(RecvTimeoutError::from),
+        };
+        match input {
             Ok(input) => {
                 self.listener.taken(1);
                 self.take(input, jobs);
             }
-            Err(RecvError) => self.stopping = true,
+            // A ledger that cannot be looked at says so at the next batch.
+            Err(RecvTimeoutError::Timeout) => self.looking = self.engine.look().unwrap_or(false),
+            Err(RecvTimeoutError::Disconnected) => self.stopping = true,
         }
     }
 
@@ -210,6 +229,7 @@ impl<L: Listener> Sequencer<L> {
             Input::Job(job) => jobs.push(job),
             // Not now: a batch may be open.
             Input::NextDue(reply) => self.asked.push(reply),
+            Input::Look => self.looking = true,
             Input::Stop => self.stopping = true,
         }
     }
@@ -229,9 +249,6 @@ impl<L: Listener> Sequencer<L> {
 
     /// Runs the jobs in one batch. If a verb panics, nothing was written, and each job gets a batch of its own.
     fn serve(&mut self, jobs: &mut Vec<Box<dyn Job>>, intake: Intake) {
-        if jobs.is_empty() {
-            return;
-        }
         match catch_unwind(AssertUnwindSafe(|| self.batch(jobs, intake))) {
             Ok(Ok(Ended::Sent)) => {}
             Ok(Ok(Ended::Done(done))) => {
@@ -240,6 +257,10 @@ impl<L: Listener> Sequencer<L> {
             }
             // What it counted on does not hold: this says nothing of the ledger, nor of its verbs.
             Ok(Err(_)) | Err(_) if !self.stands() => {
+                self.undo();
+                self.serve(jobs, intake);
+            }
+            Err(_) if self.adoption.panicked() => {
                 self.undo();
                 self.serve(jobs, intake);
             }
@@ -387,6 +408,9 @@ impl<L: Listener> Sequencer<L> {
                 self.drain(jobs);
             }
             self.note_time(&begun);
+            if begun.by_hand {
+                self.adopt(begun.now)?;
+            }
             let mut decided = 0;
             loop {
                 self.decide(&mut jobs[decided..], begun.now)?;
@@ -570,5 +594,8 @@ impl<L: Listener> Sequencer<L> {
     }
 }
 
+mod adopt;
 #[cfg(test)]
 mod tests;
+
+use adopt::Adoption;

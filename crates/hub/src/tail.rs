@@ -195,7 +195,8 @@ impl News {
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
             | Event::OutageEnded { .. }
-            | Event::ClockSteppedBack { .. } => {}
+            | Event::ClockSteppedBack { .. }
+            | Event::WriteUndone { .. } => {}
         }
     }
 }

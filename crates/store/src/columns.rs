@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use switchboard_core::agent::Current;
-use switchboard_core::{Agent, Head, Logged, Presence, Progress, Task, TaskState, Timestamp};
+use switchboard_core::{
+    Agent, Head, Logged, Message, Presence, Progress, Task, TaskState, Timestamp,
+};
 
 use crate::rows::{StoredMetrics, StoredProgress};
 use crate::text::Iso;
@@ -89,6 +91,19 @@ pub(crate) fn doing(agent: &Agent) -> AtWork<'_> {
         current: agent.current.as_ref(),
         commands,
         metrics: metrics.and_then(|kept| serde_json::to_string(&kept).ok()),
+    }
+}
+
+/// When a message was delivered and acknowledged, as its row shows it. To those who read the table a broadcast is dealt
+/// with: each of them has a copy of its own.
+pub(crate) fn shown_message(message: &Message) -> (Option<Timestamp>, Option<Timestamp>) {
+    let acknowledged = message.acknowledged.as_ref().map(|(_, at)| *at);
+    match message.to {
+        Some(_) => (message.delivered_at, acknowledged),
+        None => (
+            Some(message.created_at),
+            Some(acknowledged.unwrap_or(message.created_at)),
+        ),
     }
 }
 

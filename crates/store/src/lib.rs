@@ -3,6 +3,7 @@
 //! Engines fetch and keep rows; no rule lives here. [`conformance`] is the suite that every engine passes.
 //! The rules are in `switchboard_core`; who calls [`Engine`] is the sequencer in the hub.
 
+mod by_hand;
 pub mod clock;
 mod columns;
 pub mod conformance;
@@ -20,6 +21,7 @@ mod text;
 use std::time::Duration;
 
 use switchboard_core::slice::Save;
+use switchboard_core::verb::Note;
 use switchboard_core::{AgentId, Ask, LaneKey, Logged, MessageId, Slice, TaskId, Timestamp};
 
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -70,6 +72,22 @@ pub trait Engine: Send {
     /// waited for. False if somebody else wrote after that commit: then the batch must be rolled back and begun anew.
     fn confirm(&mut self, _within: Duration) -> Option<bool> {
         Some(true)
+    }
+
+    /// What was written into the ledger's tables by hand and not taken in yet, oldest first. What the hub knew of those
+    /// rows goes into `slice`.
+    fn hand_notes(&mut self, _limit: usize, _slice: &mut Slice) -> Result<Vec<Note>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// How often to look whether anybody else wrote; `None` where nobody can, or where [`Engine::tail`] tells.
+    fn looks_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether anybody else wrote since the last batch.
+    fn look(&mut self) -> Result<bool, Error> {
+        Ok(false)
     }
 
     /// The earliest instant at which a stored row becomes due: a retry, a lease's or a message's end, an agent's
@@ -131,4 +149,6 @@ pub struct Begun {
     pub now: Timestamp,
     /// The wall clock was set back by so much; the ledger's time went on.
     pub clock_stepped_back_ms: Option<u64>,
+    /// There are hand writes to take in: [`Engine::hand_notes`].
+    pub by_hand: bool,
 }

@@ -57,6 +57,8 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
     let state = match status.as_str() {
         "blocked" => TaskState::Waiting,
         "ready" => TaskState::Ready,
+        // Written by hand, and not seen yet.
+        "pending" => TaskState::Ready,
         "claimed" => TaskState::Claimed { by: by()?, at },
         "in_progress" => TaskState::InProgress { by: by()?, at },
         "pending_retry" => TaskState::RetryWait { until: at },
@@ -88,13 +90,13 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
         retries: number(row, 17)?,
         max_retries: number(row, 18)?,
         previous_agents: ids(row, 19)?,
-        last_failure: failure_kind
-            .as_deref()
-            .and_then(FailureKind::parse)
-            .map(|kind| Failure {
-                kind,
-                message: failure_text.unwrap_or_default(),
-            }),
+        last_failure: (failure_kind.is_some() || failure_text.is_some()).then(|| Failure {
+            kind: failure_kind
+                .as_deref()
+                .and_then(FailureKind::parse)
+                .unwrap_or(FailureKind::TaskError),
+            message: failure_text.unwrap_or_default(),
+        }),
         epoch: unsigned(row, 22)?,
         started_at: when(row, 23)?,
         worked_ms: optional_unsigned(row, 24)?,
@@ -265,18 +267,21 @@ pub(crate) fn message<R: Columns>(row: &R) -> Result<Message, R::Error> {
     let acknowledged_by = optional_text(row, 8)?;
     let handoff = optional_text(row, 14)?;
     let payload = optional_text(row, 5)?;
+    let to = optional_text(row, 4)?;
+    let is_to_one = to.is_some();
     Ok(Message {
         number: unsigned(row, 0)?,
         id: id(row, 1)?,
         kind: text(row, 2)?,
         from: id(row, 3)?,
-        to: optional_text(row, 4)?.map(Into::into),
+        to: to.map(Into::into),
         payload: payload
             .unwrap_or_else(|| "null".to_owned())
             .into_boxed_str(),
         ack_required: yes(row, 6)?,
         acknowledged: acknowledged_by.map(AgentId::from).zip(when(row, 7)?),
-        delivered_at: when(row, 9)?,
+        // Everyone's row says nothing of anyone.
+        delivered_at: when(row, 9)?.filter(|_| is_to_one),
         expires_at: when(row, 10)?,
         created_at: when(row, 11)?.unwrap_or_default(),
         rev: unsigned(row, 12)?,
@@ -406,6 +411,13 @@ pub(crate) fn head<R: Columns>(row: &R) -> Result<Head, R::Error> {
         floor: Timestamp(int(row, 12)?),
         last_message_at: Timestamp(int(row, 13)?),
     })
+}
+
+impl Unreadable {
+    /// There is nothing of use in this column.
+    pub fn absent(column: usize) -> Unreadable {
+        nothing(column)
+    }
 }
 
 fn optional_text<R: Columns>(row: &R, column: usize) -> Result<Option<String>, R::Error> {

@@ -2,7 +2,7 @@
 
 use super::{Cell, HeldPulse, Notices, Slice};
 use crate::agent::{Agent, Presence};
-use crate::changes::{Changes, Prune, Pulse};
+use crate::changes::{Adopted, AdoptedRow, Changes, Prune, Pulse};
 use crate::event::Logged;
 use crate::id::AgentId;
 use crate::idempotency::Remembered;
@@ -15,6 +15,9 @@ use crate::time::Timestamp;
 impl Slice {
     /// Everything a decision wants written becomes visible to the verbs after it.
     pub fn apply(&mut self, changes: Changes, now: Timestamp) {
+        for adopted in changes.adopted {
+            self.adopt(adopted);
+        }
         for agent in changes.agents {
             self.apply_agent(agent);
         }
@@ -119,6 +122,33 @@ impl Slice {
                 event,
             });
         }
+    }
+
+    /// Whatever the hand made of the row, it is written anew, all of it.
+    fn adopt(&mut self, adopted: Adopted) {
+        match &adopted.row {
+            AdoptedRow::Task(id) => {
+                if touch(&mut self.tasks, &mut self.dirty.tasks, id) {
+                    self.dirty.redescribed_tasks.insert(id.clone());
+                    self.dirty.requeued_tasks.insert(id.clone());
+                }
+            }
+            AdoptedRow::Agent(id) => {
+                if touch(&mut self.agents, &mut self.dirty.agents, id) {
+                    self.dirty.redescribed_agents.push(id.clone());
+                }
+            }
+            AdoptedRow::Message(id) => {
+                touch(&mut self.messages, &mut self.dirty.messages, id);
+            }
+            AdoptedRow::Lease(path) => {
+                if !touch(&mut self.leases, &mut self.dirty.leases, path) {
+                    self.dirty.ended_leases.push(path.clone());
+                }
+            }
+            AdoptedRow::Baseline => {}
+        }
+        self.dirty.adopted.push(adopted);
     }
 
     fn apply_agent(&mut self, mut agent: Agent) {
@@ -325,6 +355,22 @@ fn kind_of(presence: &Presence) -> u8 {
         Presence::Silent { .. } => 1,
         Presence::Gone { .. } => 2,
     }
+}
+
+/// Has a row written though nothing about it changed. False if there is none.
+fn touch<K: Clone + Eq + std::hash::Hash, T>(
+    cells: &mut super::Map<K, Cell<T>>,
+    dirty: &mut Vec<K>,
+    key: &K,
+) -> bool {
+    let Some(cell) = cells.get_mut(key).filter(|cell| cell.row.is_some()) else {
+        return false;
+    };
+    if !cell.dirty {
+        cell.dirty = true;
+        dirty.push(key.clone());
+    }
+    true
 }
 
 fn put<K: Clone + Eq + std::hash::Hash, T>(

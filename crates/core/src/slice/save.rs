@@ -3,7 +3,7 @@
 use super::{Notices, Set, Slice};
 use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
-use crate::changes::{Nonce, Prune};
+use crate::changes::{Adopted, Nonce, Prune};
 use crate::event::Logged;
 use crate::head::Head;
 use crate::id::{AgentId, MessageId, TaskId};
@@ -41,6 +41,7 @@ pub(super) struct Dirty {
     pub nonces: Vec<Nonce>,
     pub tokens: Vec<Token>,
     pub prunes: Vec<Prune>,
+    pub adopted: Vec<Adopted>,
 }
 
 /// The rows to write. Puts of rows come with whether the row is new.
@@ -79,6 +80,8 @@ pub struct Save<'a> {
     pub nonces: &'a [Nonce],
     pub tokens: &'a [Token],
     pub prunes: &'a [Prune],
+    /// Notes to drop. Their rows are written anew: among the puts, or gone.
+    pub adopted: &'a [Adopted],
 }
 
 impl Slice {
@@ -113,6 +116,7 @@ impl Slice {
             nonces,
             tokens,
             prunes,
+            adopted,
         } = &self.dirty;
         *baseline
             || !(agents.is_empty()
@@ -130,6 +134,7 @@ impl Slice {
                 && nonces.is_empty()
                 && tokens.is_empty()
                 && prunes.is_empty()
+                && adopted.is_empty()
                 && self.lanes.dirty.is_empty()
                 && self.lanes.dirty_reps.is_empty())
     }
@@ -247,6 +252,7 @@ impl Slice {
             nonces: &dirty.nonces,
             tokens: &dirty.tokens,
             prunes: &dirty.prunes,
+            adopted: &dirty.adopted,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::want::Want;
 
 mod acknowledge;
 mod acquire_lease;
+mod adopt;
 mod cancel;
 mod change_task;
 mod check_lease;
@@ -51,6 +52,9 @@ mod why;
 
 pub use acknowledge::{Acknowledge, Acknowledged};
 pub use acquire_lease::{AcquireLease, LeaseAnswer};
+pub use adopt::{
+    AgentWritten, DEPENDS_ON_DEPENDENCIES, Note, Step as HandStep, TRANSITIONS, Written,
+};
 pub use cancel::Cancel;
 pub use change_task::ChangeTask;
 pub use check_lease::{CheckLease, LeaseState};

@@ -272,7 +272,7 @@ impl Script {
             is_shared: true,
         };
         let ears = Ears(self.record.clone(), Word::new());
-        Sequencer::new(Box::new(engine), receiver, ears).run();
+        Sequencer::new(Box::new(engine), receiver, ears, Arc::default()).run();
         self.record
     }
 }

@@ -94,6 +94,7 @@ impl Engine for MemoryEngine {
         Ok(Begun {
             now,
             clock_stepped_back_ms: self.clock.stepped_back_ms(),
+            by_hand: false,
         })
     }
 

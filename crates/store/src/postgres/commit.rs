@@ -73,6 +73,7 @@ impl PostgresEngine {
         Ok(Begun {
             now,
             clock_stepped_back_ms: self.stepped_back_ms.take(),
+            by_hand: false,
         })
     }
 

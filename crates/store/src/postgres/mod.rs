@@ -247,6 +247,7 @@ impl PostgresEngine {
         Ok(Begun {
             now,
             clock_stepped_back_ms,
+            by_hand: false,
         })
     }
 

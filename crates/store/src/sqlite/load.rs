@@ -43,7 +43,7 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             Ok(())
         }
         Ask::Task(id) => {
-            let row = select(db, rows::TASK, "tasks WHERE id = ?")?
+            let row = select(db, rows::TASK, "tasks WHERE id = ? AND rev > 0")?
                 .query_row([id.as_str()], rows::task)
                 .optional()?;
             slice.put_task(id, row);
@@ -86,7 +86,7 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             Ok(())
         }
         Ask::Message(id) => {
-            let row = select(db, rows::MESSAGE, "messages WHERE id = ?")?
+            let row = select(db, rows::MESSAGE, "messages WHERE id = ? AND rev > 0")?
                 .query_row([id.as_str()], rows::message)
                 .optional()?;
             slice.put_message(id, row);
@@ -121,7 +121,7 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
 }
 
 fn agent(db: &Connection, id: &AgentId, slice: &mut Slice) -> Result {
-    let row = select(db, rows::AGENT, "agents WHERE id = ?")?
+    let row = select(db, rows::AGENT, "agents WHERE id = ? AND rev > 0")?
         .query_row([id.as_str()], rows::agent)
         .optional()?;
     if row.is_none() {
@@ -142,7 +142,11 @@ fn agents(
     which: &str,
     params: impl Params,
 ) -> Result<Vec<AgentId>> {
-    let mut statement = select(db, rows::AGENT, &format!("agents WHERE {which}"))?;
+    let mut statement = select(
+        db,
+        rows::AGENT,
+        &format!("agents WHERE rev > 0 AND {which}"),
+    )?;
     let found: Vec<Agent> = statement
         .query_map(params, rows::agent)?
         .collect::<Result<_>>()?;
@@ -260,9 +264,13 @@ fn leases(
     which: &str,
     params: impl Params,
 ) -> Result<Vec<LeasePath>> {
-    let found: Vec<Lease> = select(db, rows::LEASE, &format!("leases WHERE {which}"))?
-        .query_map(params, rows::lease)?
-        .collect::<Result<_>>()?;
+    let found: Vec<Lease> = select(
+        db,
+        rows::LEASE,
+        &format!("leases WHERE rev > 0 AND {which}"),
+    )?
+    .query_map(params, rows::lease)?
+    .collect::<Result<_>>()?;
     Ok(found
         .into_iter()
         .map(|lease| {

@@ -20,6 +20,10 @@ const STEPS: &[Step] = &[
         name: "0002_former_agents",
         sql: include_str!("schema/0002_former_agents.sql"),
     },
+    Step {
+        name: "0003_by_hand",
+        sql: include_str!("schema/0003_by_hand.sql"),
+    },
 ];
 
 /// The newest schema this build knows.
@@ -76,5 +80,6 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), Error> {
             }
         }
     }
+    super::triggers::install(&tx).map_err(open_error)?;
     tx.commit().map_err(open_error)
 }

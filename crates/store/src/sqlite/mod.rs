@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use switchboard_core::slice::Save;
+use switchboard_core::verb::Note;
 use switchboard_core::{Ask, Head, Slice, Timestamp, limits};
 
 use crate::{Begun, Clock, Engine, Error, Reader};
 
+mod by_hand;
 mod checkpoint;
 mod errors;
 mod load;
@@ -17,6 +20,7 @@ mod read;
 mod rows;
 mod save;
 mod text;
+mod triggers;
 
 pub(crate) use errors::{open_error, world};
 
@@ -28,6 +32,8 @@ pub struct SqliteEngine {
     clock: Box<dyn Clock>,
     /// SQLite's own count of foreign commits, as of the last batch; `None` before the first and after an error.
     data_version: Option<i64>,
+    /// There are notes of hand writes that no batch has taken in yet.
+    by_hand: bool,
     last_at: Timestamp,
     pruned: save::Pruned,
     checkpointer: checkpoint::Checkpointer,
@@ -35,6 +41,8 @@ pub struct SqliteEngine {
 
 /// How long a batch waits for a foreign writer before its callers are told to come back.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// How soon a hand write is noticed at the latest.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 const STATEMENTS_CACHED: usize = 128;
 
 impl SqliteEngine {
@@ -61,6 +69,9 @@ impl SqliteEngine {
         .map_err(open_error)?;
         crate::copy::refuse_unfinished_file(&db, path)?;
         migrate::run(&mut db)?;
+        // What fires a trigger was not written by the hub.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
+            .map_err(open_error)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
         let checkpointer = checkpoint::Checkpointer::start(path)?;
         Ok(SqliteEngine {
@@ -68,6 +79,7 @@ impl SqliteEngine {
             path: path.to_owned(),
             clock,
             data_version: None,
+            by_hand: false,
             last_at: Timestamp::ZERO,
             pruned: save::Pruned::default(),
             checkpointer,
@@ -81,11 +93,7 @@ impl SqliteEngine {
     }
 
     fn take_head(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
-        let version: i64 = self
-            .db
-            .prepare_cached("PRAGMA data_version")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-            .map_err(world)?;
+        let version = self.version()?;
         if self.data_version != Some(version) || !slice.has_head {
             slice.forget();
             slice.head = self.head()?;
@@ -94,6 +102,7 @@ impl SqliteEngine {
             self.pruned = save::Pruned::default();
             self.last_at = slice.head.last_at;
             self.data_version = Some(version);
+            self.by_hand = by_hand::is_noted(&self.db).map_err(world)?;
         }
         let head = &mut slice.head;
         head.idempotency_rows = head.idempotency_rows.saturating_sub(self.pruned.answers);
@@ -106,6 +115,7 @@ impl SqliteEngine {
         Ok(Begun {
             now,
             clock_stepped_back_ms: self.clock.stepped_back_ms(),
+            by_hand: self.by_hand,
         })
     }
 }
@@ -122,6 +132,9 @@ impl Engine for SqliteEngine {
 
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
         for ask in asks {
+            if self.by_hand {
+                by_hand::load_before(&self.db, ask, slice).map_err(world)?;
+            }
             load::load(&self.db, ask, slice).map_err(world)?;
         }
         Ok(())
@@ -129,6 +142,9 @@ impl Engine for SqliteEngine {
 
     fn save(&mut self, save: &Save<'_>) -> Result<(), Error> {
         let pruned = save::save(&self.db, save).map_err(world)?;
+        if !save.adopted.is_empty() {
+            self.by_hand = by_hand::is_noted(&self.db).map_err(world)?;
+        }
         self.pruned.answers += pruned.answers;
         self.pruned.answer_bytes += pruned.answer_bytes;
         Ok(())
@@ -149,6 +165,18 @@ impl Engine for SqliteEngine {
             let _ = self.db.execute_batch("ROLLBACK");
         }
         self.pruned = save::Pruned::default();
+    }
+
+    fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<Vec<Note>, Error> {
+        by_hand::notes(&self.db, limit, slice).map_err(world)
+    }
+
+    fn looks_every(&self) -> Option<Duration> {
+        Some(LOOK_EVERY)
+    }
+
+    fn look(&mut self) -> Result<bool, Error> {
+        Ok(self.by_hand || self.data_version != Some(self.version()?))
     }
 
     fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {
@@ -177,6 +205,11 @@ impl Engine for SqliteEngine {
 }
 
 impl SqliteEngine {
+    /// SQLite's count of other connections' commits.
+    fn version(&self) -> Result<i64, Error> {
+        self.one("PRAGMA data_version")
+    }
+
     fn one<T: rusqlite::types::FromSql>(&self, sql: &str) -> Result<T, Error> {
         self.db
             .prepare_cached(sql)

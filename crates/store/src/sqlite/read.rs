@@ -85,7 +85,10 @@ impl Reader for SqliteReader {
 
     fn task(&self, which: &TaskRef) -> Result<Option<Task>, Error> {
         let (condition, value) = match which {
-            TaskRef::Id(id) => ("tasks WHERE id = ?", Value::from(id.as_str().to_owned())),
+            TaskRef::Id(id) => (
+                "tasks WHERE id = ? AND number > 0",
+                Value::from(id.as_str().to_owned()),
+            ),
             TaskRef::Number(number) => ("tasks WHERE number = ?", Value::from(signed(*number))),
         };
         select(&self.db, rows::TASK, condition)
@@ -127,7 +130,7 @@ impl Reader for SqliteReader {
             for status in &filter.statuses {
                 // The word stands in the query itself: only then is its index used.
                 let sql = format!(
-                    "tasks WHERE status = '{status}' AND {} ORDER BY number {order} LIMIT ?",
+                    "tasks WHERE status = '{status}' AND number > 0 AND {} ORDER BY number {order} LIMIT ?",
                     conditions.sql()
                 );
                 found.extend(self.rows(rows::TASK, &sql, &conditions.values, rows::task)?);
@@ -140,7 +143,7 @@ impl Reader for SqliteReader {
         }
         // At most so many rows are looked at; a short page with a cursor is the answer to a rare filter.
         let sql = format!(
-            "(SELECT * FROM tasks WHERE number {compare} ? ORDER BY number {order} LIMIT {scan}) WHERE {filter} LIMIT ?",
+            "(SELECT * FROM tasks WHERE number {compare} ? AND number > 0 ORDER BY number {order} LIMIT {scan}) WHERE {filter} LIMIT ?",
             scan = limits::PAGE_SCAN_MAX,
             filter = conditions.sql(),
         );
@@ -150,7 +153,12 @@ impl Reader for SqliteReader {
         let found: Vec<Task> = self.rows(rows::TASK, &sql, &values, rows::task)?;
         let mut found = pages(found, page, |task| task.number.to_string());
         if found.next.is_none() {
-            found.next = self.edge("tasks", &format!("number {compare} ?"), order, after)?;
+            found.next = self.edge(
+                "tasks",
+                &format!("number {compare} ? AND number > 0"),
+                order,
+                after,
+            )?;
         }
         Ok(found)
     }
@@ -175,7 +183,7 @@ impl Reader for SqliteReader {
     }
 
     fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error> {
-        select(&self.db, rows::AGENT, "agents WHERE id = ?")
+        select(&self.db, rows::AGENT, "agents WHERE id = ? AND rev > 0")
             .and_then(|mut s| s.query_row([id.as_str()], rows::agent).optional())
             .map_err(world)
     }
@@ -188,7 +196,10 @@ impl Reader for SqliteReader {
             conditions.parts.push("presence <> 'gone'".to_owned());
         }
         conditions.values.push(rows_max(page.limit + 1).into());
-        let sql = format!("agents WHERE {} ORDER BY id LIMIT ?", conditions.sql());
+        let sql = format!(
+            "agents WHERE rev > 0 AND {} ORDER BY id LIMIT ?",
+            conditions.sql()
+        );
         let found: Vec<Agent> = self.rows(rows::AGENT, &sql, &conditions.values, rows::agent)?;
         Ok(pages(found, page, |agent| agent.id.to_string()))
     }
@@ -196,7 +207,7 @@ impl Reader for SqliteReader {
     fn agent_counts(&self) -> Result<AgentCounts, Error> {
         let found = list(
             &self.db,
-            "SELECT status, count(*) FROM agents WHERE presence <> 'gone' GROUP BY status",
+            "SELECT status, count(*) FROM agents WHERE presence <> 'gone' AND rev > 0 GROUP BY status",
             [],
             |row| {
                 Ok((
@@ -221,7 +232,7 @@ impl Reader for SqliteReader {
         let scan = paging::leases_to_read(filter, page);
         conditions.values.push(rows_max(scan).into());
         let sql = format!(
-            "leases WHERE {} ORDER BY file_path LIMIT ?",
+            "leases WHERE rev > 0 AND {} ORDER BY file_path LIMIT ?",
             conditions.sql()
         );
         let read: Vec<Lease> = self.rows(rows::LEASE, &sql, &conditions.values, rows::lease)?;
@@ -229,9 +240,13 @@ impl Reader for SqliteReader {
     }
 
     fn message(&self, id: &MessageId) -> Result<Option<(Message, Vec<Delivery>)>, Error> {
-        let found = select(&self.db, rows::MESSAGE, "messages WHERE id = ?")
-            .and_then(|mut s| s.query_row([id.as_str()], rows::message).optional())
-            .map_err(world)?;
+        let found = select(
+            &self.db,
+            rows::MESSAGE,
+            "messages WHERE id = ? AND number > 0",
+        )
+        .and_then(|mut s| s.query_row([id.as_str()], rows::message).optional())
+        .map_err(world)?;
         let Some(message) = found else {
             return Ok(None);
         };
@@ -255,7 +270,7 @@ impl Reader for SqliteReader {
         conditions.one_of("type", filter.kinds.iter().cloned());
         let after = cursor(page)?.unwrap_or(i64::MAX);
         let sql = format!(
-            "(SELECT * FROM messages WHERE number < ? ORDER BY number DESC LIMIT {}) WHERE {} LIMIT ?",
+            "(SELECT * FROM messages WHERE number < ? AND number > 0 ORDER BY number DESC LIMIT {}) WHERE {} LIMIT ?",
             limits::PAGE_SCAN_MAX,
             conditions.sql()
         );
@@ -265,7 +280,7 @@ impl Reader for SqliteReader {
         let found: Vec<Message> = self.rows(rows::MESSAGE, &sql, &values, rows::message)?;
         let mut found = pages(found, page, |message| message.number.to_string());
         if found.next.is_none() {
-            found.next = self.edge("messages", "number < ?", "DESC", after)?;
+            found.next = self.edge("messages", "number < ? AND number > 0", "DESC", after)?;
         }
         Ok(found)
     }

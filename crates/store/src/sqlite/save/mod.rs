@@ -5,11 +5,13 @@ use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
 use switchboard_core::{Delivery, Head, Lane, Lease, Logged, Message};
 
+use super::by_hand;
 use super::load::{rows_max, signed};
 use super::text::Iso;
-use crate::columns::{counts, log_body, store_progress};
+use crate::columns::{counts, log_body, shown_message, store_progress};
 
 mod agents;
+mod copies;
 mod tasks;
 
 use agents::{put_agent, update_agent};
@@ -79,6 +81,7 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
     for (delivery, new) in &save.deliveries {
         put_delivery(db, delivery, *new)?;
     }
+    copies::save(db, save)?;
     append(db, save)?;
     for prune in save.prunes {
         self::prune(db, prune, &mut pruned)?;
@@ -91,6 +94,7 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
 }
 
 fn delete(db: &Connection, save: &Save<'_>) -> Result {
+    by_hand::drop_notes(db, save.adopted)?;
     for former in save.forgotten_agents {
         db.prepare_cached("DELETE FROM agents WHERE id = ?")?
             .execute([former.id.as_str()])?;
@@ -154,14 +158,15 @@ fn put_lease(db: &Connection, lease: &Lease) -> Result {
 }
 
 fn put_message(db: &Connection, message: &Message, new: bool) -> Result {
+    let (delivered_at, acknowledged_at) = shown_message(message);
     if !new {
         db.prepare_cached(
             "UPDATE messages SET acknowledged_at = ?, acknowledged_by = ?, delivered_at = ?, rev = ? WHERE number = ?",
         )?
         .execute(params![
-            message.acknowledged.as_ref().map(|(_, at)| Iso::new(*at)),
+            acknowledged_at.map(Iso::new),
             message.acknowledged.as_ref().map(|(by, _)| by.as_str()),
-            message.delivered_at.map(Iso::new),
+            delivered_at.map(Iso::new),
             signed(message.rev),
             signed(message.number),
         ])?;
@@ -180,9 +185,9 @@ fn put_message(db: &Connection, message: &Message, new: bool) -> Result {
         message.to.as_ref().map(|id| id.as_str()),
         &*message.payload,
         message.ack_required,
-        message.acknowledged.as_ref().map(|(_, at)| Iso::new(*at)),
+        acknowledged_at.map(Iso::new),
         message.acknowledged.as_ref().map(|(by, _)| by.as_str()),
-        message.delivered_at.map(Iso::new),
+        delivered_at.map(Iso::new),
         message.expires_at.map(Iso::new),
         Iso::new(message.created_at),
         signed(message.rev),

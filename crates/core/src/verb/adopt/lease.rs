@@ -1,0 +1,82 @@
+//! Leases that were written by hand.
+
+use std::time::Duration;
+
+use super::{Step, Steps};
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::lease::Lease;
+use crate::path::LeasePath;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::verb::{AcquireLease, LeaseAnswer, Verb};
+use crate::want::Want;
+
+pub(super) fn steps(steps: &mut Steps, path: &LeasePath, was: Option<&Lease>, is: Option<&Lease>) {
+    let passed_on = |was: &Lease| is.is_none_or(|is| is.agent != was.agent);
+    if was.is_some_and(passed_on) {
+        steps.push(Box::new(LetGo { path: path.clone() }));
+    }
+    if let Some(is) = is {
+        steps.push(Box::new(Take { is: is.clone() }));
+    }
+}
+
+/// It is let go, or has run out.
+struct LetGo {
+    path: LeasePath,
+}
+
+impl Step for LetGo {
+    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let mut changes = Changes::default();
+        // The hub may have ended it first.
+        let Some(lease) = slice.lease(&self.path) else {
+            return Ok(changes);
+        };
+        let (path, agent) = (lease.path.to_string(), lease.agent.clone());
+        changes.event(if lease.is_over(now) {
+            Event::LeaseExpired { path, agent }
+        } else {
+            Event::LeaseReleased { path, agent }
+        });
+        changes.ended_leases.push(lease.path.clone());
+        Ok(changes)
+    }
+}
+
+/// Taken or renewed until the instant that the row says.
+struct Take {
+    is: Lease,
+}
+
+impl Take {
+    fn acquire(&self, now: Timestamp) -> AcquireLease {
+        let lasts_for = self.is.expires_at.since(now);
+        AcquireLease {
+            agent: self.is.agent.clone(),
+            task: self.is.task.clone(),
+            path: self.is.path.clone(),
+            lasts_for: lasts_for.max(Duration::from_millis(1)),
+        }
+    }
+}
+
+impl Step for Take {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        Verb::asks(&self.acquire(now), want, now);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        match Verb::decide(&self.acquire(now), slice, now)? {
+            (LeaseAnswer::Granted(_), changes) => Ok(changes),
+            (LeaseAnswer::Held(other), _) => Err(Refusal::Invalid {
+                field: "file_path",
+                message: format!("{} is leased by {}", other.path, other.agent),
+            }),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Messages that were written, read or confirmed by hand.
+
+use super::{Step, Steps};
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::id::{AgentId, MessageId, TaskId};
+use crate::message::{DeliveryState, Message, Sender};
+use crate::path::LeasePath;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::verb::send::take_from_inbox;
+use crate::verb::{Acknowledge, Send, Verb, sign_of_life};
+use crate::want::Want;
+
+pub(super) fn steps(
+    steps: &mut Steps,
+    was: Option<&Message>,
+    is: Option<&Message>,
+    reader: Option<&AgentId>,
+    (handoff, lock): (Option<&TaskId>, Option<&LeasePath>),
+) {
+    let Some(is) = is else { return };
+    let Some(was) = was else {
+        steps.push(Box::new(Post {
+            message: is.clone(),
+            handoff: handoff.cloned(),
+            lock: lock.cloned(),
+        }));
+        return;
+    };
+    let Some(reader) = reader.or(was.to.as_ref()) else {
+        return;
+    };
+    if is.delivered_at.is_some() && was.delivered_at.is_none() {
+        steps.push(Box::new(Deliver {
+            message: was.id.clone(),
+            agent: reader.clone(),
+        }));
+    }
+    if is.acknowledged.is_some() && was.acknowledged.is_none() {
+        steps.push(Box::new(Acknowledge {
+            agent: reader.clone(),
+            message: was.id.clone(),
+        }));
+    }
+}
+
+/// Sent in SQL, by an agent or by somebody who is none.
+struct Post {
+    message: Message,
+    handoff: Option<TaskId>,
+    lock: Option<LeasePath>,
+}
+
+impl Post {
+    fn send(&self, from: Sender, now: Timestamp) -> Send {
+        let is = &self.message;
+        Send {
+            id: is.id.clone(),
+            from,
+            to: is.to.clone(),
+            kind: is.kind.clone(),
+            payload: is.payload.clone(),
+            ack_required: is.ack_required,
+            expires_in: is.expires_at.map(|at| at.since(now)),
+            corr_id: is.corr_id.clone(),
+            handoff: self.handoff.clone(),
+            lock: self.lock.clone(),
+        }
+    }
+}
+
+impl Step for Post {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        let from = Sender::Agent(self.message.from.clone());
+        Verb::asks(&self.send(from, now), want, now);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let id = self.message.from.clone();
+        let is_agent = slice.agent(&id).is_some_and(|agent| !agent.is_gone());
+        let from = if is_agent {
+            Sender::Agent(id)
+        } else {
+            Sender::Person(id)
+        };
+        Verb::decide(&self.send(from, now), slice, now).map(|(_, changes)| changes)
+    }
+}
+
+/// Read in SQL, and marked so.
+struct Deliver {
+    message: MessageId,
+    agent: AgentId,
+}
+
+impl Step for Deliver {
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.agent(&self.agent);
+        want.message(&self.message);
+        want.delivery(&self.message, &self.agent);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let mut changes = Changes::default();
+        let queued = slice
+            .delivery(&self.message, &self.agent)
+            .filter(|delivery| delivery.state == DeliveryState::Queued);
+        let (Some(message), Some(delivery)) = (slice.message(&self.message), queued) else {
+            return Ok(changes);
+        };
+        if let Some(agent) = slice.agent(&self.agent).filter(|agent| !agent.is_gone()) {
+            sign_of_life(agent, &mut changes, now);
+        }
+        take_from_inbox(slice, &mut changes, &self.agent);
+        let mut delivery = delivery.clone();
+        delivery.state = DeliveryState::Handed;
+        delivery.delivered_at = Some(now);
+        changes.deliveries.push(delivery);
+        if message.to.is_some() {
+            let mut message = message.clone();
+            message.delivered_at = Some(now);
+            changes.messages.push(message);
+        }
+        changes.event(Event::MessageDelivered {
+            message: self.message.clone(),
+            agent: self.agent.clone(),
+        });
+        Ok(changes)
+    }
+}

@@ -1,0 +1,479 @@
+//! Tasks that were written by hand.
+
+use std::sync::Arc;
+
+use super::{Step, Steps};
+use crate::attempt::Outcome;
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::id::{AgentId, TaskId};
+use crate::lane::LaneKey;
+use crate::quality::{GatePolicy, Metrics};
+use crate::refusal::{NotYours, Refusal};
+use crate::slice::Slice;
+use crate::task::{Failure, FailureKind, Phase, Task, TaskState, TaskStatus};
+use crate::time::Timestamp;
+use crate::verb::ending::{
+    end_claim, release_dependants, want_dependants_released, want_dependants_told, want_end,
+};
+use crate::verb::{
+    Cancel, ChangeTask, Complete, CreateTasks, Fail, NewTask, ReleaseTask, ReportProgress,
+    RetryTask, Review, Ruling, Verb, awake, speaker,
+};
+use crate::want::Want;
+
+/// The changes of status that a hand may make: from one public word to another. `pending` is the word of a row that
+/// the hub has not seen yet.
+pub const TRANSITIONS: &[(&str, &str)] = &[
+    ("pending", "ready"),
+    ("pending", "blocked"),
+    ("pending", "claimed"),
+    ("pending", "canceled"),
+    ("ready", "pending"),
+    ("ready", "claimed"),
+    ("ready", "in_progress"),
+    ("ready", "canceled"),
+    ("blocked", "pending"),
+    ("blocked", "ready"),
+    ("blocked", "canceled"),
+    ("claimed", "in_progress"),
+    ("claimed", "completed"),
+    ("claimed", "failed"),
+    ("claimed", "pending_retry"),
+    ("claimed", "needs_review"),
+    ("claimed", "ready"),
+    ("claimed", "pending"),
+    ("claimed", "canceled"),
+    ("in_progress", "claimed"),
+    ("in_progress", "completed"),
+    ("in_progress", "failed"),
+    ("in_progress", "pending_retry"),
+    ("in_progress", "needs_review"),
+    ("in_progress", "ready"),
+    ("in_progress", "pending"),
+    ("in_progress", "canceled"),
+    ("pending_retry", "ready"),
+    ("pending_retry", "pending"),
+    ("pending_retry", "failed"),
+    ("pending_retry", "canceled"),
+    ("needs_review", "completed"),
+    ("needs_review", "ready"),
+    ("needs_review", "failed"),
+    ("needs_review", "canceled"),
+    ("failed", "ready"),
+    ("failed", "pending"),
+    ("canceled", "ready"),
+    ("canceled", "pending"),
+];
+
+/// The one of them that holds only when every dependency is completed.
+pub const DEPENDS_ON_DEPENDENCIES: (&str, &str) = ("blocked", "ready");
+
+pub(super) fn steps(
+    steps: &mut Steps,
+    was: Option<&Task>,
+    is: Option<&Task>,
+    metrics: Option<&Metrics>,
+    policy: &Arc<GatePolicy>,
+) {
+    match (was, is) {
+        (None, Some(is)) => created(steps, is),
+        (Some(was), Some(is)) => {
+            described(steps, was, is);
+            moved(steps, was, is, metrics, policy);
+        }
+        (Some(was), None) => steps.push(Box::new(Cancel {
+            task: was.id.clone(),
+            reason: "deleted by hand".to_owned(),
+        })),
+        (None, None) => {}
+    }
+}
+
+fn created(steps: &mut Steps, is: &Task) {
+    let new = NewTask {
+        id: is.id.clone(),
+        title: is.title.clone(),
+        description: is.description.clone(),
+        priority: is.priority,
+        kind: is.kind,
+        required_skills: is.required_skills.clone(),
+        dependencies: is.dependencies.clone(),
+        files: is.files.clone(),
+        estimated_minutes: is.estimated_minutes,
+        max_retries: is.max_retries,
+        branch: is.branch.clone(),
+        audience: is.audience.clone(),
+        on_dependency_failure: is.on_dependency_failure,
+        corr_id: crate::CorrId::new(is.id.as_str()),
+    };
+    steps.push(Box::new(CreateTasks { tasks: vec![new] }));
+    match is.status() {
+        TaskStatus::Waiting | TaskStatus::Ready => {}
+        TaskStatus::Claimed | TaskStatus::InProgress => {
+            if let Some(agent) = is.holder() {
+                take(steps, is, agent);
+            }
+        }
+        TaskStatus::RetryWait
+        | TaskStatus::NeedsPerson
+        | TaskStatus::Completed
+        | TaskStatus::Failed
+        | TaskStatus::Canceled => steps.push(Box::new(Bring { task: is.clone() })),
+    }
+}
+
+fn described(steps: &mut Steps, was: &Task, is: &Task) {
+    fn new<T: PartialEq + Clone>(was: &T, is: &T) -> Option<T> {
+        (was != is).then(|| is.clone())
+    }
+    let change = ChangeTask {
+        title: new(&was.title, &is.title),
+        description: new(&was.description, &is.description),
+        files: new(&was.files, &is.files),
+        branch: new(&was.branch, &is.branch),
+        max_retries: new(&was.max_retries, &is.max_retries),
+        priority: new(&was.priority, &is.priority),
+        kind: new(&was.kind, &is.kind),
+        required_skills: new(&was.required_skills, &is.required_skills),
+        estimated_minutes: new(&was.estimated_minutes, &is.estimated_minutes),
+        audience: new(&was.audience, &is.audience),
+        task: None,
+    };
+    if change != ChangeTask::default() {
+        steps.push(Box::new(ChangeTask {
+            task: Some(was.id.clone()),
+            ..change
+        }));
+    }
+}
+
+fn moved(
+    steps: &mut Steps,
+    was: &Task,
+    is: &Task,
+    metrics: Option<&Metrics>,
+    policy: &Arc<GatePolicy>,
+) {
+    let task = was.id.clone();
+    if was.status() == is.status() {
+        return;
+    }
+    if let Some(holder) = was.holder() {
+        return ended(steps, was, holder, is, metrics, policy);
+    }
+    match (was.status(), is.status()) {
+        (_, TaskStatus::Claimed | TaskStatus::InProgress) => {
+            if let Some(agent) = is.holder() {
+                take(steps, is, agent);
+            }
+        }
+        (_, TaskStatus::Canceled) => steps.push(Box::new(Cancel {
+            task,
+            reason: "canceled by hand".to_owned(),
+        })),
+        (TaskStatus::NeedsPerson, to) => {
+            let ruling = match to {
+                TaskStatus::Completed => Ruling::Approve,
+                TaskStatus::Failed => Ruling::Drop,
+                _ => Ruling::Redo,
+            };
+            steps.push(Box::new(Review {
+                task,
+                ruling,
+                reason: "ruled by hand".to_owned(),
+            }));
+        }
+        (TaskStatus::Failed | TaskStatus::Canceled, _) => steps.push(Box::new(RetryTask { task })),
+        (TaskStatus::RetryWait, TaskStatus::Failed) => steps.push(Box::new(GiveUp {
+            task,
+            failure: failure_of(is),
+        })),
+        (TaskStatus::RetryWait | TaskStatus::Waiting | TaskStatus::Ready, _) => {
+            steps.push(Box::new(Reopen { task }));
+        }
+        (TaskStatus::Claimed | TaskStatus::InProgress | TaskStatus::Completed, _) => {}
+    }
+}
+
+/// What the hand made of a task that somebody held.
+fn ended(
+    steps: &mut Steps,
+    was: &Task,
+    holder: &AgentId,
+    is: &Task,
+    metrics: Option<&Metrics>,
+    policy: &Arc<GatePolicy>,
+) {
+    let task = was.id.clone();
+    let agent = holder.clone();
+    let result = || is.result.clone().unwrap_or_else(|| "{}".into());
+    match is.status() {
+        TaskStatus::Claimed => {}
+        TaskStatus::InProgress => steps.push(Box::new(start(was, holder))),
+        TaskStatus::Completed => {
+            let metrics = is.snapshot.clone().zip(metrics.cloned());
+            steps.push(Box::new(Finish(Complete {
+                agent,
+                task,
+                epoch: None,
+                result: result(),
+                learnings: Vec::new(),
+                metrics,
+                policy: Arc::clone(policy),
+            })));
+        }
+        TaskStatus::NeedsPerson => steps.push(Box::new(AskPerson {
+            agent,
+            task,
+            result: result(),
+        })),
+        TaskStatus::Failed | TaskStatus::RetryWait => {
+            let failure = failure_of(is);
+            steps.push(Box::new(Fail {
+                agent,
+                task,
+                epoch: None,
+                kind: failure.kind,
+                message: failure.message,
+                details: None,
+                recoverable: is.status() == TaskStatus::RetryWait,
+                suggested_action: None,
+            }));
+        }
+        TaskStatus::Ready | TaskStatus::Waiting => steps.push(Box::new(ReleaseTask {
+            task,
+            agent: None,
+            epoch: None,
+        })),
+        TaskStatus::Canceled => steps.push(Box::new(Cancel {
+            task,
+            reason: "canceled by hand".to_owned(),
+        })),
+    }
+}
+
+fn take(steps: &mut Steps, is: &Task, agent: &AgentId) {
+    steps.push(Box::new(Take {
+        task: is.id.clone(),
+        agent: agent.clone(),
+    }));
+    if is.status() == TaskStatus::InProgress {
+        steps.push(Box::new(start(is, agent)));
+    }
+}
+
+fn start(task: &Task, agent: &AgentId) -> ReportProgress {
+    ReportProgress {
+        agent: agent.clone(),
+        task: task.id.clone(),
+        epoch: None,
+        phase: task
+            .progress
+            .as_ref()
+            .map_or(Phase::Implementing, |progress| progress.phase),
+        percent: task
+            .progress
+            .as_ref()
+            .map_or(0, |progress| progress.percent),
+        note: String::new(),
+        files: Vec::new(),
+    }
+}
+
+fn failure_of(is: &Task) -> Failure {
+    is.last_failure.clone().unwrap_or(Failure {
+        kind: FailureKind::TaskError,
+        message: "failed by hand".to_owned(),
+    })
+}
+
+fn find<'a>(slice: &'a Slice, id: &TaskId) -> Result<&'a Task, Refusal> {
+    slice
+        .task(id)
+        .ok_or_else(|| Refusal::TaskNotFound { task: id.clone() })
+}
+
+/// A claim that was made in SQL: whatever its agent can do, it has the task.
+struct Take {
+    task: TaskId,
+    agent: AgentId,
+}
+
+impl Step for Take {
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.agent(&self.agent);
+        if let Some(task) = want.task(&self.task) {
+            want.lane_of(task);
+            want.lane_for(&LaneKey::of(task));
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let task = find(slice, &self.task)?;
+        let why = match task.status() {
+            TaskStatus::Ready | TaskStatus::Waiting | TaskStatus::RetryWait => None,
+            TaskStatus::Claimed | TaskStatus::InProgress => Some(NotYours::NotHolder {
+                holder: task.holder().cloned(),
+            }),
+            status @ (TaskStatus::NeedsPerson
+            | TaskStatus::Completed
+            | TaskStatus::Failed
+            | TaskStatus::Canceled) => Some(NotYours::AlreadyFinished { status }),
+        };
+        if let Some(why) = why {
+            let task = self.task.clone();
+            return Err(Refusal::TaskNotYours { task, why });
+        }
+        let mut changes = Changes::default();
+        let mut agent = awake(speaker(slice, &self.agent)?, &mut changes, now);
+        agent.hold(&self.task, now);
+        changes.agents.push(agent);
+        changes.task(task.clone().claim(&self.agent, now));
+        Ok(changes)
+    }
+}
+
+/// A completion whose snapshot, if there is one, the hand has stored already.
+struct Finish(Complete);
+
+impl Step for Finish {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        Verb::asks(&self.0, want, now);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let (_, mut changes) = Verb::decide(&self.0, slice, now)?;
+        changes.snapshots.clear();
+        Ok(changes)
+    }
+}
+
+/// The holder itself says that a person must look at it.
+struct AskPerson {
+    task: TaskId,
+    agent: AgentId,
+    result: Box<str>,
+}
+
+impl Step for AskPerson {
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.agent(&self.agent);
+        if let Some(task) = want.task(&self.task) {
+            want_end(want, task);
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let task = find(slice, &self.task)?;
+        let mut changes = Changes::default();
+        let mut agent = awake(speaker(slice, &self.agent)?, &mut changes, now);
+        end_claim(
+            slice,
+            &mut changes,
+            task,
+            Outcome::NeedsPerson,
+            &mut agent,
+            now,
+        );
+        changes.agents.push(agent);
+        let why = "its agent asks for a person";
+        let done = task
+            .clone()
+            .ask_person(&self.agent, self.result.clone(), why, now);
+        changes.task(done);
+        Ok(changes)
+    }
+}
+
+/// Back into the queue with its budget as it is.
+struct Reopen {
+    task: TaskId,
+}
+
+impl Step for Reopen {
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        if let Some(task) = want.task(&self.task) {
+            want.lane_for(&LaneKey::of(task));
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let task = find(slice, &self.task)?;
+        let mut changes = Changes::default();
+        // The hub may have been first, or it still waits for its dependencies.
+        if task.status() == TaskStatus::RetryWait {
+            changes.task(task.clone().reopen("readied by hand", now));
+        }
+        Ok(changes)
+    }
+}
+
+/// A retry that is not waited for.
+struct GiveUp {
+    task: TaskId,
+    failure: Failure,
+}
+
+impl Step for GiveUp {
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        if let Some(task) = want.task(&self.task) {
+            want_dependants_told(want, task);
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let task = find(slice, &self.task)?;
+        let mut changes = Changes::default();
+        changes.task(task.clone().fail(self.failure.clone(), now));
+        crate::verb::ending::tell_dependants(slice, &mut changes, &self.task, now);
+        Ok(changes)
+    }
+}
+
+/// A task that comes with a past, from a file that was not the hub's.
+struct Bring {
+    task: Task,
+}
+
+impl Step for Bring {
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        if let Some(task) = want.task(&self.task.id) {
+            want.lane_of(task);
+            want_dependants_released(want, task);
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let known = find(slice, &self.task.id)?;
+        let mut task = known.clone();
+        task.retries = self.task.retries;
+        task.previous_agents.clone_from(&self.task.previous_agents);
+        task.started_at = self.task.started_at;
+        task.created_at = self.task.created_at.min(now);
+        let mut changes = Changes::default();
+        let result = || self.task.result.clone().unwrap_or_else(|| "{}".into());
+        let (mut task, event) = match &self.task.state {
+            TaskState::Completed { by, .. } => task.complete(by, result(), now),
+            TaskState::NeedsPerson { by, .. } => {
+                task.ask_person(by, result(), "it came with a question", now)
+            }
+            TaskState::RetryWait { until } => {
+                task.retry_later(failure_of(&self.task), (*until).max(now), now)
+            }
+            TaskState::Failed { .. } => task.fail(failure_of(&self.task), now),
+            TaskState::Canceled { .. }
+            | TaskState::Waiting
+            | TaskState::Ready
+            | TaskState::Claimed { .. }
+            | TaskState::InProgress { .. } => task.cancel("canceled before it came", now),
+        };
+        task.updated_at = self.task.updated_at.min(now);
+        let completed = matches!(event, Event::TaskCompleted { .. });
+        changes.task((task, event));
+        if completed {
+            release_dependants(slice, &mut changes, known, now);
+        }
+        Ok(changes)
+    }
+}

@@ -1,0 +1,97 @@
+//! Takes in what was written into the ledger's tables by hand, before any verb of the batch looks at them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use switchboard_core::verb::{HandStep, Note, Written};
+use switchboard_core::{GatePolicy, Refusal, Timestamp, Want};
+use switchboard_store::Error as StoreError;
+
+use super::{Listener, ROUNDS_MAX, Sequencer};
+
+/// Notes taken in by one batch; the rest comes with the next ones.
+const NOTES_MAX: usize = 512;
+
+pub(super) struct Adoption {
+    policy: Arc<GatePolicy>,
+    /// The note that is being taken in.
+    current: Option<u64>,
+    /// Notes that no step may be taken for: one of them panicked.
+    spoiled: HashSet<u64>,
+}
+
+impl Adoption {
+    pub fn new(policy: Arc<GatePolicy>) -> Adoption {
+        Adoption {
+            policy,
+            current: None,
+            spoiled: HashSet::new(),
+        }
+    }
+
+    /// Whether it was a hand write that panicked; its row will be put back.
+    pub fn panicked(&mut self) -> bool {
+        let Some(note) = self.current.take() else {
+            return false;
+        };
+        tracing::error!(
+            note,
+            "a hand write could not be taken in; its row is put back"
+        );
+        self.spoiled.insert(note)
+    }
+}
+
+impl<L: Listener> Sequencer<L> {
+    pub(super) fn adopt(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let notes = self.engine.hand_notes(NOTES_MAX, &mut self.slice)?;
+        // There may be more than one batch takes in.
+        self.looking |= notes.len() == NOTES_MAX;
+        for note in notes {
+            self.adoption.current = Some(note.number);
+            if let Some(why) = self.take_in(&note, now)? {
+                tracing::warn!(row = ?note.row(), why, "a hand write did not hold; its row is put back");
+                self.slice.apply(note.undone(why), now);
+            }
+        }
+        self.adoption.current = None;
+        Ok(())
+    }
+
+    /// Takes a note's steps in turn; tells why it did not hold, if so.
+    fn take_in(&mut self, note: &Note, now: Timestamp) -> Result<Option<String>, StoreError> {
+        if self.adoption.spoiled.contains(&note.number) {
+            self.step(&*note.restore(), now)?;
+            return Ok(Some("the hub could not make sense of it".to_owned()));
+        }
+        for step in note.steps(&self.adoption.policy) {
+            if let Some(refusal) = self.step(&*step, now)? {
+                return Ok(Some(refusal.to_string()));
+            }
+        }
+        Ok(match &note.written {
+            Written::Unreadable { why, .. } => Some(why.clone()),
+            _ => None,
+        })
+    }
+
+    fn step(&mut self, step: &dyn HandStep, now: Timestamp) -> Result<Option<Refusal>, StoreError> {
+        for _ in 0..ROUNDS_MAX {
+            let mut want = Want::new(&self.slice);
+            step.asks(&mut want, now);
+            if want.is_satisfied() {
+                return Ok(match step.decide(&self.slice, now) {
+                    Ok(changes) => {
+                        self.slice.apply(changes, now);
+                        None
+                    }
+                    Err(refusal) => Some(refusal),
+                });
+            }
+            self.load(&want.into_asks())?;
+        }
+        Err(StoreError::Unavailable(
+            "a hand write never stopped asking".to_owned(),
+        ))
+    }
+}
