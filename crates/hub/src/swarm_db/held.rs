@@ -1,0 +1,179 @@
+//! An old file while it is imported: opened by nobody else, sound, and all in one piece.
+//!
+//! Locks tell of every program that has read a file with a write-ahead log. A program that has a file without one open
+//! and does nothing holds no lock; where the system lists open files, it is found there. Whoever is missed all the same
+//! loses nothing: SQLite refuses to write to a file that was moved.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::Refused;
+use super::link::sync;
+
+/// The only one who has the file open, until it is dropped.
+#[derive(Debug)]
+pub struct Held {
+    pub db: Connection,
+    path: PathBuf,
+}
+
+/// A program that is just done gets this long to let go.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Held {
+    /// Nothing of the file has changed if this fails.
+    pub fn take(path: &Path) -> Result<Held, Refused> {
+        if let Some(who) = opener_of(path) {
+            let path = path.to_owned();
+            return Err(Refused::InUse { path, who });
+        }
+        let refused = |error| refused(path, error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags).map_err(refused)?;
+        db.busy_timeout(PATIENCE).map_err(refused)?;
+        db.execute_batch(
+            "PRAGMA trusted_schema = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT",
+        )
+        .map_err(refused)?;
+        let verdict: String = db
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(refused)?;
+        if verdict != "ok" {
+            return Err(Refused::Damaged {
+                path: path.to_owned(),
+                why: verdict,
+            });
+        }
+        if has_ledger(&db).map_err(refused)? {
+            let path = path.to_owned();
+            return Err(Refused::IsLedger { path });
+        }
+        // Without its log it is one file, which can be renamed.
+        let mode: String = db
+            .query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
+            .map_err(refused)?;
+        if mode.eq_ignore_ascii_case("wal") {
+            return Err(Refused::InUse {
+                path: path.to_owned(),
+                who: String::new(),
+            });
+        }
+        Ok(Held {
+            db,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Tells this very file, as it is now, from any other. Not by reading it: whoever closes a file gives up its locks.
+    pub fn fingerprint(&self) -> String {
+        let Ok(found) = fs::metadata(&self.path) else {
+            return String::new();
+        };
+        let changed = found.modified().ok();
+        let changed = changed.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        format!(
+            "{}-{}-{}",
+            number_of(&found),
+            found.len(),
+            changed.unwrap_or_default().as_nanos()
+        )
+    }
+
+    /// The file is found under another name from now on.
+    pub fn rename(&mut self, to: &Path) -> io::Result<()> {
+        fs::rename(&self.path, to)?;
+        self.path = to.to_owned();
+        sync(to.parent().unwrap_or(Path::new("")))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Whether a file is a ledger of Switchboard's. What cannot be read is none.
+pub fn is_ledger(path: &Path) -> bool {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(path, flags);
+    opened.is_ok_and(|db| {
+        let patient = db.busy_timeout(PATIENCE);
+        patient.is_ok() && has_ledger(&db).unwrap_or(false)
+    })
+}
+
+fn has_ledger(db: &Connection) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'sb_migration')";
+    db.query_row(sql, [], |row| row.get(0))
+}
+
+fn refused(path: &Path, error: rusqlite::Error) -> Refused {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Refused::InUse {
+            path,
+            who: String::new(),
+        },
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Refused::Damaged {
+            path,
+            why: error.to_string(),
+        },
+        Some(_) | None => Refused::Unusable {
+            path,
+            why: error.to_string(),
+        },
+    }
+}
+
+#[cfg(unix)]
+fn number_of(found: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(found)
+}
+
+#[cfg(not(unix))]
+fn number_of(_: &fs::Metadata) -> u64 {
+    0
+}
+
+/// A process that has the file open, as far as the system tells: ` in process 4711 (python3)`.
+#[cfg(target_os = "linux")]
+pub fn opener_of(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let wanted = fs::metadata(path).ok()?;
+    let name = path.file_name()?;
+    let own = std::process::id();
+    for process in fs::read_dir("/proc").ok()?.flatten() {
+        let Some(pid) = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+            .filter(|pid| *pid != own)
+        else {
+            continue;
+        };
+        // Other users' processes cannot be looked into.
+        let Ok(open) = fs::read_dir(process.path().join("fd")) else {
+            continue;
+        };
+        let is_it = |file: fs::DirEntry| {
+            let file = file.path();
+            // Asked by its name first, so that nothing on a mount that hangs is touched.
+            fs::read_link(&file).is_ok_and(|target| target.file_name() == Some(name))
+                && fs::metadata(&file)
+                    .is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+        };
+        if open.flatten().any(is_it) {
+            let program = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            return Some(format!(" in process {pid} ({})", program.trim()));
+        }
+    }
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn opener_of(_: &Path) -> Option<String> {
+    None
+}

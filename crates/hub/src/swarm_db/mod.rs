@@ -1,0 +1,273 @@
+//! The ledger's SQLite file where Jetpack's tools look for it: `.jetpack/swarm.db` is a link to it.
+//!
+//! A database that those tools made there before is imported first, in one transaction of the ledger together with a
+//! mark; then it is kept under another name, then the link takes its place. Killed anywhere in between, the next start
+//! goes on from what it finds. What the rows mean is decided when the hub adopts them, like everything written by hand.
+
+mod held;
+mod import;
+mod link;
+mod old;
+mod order;
+mod report;
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use held::Held;
+use link::Prepared;
+pub use link::{Look, SwarmDb};
+use report::Report;
+
+/// Why the hub does not start: an old file that must not be touched now. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error(
+        "{} is open{who}; stop whatever uses it and start again, or leave it alone with [store] swarm_db = false",
+        path.display()
+    )]
+    InUse { path: PathBuf, who: String },
+    #[error(
+        "{} cannot be imported, it is no sound database ({why}); restore or move it and start again, or leave it alone with [store] swarm_db = false",
+        path.display()
+    )]
+    Damaged { path: PathBuf, why: String },
+    #[error(
+        "{} cannot be imported ({why}); make it readable and writable and start again, or leave it alone with [store] swarm_db = false",
+        path.display()
+    )]
+    Unusable { path: PathBuf, why: String },
+    #[error(
+        "{} is a ledger of its own, not one that Jetpack's tools made; serve it with [store] path = \"{}\", or move it away",
+        path.display(),
+        SwarmDb::SHOWN
+    )]
+    IsLedger { path: PathBuf },
+    #[error("nothing of {} was imported: {why}", path.display())]
+    Import { path: PathBuf, why: String },
+}
+
+/// What a person is told about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// One line on what was imported, if anything was.
+    pub imported: Option<String>,
+    pub warnings: Vec<String>,
+}
+
+/// What will be done once the ledger is open. An old file is held by then, and nobody else gets at it.
+#[derive(Debug)]
+pub struct Plan {
+    swarm: SwarmDb,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    Nothing,
+    Warn(String),
+    Link(Prepared),
+    Renew(Prepared),
+    Import(Held, Prepared),
+    /// The ledger takes the old file's own place, which has been cleared for it.
+    Replace(Held),
+}
+
+/// The name that an imported file is kept under; a number is added if it is taken.
+const KEPT: &str = "swarm.db.before-switchboard";
+/// The name of an old file whose place the ledger itself has taken, until it is imported.
+const IMPORTING: &str = "swarm.db.importing";
+/// So many names are tried.
+const KEPT_MAX: u32 = 10_000;
+
+impl SwarmDb {
+    /// Looks at what is there, and refuses before anything was changed.
+    pub fn plan(self) -> Result<Plan, Refused> {
+        let step = match self.look() {
+            Look::Ledger => self.left_over()?,
+            Look::Linked => Step::Nothing,
+            Look::Absent => self.prepared(Step::Link),
+            Look::Stale { target } => {
+                tracing::info!(
+                    "{} was a link to {}, where the ledger no longer is; it is made anew",
+                    Self::SHOWN,
+                    target.display()
+                );
+                self.prepared(Step::Renew)
+            }
+            Look::Foreign { target } => Step::Warn(format!(
+                "{} is a link to {}, which is not this hub's ledger, and is left alone; remove it and start again to have it open the ledger",
+                Self::SHOWN,
+                target.display()
+            )),
+            Look::Odd => Step::Warn(format!(
+                "{} is neither a file nor a link, and is left alone; move it away and start again to have it open the ledger",
+                Self::SHOWN
+            )),
+            Look::Unreadable { why } => Step::Warn(self.cannot_link(&why)),
+            Look::Old if self.is_in_place() => self.make_room()?,
+            Look::Old => match self.prepare() {
+                Ok(link) => Step::Import(Held::take(&self.path())?, link),
+                Err(error) => Step::Warn(format!(
+                    "{}; what is in it was not imported",
+                    self.cannot_link(&error.to_string())
+                )),
+            },
+        };
+        Ok(Plan { swarm: self, step })
+    }
+
+    fn prepared(&self, step: fn(Prepared) -> Step) -> Step {
+        match self.prepare() {
+            Ok(link) => step(link),
+            Err(error) => Step::Warn(self.cannot_link(&error.to_string())),
+        }
+    }
+
+    /// An old file stands where the ledger is to be.
+    fn make_room(&self) -> Result<Step, Refused> {
+        let mut held = Held::take(&self.path())?;
+        let aside = self.folder().join(IMPORTING);
+        held.rename(&aside).map_err(|error| Refused::Unusable {
+            path: self.path(),
+            why: error.to_string(),
+        })?;
+        Ok(Step::Replace(held))
+    }
+
+    /// An earlier start made room for the ledger, and was ended before it could import.
+    fn left_over(&self) -> Result<Step, Refused> {
+        let aside = self.folder().join(IMPORTING);
+        if fs::symlink_metadata(&aside).is_ok_and(|found| found.is_file()) {
+            return Held::take(&aside).map(Step::Replace);
+        }
+        Ok(Step::Nothing)
+    }
+
+    fn cannot_link(&self, why: &str) -> String {
+        let shown = Self::SHOWN;
+        format!(
+            "{shown} cannot be made a link to the ledger ({why}), so tools that open it do not reach this hub; [store] path = \"{shown}\" puts the ledger itself there"
+        )
+    }
+}
+
+impl Plan {
+    /// Carries it out, with the ledger's schema in place.
+    pub fn carry_out(self) -> Result<Told, Refused> {
+        let Plan { swarm, step } = self;
+        let mut told = Told::default();
+        match step {
+            Step::Nothing => {}
+            Step::Warn(warning) => told.warnings.push(warning),
+            Step::Link(link) => told.link(&swarm, link.settle()),
+            Step::Renew(link) => told.link(&swarm, link.renew()),
+            Step::Import(mut held, link) => {
+                let report = import::import(&held, swarm.ledger())?;
+                if let Some(kept) = told.keep(report.as_ref(), &mut held) {
+                    told.link(&swarm, link.settle());
+                    told.still_open(&kept);
+                }
+            }
+            Step::Replace(mut held) => {
+                let report = import::import(&held, swarm.ledger())?;
+                if let Some(kept) = told.keep(report.as_ref(), &mut held) {
+                    told.still_open(&kept);
+                }
+            }
+        }
+        Ok(told)
+    }
+}
+
+impl Told {
+    /// Into the log. The line on what was imported is handed on, for whoever started the hub.
+    pub fn log(self) -> Option<String> {
+        for warning in &self.warnings {
+            tracing::warn!("{warning}");
+        }
+        if let Some(line) = &self.imported {
+            tracing::info!("{line}");
+        }
+        self.imported
+    }
+
+    fn link(&mut self, swarm: &SwarmDb, made: io::Result<()>) {
+        if let Err(error) = made {
+            self.warnings.push(swarm.cannot_link(&error.to_string()));
+        }
+    }
+
+    /// No report is that an earlier start imported it, and was ended before it could rename it.
+    fn keep(&mut self, report: Option<&Report>, held: &mut Held) -> Option<PathBuf> {
+        let shown = SwarmDb::SHOWN;
+        let kept = match keep(held) {
+            Ok(kept) => kept,
+            Err(error) => {
+                self.warnings.push(format!(
+                    "{} was imported but cannot be renamed ({error}); move it away and start again, until then tools that open it do not reach this hub",
+                    held.path().display()
+                ));
+                return None;
+            }
+        };
+        let name = kept.file_name().unwrap_or_default();
+        let name = Path::new(shown).with_file_name(name).display().to_string();
+        match report {
+            Some(report) => {
+                self.imported = Some(report.line(&name));
+                self.warnings.extend(report.warnings(&name));
+            }
+            None => {
+                self.imported = Some(format!(
+                    "{shown} had been imported before; it is kept as {name}"
+                ));
+            }
+        }
+        Some(kept)
+    }
+
+    /// Somebody may have opened it while it was held, and waits.
+    fn still_open(&mut self, kept: &Path) {
+        if let Some(who) = held::opener_of(kept) {
+            self.warnings.push(format!(
+                "the old {} is still open{who}, which cannot write to it any more; start that program again",
+                SwarmDb::SHOWN
+            ));
+        }
+    }
+}
+
+/// What is said where the ledger is no file: tools that open this one do not reach the hub.
+pub fn hint(project: &Path) -> Option<String> {
+    let swarm = SwarmDb::new(project, Path::new(""));
+    fs::symlink_metadata(swarm.path()).is_ok().then(|| {
+        format!(
+            "{} is left alone: this hub's ledger is in PostgreSQL, and tools reach it there",
+            SwarmDb::SHOWN
+        )
+    })
+}
+
+/// Renames an imported file to the first name that is free.
+fn keep(held: &mut Held) -> io::Result<PathBuf> {
+    let folder = held.path().parent().unwrap_or(Path::new("")).to_owned();
+    let names = (1..=KEPT_MAX).map(|n| match n {
+        1 => KEPT.to_owned(),
+        n => format!("{KEPT}-{n}"),
+    });
+    for name in names {
+        let kept = folder.join(&name);
+        if fs::symlink_metadata(&kept).is_err() {
+            held.rename(&kept)?;
+            return Ok(kept);
+        }
+    }
+    Err(io::Error::other(format!(
+        "every name from {KEPT} on is taken"
+    )))
+}
