@@ -99,6 +99,8 @@ fn delete(db: &Connection, save: &Save<'_>) -> Result {
         db.prepare_cached("DELETE FROM agents WHERE id = ?")?
             .execute([former.id.as_str()])?;
         agents::put_former(db, former)?;
+        db.prepare_cached("DELETE FROM sb_sql_agent WHERE id = ?")?
+            .execute([former.id.as_str()])?;
     }
     for (task, number) in save.forgotten_tasks {
         db.prepare_cached("DELETE FROM tasks WHERE number = ?")?
