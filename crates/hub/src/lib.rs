@@ -6,6 +6,8 @@ mod auth;
 mod caretaker;
 pub mod config;
 pub mod data_dir;
+#[cfg(unix)]
+mod files;
 mod http;
 pub mod hub;
 mod job;
@@ -15,6 +17,7 @@ mod rate;
 mod readers;
 mod sequencer;
 mod serve;
+pub mod swarm_db;
 mod tail;
 mod time;
 mod tls;

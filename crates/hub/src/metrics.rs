@@ -26,6 +26,16 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 #[derive(Debug, Default)]
 pub struct Metrics {
     routes: Mutex<Vec<(&'static str, Tally)>>,
+    pub files: FileTally,
+}
+
+/// Requests that came as files.
+#[derive(Debug, Default)]
+pub struct FileTally {
+    pub answered: AtomicU64,
+    pub rejected: AtomicU64,
+    /// Known and not answered yet.
+    pub waiting: AtomicU64,
 }
 
 impl Tally {
@@ -48,6 +58,12 @@ impl Metrics {
         let mut registry = Registry::with_prefix("switchboard");
         registry.register_collector(Box::new(Figures {
             routes: self.routes.lock().clone(),
+            files: [
+                &self.files.answered,
+                &self.files.rejected,
+                &self.files.waiting,
+            ]
+            .map(|figure| figure.load(Ordering::Relaxed)),
             ledger,
             stats,
         }));
@@ -61,6 +77,7 @@ impl Metrics {
 #[derive(Debug)]
 struct Figures {
     routes: Vec<(&'static str, Tally)>,
+    files: [u64; 3],
     ledger: Option<(Head, AgentCounts)>,
     stats: Stats,
 }
@@ -80,6 +97,10 @@ impl Figures {
     #[rustfmt::skip]
     fn process(&self, out: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let stats = &self.stats;
+        let [answered, rejected, waiting] = self.files;
+        counter(out, "files_answered", "Requests in files that were understood and answered", answered)?;
+        counter(out, "files_rejected", "Requests in files that were not understood, or not signed as they must", rejected)?;
+        gauge(out, "files_waiting", "Requests in files that are known and not answered yet", waiting)?;
         counter(out, "verbs", "Changes that were decided", stats.verbs)?;
         counter(out, "batches", "Batches that the writer took", stats.batches)?;
         counter(out, "batch_failures", "Batches that were not written, or that nobody can tell of", stats.failures)?;

@@ -15,8 +15,11 @@ use tokio::task::JoinHandle;
 use crate::auth::Auth;
 use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt};
 use crate::data_dir::{self, DataDir, DataDirError, HubFile};
+#[cfg(unix)]
+use crate::files::Door;
 use crate::http::{App, Server};
 use crate::hub::{self, Hub, HubConfig};
+use crate::swarm_db::{self, SwarmDb};
 use crate::tls::{self, TlsError};
 
 /// What was accepted gets this long to finish; one second of the five is the ledger's.
@@ -32,6 +35,8 @@ pub enum ServeError {
     DataDir(#[from] DataDirError),
     #[error("cannot open the ledger: {0}")]
     Store(#[from] switchboard_store::Error),
+    #[error(transparent)]
+    SwarmDb(#[from] swarm_db::Refused),
     #[error("the hub cannot start: {0}")]
     Hub(#[from] hub::Error),
     #[error(transparent)]
@@ -51,6 +56,9 @@ pub enum ServeError {
 pub async fn serve(config: Config) -> Result<(), ServeError> {
     let mut told = Signals::new().map_err(ServeError::Signals)?;
     let running = Running::start(config).await?;
+    if let Some(line) = &running.imported {
+        println!("{line}");
+    }
     println!("switchboard serves {}", running.url());
     let why = told.next().await;
     tracing::info!("{why}; the hub stops");
@@ -62,8 +70,11 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
 pub struct Running {
     pub addr: SocketAddr,
     pub hub: Hub,
+    /// What was imported on this start, in one line.
+    pub imported: Option<String>,
     app: Arc<App>,
     server: JoinHandle<()>,
+    door: Option<Door>,
     announced: HubFile,
     data_dir: DataDir,
     tls: bool,
@@ -84,12 +95,12 @@ impl Running {
         engine: Box<dyn Engine>,
         store: &'static str,
     ) -> Result<Running, ServeError> {
-        Self::start_on(config, |_| Ok(engine), store).await
+        Self::start_on(config, |_| Ok((engine, None)), store).await
     }
 
     async fn start_on(
         config: Config,
-        open: impl FnOnce(&Config) -> Result<Box<dyn Engine>, ServeError> + Send + 'static,
+        open: impl FnOnce(&Config) -> Result<Opened, ServeError> + Send + 'static,
         store: &'static str,
     ) -> Result<Running, ServeError> {
         let safety = config.check_address()?;
@@ -104,13 +115,15 @@ impl Running {
         })?;
         // An engine may have to wait for a connection, and may do so on a runtime of its own.
         let opened = tokio::task::spawn_blocking(move || {
-            let mut engine = open(&config)?;
+            let (mut engine, imported) = open(&config)?;
             let master = master_key(engine.as_mut(), &data_dir)?;
-            Ok::<_, ServeError>((config, data_dir, engine, master))
+            Ok::<_, ServeError>((config, data_dir, engine, imported, master))
         });
-        let (config, data_dir, engine, master) = opened.await.map_err(|_| hub::Error::Broken)??;
+        let (config, data_dir, engine, imported, master) =
+            opened.await.map_err(|_| hub::Error::Broken)??;
         let hub_config = HubConfig {
             keep: config.retention,
+            policy: Arc::new(config.quality.clone()),
             ..HubConfig::default()
         };
         let hub = Hub::start(engine, hub_config).await?;
@@ -123,6 +136,7 @@ impl Running {
             started_at,
             store,
         ));
+        let door = open_door(&app, &config).await;
         let server = Server::new(Arc::clone(&app), acceptor, config.http.connections_max);
         let server = tokio::spawn(server.run(listener, GRACE));
         let announced = data_dir.announce(addr, tls, started_at)?;
@@ -130,8 +144,10 @@ impl Running {
         Ok(Running {
             addr,
             hub,
+            imported,
             app,
             server,
+            door,
             announced,
             data_dir,
             tls,
@@ -155,7 +171,13 @@ impl Running {
     pub async fn shutdown(self) {
         drop(self.announced);
         self.app.stopping.cancel();
-        if let Err(error) = self.server.await {
+        let door = async {
+            if let Some(door) = self.door {
+                door.close(GRACE).await;
+            }
+        };
+        let (served, ()) = tokio::join!(self.server, door);
+        if let Err(error) = served {
             tracing::error!("the server ended badly: {error}");
         }
         self.hub.stop().await;
@@ -163,21 +185,45 @@ impl Running {
     }
 }
 
+#[cfg(unix)]
+async fn open_door(app: &Arc<App>, config: &Config) -> Option<Door> {
+    Door::open(app, config).await
+}
+
+/// Requests as files need what only Unix has: directories that are held open, and links that are not followed.
+#[cfg(not(unix))]
+async fn open_door(_app: &Arc<App>, _config: &Config) -> Option<Door> {
+    None
+}
+
+#[cfg(not(unix))]
+enum Door {}
+
+#[cfg(not(unix))]
+impl Door {
+    async fn close(self, _grace: Duration) {
+        match self {}
+    }
+}
+
 /// For tests of a rolling upgrade: `previous` makes this build behave like the one before its last schema step.
 const PREVIOUS_SCHEMA: &str = "SWITCHBOARD_TEST_SCHEMA";
 
-fn open(config: &Config) -> Result<Box<dyn Engine>, ServeError> {
+/// A ledger, and what was imported into it.
+type Opened = (Box<dyn Engine>, Option<String>);
+
+fn open(config: &Config) -> Result<Opened, ServeError> {
     match &config.store {
         StoreAt::Postgres(url) => {
             let steps = match std::env::var(PREVIOUS_SCHEMA) {
                 Ok(word) if word == "previous" => Steps::but_the_last(),
                 Ok(_) | Err(_) => Steps::all(),
             };
-            Ok(Box::new(PostgresEngine::open_with(
-                url.address()?,
-                None,
-                steps,
-            )?))
+            if let Some(hint) = swarm_db::hint(&config.project).filter(|_| config.swarm_db) {
+                tracing::info!("{hint}");
+            }
+            let engine = PostgresEngine::open_with(url.address()?, None, steps)?;
+            Ok((Box::new(engine), None))
         }
         StoreAt::Sqlite(path) => {
             if let Some(folder) = path.parent() {
@@ -186,8 +232,12 @@ fn open(config: &Config) -> Result<Box<dyn Engine>, ServeError> {
                     source,
                 })?;
             }
-            let clock = Box::new(SystemClock::new());
-            Ok(Box::new(SqliteEngine::open(path, clock)?))
+            let swarm = SwarmDb::new(&config.project, path);
+            // Refused before there is a ledger.
+            let plan = config.swarm_db.then(|| swarm.plan()).transpose()?;
+            let engine = SqliteEngine::open(path, Box::new(SystemClock::new()))?;
+            let told = plan.map(swarm_db::Plan::carry_out).transpose()?;
+            Ok((Box::new(engine), told.and_then(swarm_db::Told::log)))
         }
     }
 }

@@ -60,12 +60,36 @@ pub struct Evidence<'a> {
     pub envelope: Option<&'a Envelope>,
 }
 
+/// Who signed, and whether that was a short while ago.
+pub struct Signer {
+    pub caller: Caller,
+    pub timely: Result<(), Failure>,
+}
+
 /// A claim to be an agent, not yet checked.
 struct Signed<'a> {
     agent: AgentId,
     timestamp: &'a str,
     signature: &'a str,
     text: String,
+}
+
+impl Signed<'_> {
+    fn said_at(&self) -> Result<IsoTime, Failure> {
+        self.timestamp.parse::<IsoTime>().map_err(|error| {
+            Failure::Unauthenticated(format!("the signature's timestamp cannot be read: {error}"))
+        })
+    }
+}
+
+fn is_timely(said: IsoTime, now: Timestamp) -> Result<(), Failure> {
+    if said.0.abs_diff(now.0) <= WINDOW_MS.unsigned_abs() {
+        return Ok(());
+    }
+    Err(Failure::Unauthenticated(format!(
+        "the signature is of {said}, more than 5 minutes from the hub's {}; set the clock or sign anew",
+        IsoTime::from(now)
+    )))
 }
 
 impl Auth {
@@ -134,15 +158,57 @@ impl Auth {
             ));
         };
         let now = hub.time();
-        let said = signed.timestamp.parse::<IsoTime>().map_err(|error| {
-            Failure::Unauthenticated(format!("the signature's timestamp cannot be read: {error}"))
-        })?;
-        if said.0.abs_diff(now.0) > WINDOW_MS.unsigned_abs() {
-            return Err(Failure::Unauthenticated(format!(
-                "the signature is of {said}, more than 5 minutes from the hub's {}; set the clock or sign anew",
-                IsoTime::from(now)
+        let said = signed.said_at()?;
+        is_timely(said, now)?;
+        let (agent, nonce, key) = self.verified(hub, signed, said).await?;
+        if !self.replays.lock().first_time(&nonce, now) {
+            return Err(Failure::Hub(crate::hub::Error::Refused(
+                switchboard_core::Refusal::Replayed,
             )));
         }
+        Ok(Caller::agent(agent, nonce, key))
+    }
+
+    /// Who signed a message that stays where it is after it was read, and may have been acted on before.
+    ///
+    /// It is the same however often it is read; only what it changes must not happen twice, and must happen in time.
+    pub async fn signer(
+        &self,
+        hub: &Hub,
+        body: &[u8],
+        envelope: &Envelope,
+    ) -> Result<Signer, Failure> {
+        match self.mode {
+            AuthMode::None => {
+                return Ok(Signer {
+                    caller: Caller::steward(),
+                    timely: Ok(()),
+                });
+            }
+            AuthMode::Hmac => {}
+        }
+        let Some(signed) = signed_in_body(body, envelope)? else {
+            return Err(Failure::Unauthenticated(
+                "sign it as an agent: agentId, timestamp and signature stand in the request itself"
+                    .to_owned(),
+            ));
+        };
+        let said = signed.said_at()?;
+        let timely = is_timely(said, hub.time());
+        let (agent, nonce, key) = self.verified(hub, signed, said).await?;
+        Ok(Signer {
+            caller: Caller::agent(agent, nonce, key),
+            timely,
+        })
+    }
+
+    /// The signature is that agent's.
+    async fn verified(
+        &self,
+        hub: &Hub,
+        signed: Signed<'_>,
+        said: IsoTime,
+    ) -> Result<(AgentId, Nonce, AgentKey), Failure> {
         let key = self.key(hub, &signed.agent).await?;
         let key = key.filter(|key| key.verify(&signed.text, signed.signature));
         let key = key.ok_or_else(|| {
@@ -156,12 +222,7 @@ impl Auth {
             value: signed.signature.to_ascii_lowercase().into(),
             valid_until: Timestamp(said.0.saturating_add(WINDOW_MS)),
         };
-        if !self.replays.lock().first_time(&nonce, now) {
-            return Err(Failure::Hub(crate::hub::Error::Refused(
-                switchboard_core::Refusal::Replayed,
-            )));
-        }
-        Ok(Caller::agent(signed.agent, nonce, key))
+        Ok((signed.agent, nonce, key))
     }
 
     async fn bearer(&self, hub: &Hub, given: &[u8]) -> Result<Caller, Failure> {
@@ -222,7 +283,6 @@ fn signed<'a>(evidence: &Evidence<'a>) -> Result<Option<Signed<'a>>, Failure> {
             .get(name)
             .and_then(|value| value.to_str().ok())
     };
-    let missing = |what: &str| Failure::Unauthenticated(format!("a signature needs {what}"));
     if let Some(signature) = header(SIGNATURE) {
         let agent = header(AGENT).ok_or_else(|| missing("the header Switchboard-Agent"))?;
         let timestamp =
@@ -242,9 +302,17 @@ fn signed<'a>(evidence: &Evidence<'a>) -> Result<Option<Signed<'a>>, Failure> {
             text: request.to_sign(),
         }));
     }
-    let Some(envelope) = evidence.envelope else {
-        return Ok(None);
-    };
+    match evidence.envelope {
+        Some(envelope) => signed_in_body(evidence.body, envelope),
+        None => Ok(None),
+    }
+}
+
+fn missing(what: &str) -> Failure {
+    Failure::Unauthenticated(format!("a signature needs {what}"))
+}
+
+fn signed_in_body<'a>(body: &[u8], envelope: &'a Envelope) -> Result<Option<Signed<'a>>, Failure> {
     let Some(signature) = envelope.signature.as_deref() else {
         return Ok(None);
     };
@@ -261,6 +329,6 @@ fn signed<'a>(evidence: &Evidence<'a>) -> Result<Option<Signed<'a>>, Failure> {
         agent,
         timestamp,
         signature,
-        text: body_to_sign(evidence.body)?,
+        text: body_to_sign(body)?,
     }))
 }

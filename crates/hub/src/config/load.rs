@@ -176,6 +176,7 @@ impl Draft {
             tls_cert: None,
             tls_key: None,
             tls_self_signed: false,
+            files_dir: None,
         }
     }
 
@@ -200,6 +201,9 @@ impl Draft {
         self.config.data_dir =
             project.join(self.data_dir.take().unwrap_or_else(|| DATA_DIR.into()));
         self.config.store = self.store_at(&project)?;
+        if let Some(dir) = self.files_dir.take() {
+            self.config.files.dir = project.join(dir);
+        }
         self.config.http.tls = match (self.tls_cert, self.tls_key, self.tls_self_signed) {
             (Some(cert), Some(key), false) => Tls::Files {
                 cert: project.join(cert),

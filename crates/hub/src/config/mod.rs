@@ -9,7 +9,8 @@ mod settings;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use switchboard_core::GatePolicy;
 use switchboard_core::verb::Retention;
@@ -22,6 +23,8 @@ pub use net::Network;
 pub const PORT: u16 = 7373;
 /// The directory that a hub keeps its state in, below the project.
 pub const DATA_DIR: &str = ".switchboard";
+/// The directory that requests are put into as files, below the project.
+pub const FILES_DIR: &str = ".jetpack/protocol";
 /// The file that settings are read from, in the project.
 pub const CONFIG_FILE: &str = "switchboard.toml";
 
@@ -33,6 +36,9 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub http: Http,
     pub store: StoreAt,
+    /// Whether the SQLite file also opens as `.jetpack/swarm.db`.
+    pub swarm_db: bool,
+    pub files: Files,
     pub auth: AuthMode,
     pub limits: Limits,
     pub quality: GatePolicy,
@@ -68,6 +74,18 @@ pub enum Tls {
 pub enum StoreAt {
     Sqlite(PathBuf),
     Postgres(PostgresUrl),
+}
+
+/// Requests and answers as files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    pub enabled: bool,
+    /// Holds `requests`, `responses` and the rest.
+    pub dir: PathBuf,
+    /// How often the directory is looked through, whatever was or was not heard of it.
+    pub rescan_every: Duration,
+    /// How long answers, and requests that were answered, are left lying.
+    pub keep_for: Duration,
 }
 
 /// An address that was understood. It may hold a password and is never printed.
@@ -132,10 +150,12 @@ impl Config {
         let data_dir = project.join(DATA_DIR);
         let store = StoreAt::Sqlite(data_dir.join("switchboard.db"));
         Config {
+            files: Files::of_project(&project),
             project,
             data_dir,
             http: Http::default(),
             store,
+            swarm_db: true,
             auth: AuthMode::None,
             limits: Limits::default(),
             quality: GatePolicy::default(),
@@ -195,6 +215,17 @@ impl Default for Http {
             tls: Tls::Off,
             insecure_bind: false,
             connections_max: 4096,
+        }
+    }
+}
+
+impl Files {
+    fn of_project(project: &Path) -> Self {
+        Files {
+            enabled: true,
+            dir: project.join(FILES_DIR),
+            rescan_every: Duration::from_millis(500),
+            keep_for: Duration::from_secs(24 * 3600),
         }
     }
 }

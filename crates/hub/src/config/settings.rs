@@ -16,10 +16,12 @@ pub struct Draft {
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
     pub tls_self_signed: bool,
+    pub files_dir: Option<PathBuf>,
 }
 
 type Apply = fn(&mut Draft, &Given) -> Result<(), String>;
 
+const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn days(given: &Given) -> Result<Duration, String> {
@@ -49,6 +51,11 @@ pub const SETTINGS: &[(&str, Apply)] = &[
     // Two spellings of one thing: whichever comes last holds.
     ("store.path", |d, g| read(g).map(|v| (d.store_path, d.store_url) = (Some(v), None))),
     ("store.url", |d, g| read(g).map(|v| (d.store_path, d.store_url) = (None, Some(v)))),
+    ("files.enabled", |d, g| read(g).map(|v| d.config.files.enabled = v)),
+    ("files.dir", |d, g| read(g).map(|v| d.files_dir = Some(v))),
+    ("files.rescan_ms", |d, g| count(g).map(|v| d.config.files.rescan_every = Duration::from_millis(v.into()))),
+    ("files.keep_hours", |d, g| count(g).map(|v| d.config.files.keep_for = HOUR * v)),
+    ("store.swarm_db", |d, g| read(g).map(|v| d.config.swarm_db = v)),
     ("auth.mode", |d, g| read::<AuthMode>(g).map(|v| d.config.auth = v)),
     ("limits.enabled", |d, g| read(g).map(|v| d.config.limits.enabled = v)),
     ("limits.register_per_minute", |d, g| count(g).map(|v| d.config.limits.register_per_minute = v)),

@@ -62,11 +62,16 @@ pub async fn perform(
     seal: Seal<'_>,
     from: IpAddr,
 ) -> Result<Reply, Failure> {
-    use from_wire::Call as Asked;
     let operation = operation_of(&asked);
     let agent = asked.agent();
     allow(app, caller, operation, agent, from)?;
     let guard = seal.guard(caller, Some(agent.as_str()), operation.as_str())?;
+    act(app, asked, guard).await
+}
+
+/// Runs it for a caller that may.
+pub async fn act(app: &App, asked: from_wire::Call, guard: Guard) -> Result<Reply, Failure> {
+    use from_wire::Call as Asked;
     match asked {
         Asked::Register(verb) => {
             let agent = verb.agent.clone();
@@ -129,7 +134,7 @@ async fn receive(
     }
 }
 
-fn operation_of(asked: &from_wire::Call) -> Operation {
+pub fn operation_of(asked: &from_wire::Call) -> Operation {
     use from_wire::Call as Asked;
     match asked {
         Asked::Register(_) => Operation::Register,
@@ -145,7 +150,8 @@ fn operation_of(asked: &from_wire::Call) -> Operation {
     }
 }
 
-fn allow(
+/// Whether the caller may act as this agent, and the agent do this now; counted against its allowance.
+pub fn allow(
     app: &App,
     caller: &Caller,
     operation: Operation,

@@ -18,14 +18,35 @@ use super::seal::{self, Seal};
 use super::{App, Shared, open};
 use crate::auth::{Caller, Evidence};
 
+/// One operation in its envelope, read and understood, whichever door it came through.
+pub struct Enveloped {
+    pub envelope: Envelope,
+    pub asked: from_wire::Call,
+    /// It did not say which version it speaks.
+    pub versionless: bool,
+}
+
+impl Enveloped {
+    /// `beside` is the version that is told outside of the body.
+    pub fn read(app: &App, body: &[u8], beside: Option<&str>) -> Result<Self, Failure> {
+        let (envelope, request) = open::enveloped(body)?;
+        let versionless = seal::lacks_version(&envelope, beside)?;
+        let mut fresh = |kind| app.ids.fresh(kind);
+        let asked = from_wire::Call::new(request, None, &mut app.context(&mut fresh))?;
+        Ok(Enveloped {
+            envelope,
+            asked,
+            versionless,
+        })
+    }
+}
+
 pub async fn protocol(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (envelope, request) = open::enveloped(&call.body)?;
-    let versionless = seal::is_versionless(&call, &envelope)?;
-    let asked = from_wire::Call::new(
-        request,
-        None,
-        &mut app.context(&mut |kind| app.ids.fresh(kind)),
-    )?;
+    let Enveloped {
+        envelope,
+        asked,
+        versionless,
+    } = Enveloped::read(&app, &call.body, call.header(seal::VERSION))?;
     let caller = app
         .auth
         .caller(&app.hub, call.evidence(Some(&envelope)))
@@ -179,8 +200,8 @@ impl<'a> Outer<'a> {
     }
 }
 
-/// Nothing waits in a batch: that would hold up all the others.
-fn at_once(asked: from_wire::Call) -> from_wire::Call {
+/// The same without waiting: in a batch that would hold up all the others.
+pub fn at_once(asked: from_wire::Call) -> from_wire::Call {
     use from_wire::Call as Asked;
     match asked {
         Asked::Claim { claim, .. } => Asked::Claim {
@@ -202,7 +223,8 @@ fn at_once(asked: from_wire::Call) -> from_wire::Call {
     }
 }
 
-fn is_read(asked: &from_wire::Call) -> bool {
+/// Whether it only reads: then nothing is kept of its answer.
+pub fn is_read(asked: &from_wire::Call) -> bool {
     matches!(
         asked,
         from_wire::Call::Receive {

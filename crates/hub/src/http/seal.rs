@@ -17,13 +17,18 @@ use crate::hub::Guard;
 use crate::rate::Class;
 
 const KEY: &str = "idempotency-key";
-const VERSION: &str = "switchboard-protocol-version";
+pub const VERSION: &str = "switchboard-protocol-version";
 /// Members that differ each time the same request is signed.
 const FLEETING: [&str; 3] = ["timestamp", "nonce", "signature"];
 
 /// Whether the call says that it speaks our version; true if it says nothing at all.
 pub fn is_versionless(call: &Call, envelope: &Envelope) -> Result<bool, Failure> {
-    match envelope.version(call.header(VERSION)) {
+    lacks_version(envelope, call.header(VERSION))
+}
+
+/// The same where no header, or another one, may say it beside the envelope.
+pub fn lacks_version(envelope: &Envelope, beside: Option<&str>) -> Result<bool, Failure> {
+    match envelope.version(beside) {
         Version::Supported => Ok(false),
         Version::Missing => Ok(true),
         Version::Unsupported(version) => Err(Failure::UnsupportedVersion(version)),

@@ -1,0 +1,344 @@
+//! The one loop of the file door: hears of files, looks through the directory, hands out work, tidies up.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::Dir;
+use serde::de::IgnoredAny;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::act::glance;
+use super::book::{Book, Look};
+use super::drawer::{Found, Origin, is_request};
+use super::hints::Hints;
+use super::job::{Bench, Item, Verdict, handle};
+use super::place::{Dirs, Lock, REQUESTS, names};
+use super::tidy::Tidy;
+use crate::config::Files;
+use crate::http::App;
+
+/// Names that one rescan reads; the next goes on where it ended.
+const NAMES_PER_RESCAN: usize = 200_000;
+/// Files that are opened in one go.
+const LOOKS: usize = 256;
+/// A request that waits for something stays in memory meanwhile, so it must be small.
+const WAITING_BYTES_MAX: usize = 16 * 1024;
+
+pub struct Desk {
+    bench: Arc<Bench>,
+    settings: Files,
+    hints: Hints,
+    book: Book,
+    jobs: JoinSet<Verdict>,
+    in_work: HashMap<Id, Item>,
+    lock: Option<Lock>,
+    /// A sweep that has not come to its end.
+    sweep: Option<Dir>,
+    tidy: Tidy,
+    /// What was last complained of.
+    trouble: Option<String>,
+    told_remote: bool,
+}
+
+/// What a rescan found.
+struct Survey {
+    met: Vec<(Origin, OsString, u64)>,
+    sweep: Option<Dir>,
+    tidy: Tidy,
+    requests_id: u64,
+}
+
+impl Desk {
+    pub fn new(bench: Bench, settings: Files) -> Desk {
+        Desk {
+            bench: Arc::new(bench),
+            settings,
+            hints: Hints::default(),
+            book: Book::default(),
+            jobs: JoinSet::new(),
+            in_work: HashMap::new(),
+            lock: None,
+            sweep: None,
+            tidy: Tidy::default(),
+            trouble: None,
+            told_remote: false,
+        }
+    }
+
+    /// Makes the directories and begins to watch them.
+    pub async fn open(&mut self) {
+        if let Err(error) = self.enter().await {
+            self.complain(&error.to_string());
+        }
+    }
+
+    /// Serves until the hub stops; what is in work then is finished, or left for the next start.
+    pub async fn run(mut self) {
+        let stopping = self.bench.app.stopping.clone();
+        let mut rescans = tokio::time::interval(self.settings.rescan_every);
+        rescans.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.hand_out();
+            let later = self.book.next_later();
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => break,
+                Some(ended) = self.jobs.join_next_with_id() => self.ended(ended),
+                _ = rescans.tick() => self.rescan().await,
+                () = sleep_until(later) => self.book.wake(Instant::now()),
+                heard = self.hints.heard() => {
+                    if heard.more {
+                        rescans.reset_immediately();
+                    }
+                    for name in &heard.names {
+                        self.book.look_at(Origin::Requests, name);
+                    }
+                }
+                () = std::future::ready(()), if self.can_look() => self.look().await,
+            }
+        }
+        while let Some(ended) = self.jobs.join_next_with_id().await {
+            self.ended(ended);
+        }
+    }
+
+    fn hand_out(&mut self) {
+        while let Some(item) = self.book.next() {
+            let job = handle(Arc::clone(&self.bench), item.clone());
+            self.in_work.insert(self.jobs.spawn(job).id(), item);
+        }
+    }
+
+    fn ended(&mut self, ended: Result<(Id, Verdict), JoinError>) {
+        let (id, verdict) = match ended {
+            Ok((id, verdict)) => (id, verdict),
+            Err(error) => {
+                tracing::error!("the work on a request file ended badly: {error}");
+                (error.id(), Verdict::Stuck)
+            }
+        };
+        if let Some(item) = self.in_work.remove(&id) {
+            self.book.worked(item, verdict, Instant::now());
+        }
+    }
+
+    fn can_look(&self) -> bool {
+        self.lock.is_some() && self.book.has_to_look()
+    }
+
+    /// Looks at the next few files, to learn whose they are.
+    async fn look(&mut self) {
+        let files = self.book.next_to_look(LOOKS);
+        let names: Vec<OsString> = files.iter().map(|(_, name)| name.clone()).collect();
+        let looks = self.bench.with(move |bench, dirs| {
+            let look = |(origin, name): (Origin, OsString)| {
+                let look = look_at(&bench.app, dirs, origin, &name);
+                (name, look)
+            };
+            Ok(files.into_iter().map(look).collect::<Vec<_>>())
+        });
+        let now = Instant::now();
+        match looks.await {
+            Ok(looks) => {
+                for (name, look) in looks {
+                    self.book.looked(name, look, now);
+                }
+            }
+            Err(error) => {
+                self.complain(&error.to_string());
+                for name in names {
+                    self.book.looked(name, Look::Failed, now);
+                }
+            }
+        }
+    }
+
+    /// Looks through the whole directory, whatever was or was not heard of it.
+    async fn rescan(&mut self) {
+        let tally = &self.bench.app.metrics.files;
+        tally
+            .waiting
+            .store(self.book.open() as u64, Ordering::Relaxed);
+        match self.survey().await {
+            Ok(Some(survey)) => {
+                self.trouble = None;
+                self.watch(survey.requests_id);
+                self.tidy = survey.tidy;
+                self.take_in(survey.met).await;
+                if survey.sweep.is_none() {
+                    self.book.swept();
+                }
+                self.sweep = survey.sweep;
+            }
+            Ok(None) => {}
+            Err(error) => self.complain(&error.to_string()),
+        }
+    }
+
+    async fn survey(&mut self) -> io::Result<Option<Survey>> {
+        if !self.enter().await? {
+            return Ok(None);
+        }
+        let (sweep, mut tidy) = (self.sweep.take(), std::mem::take(&mut self.tidy));
+        let keep_for = self.settings.keep_for;
+        let survey = self.bench.with(move |_, dirs| {
+            if let Err(error) = tidy.step(dirs, keep_for, SystemTime::now()) {
+                tracing::debug!("cannot tidy up: {error}");
+            }
+            let (met, sweep) = sweep_on(dirs, sweep)?;
+            Ok(Survey {
+                met,
+                sweep,
+                tidy,
+                requests_id: dirs.requests_id()?,
+            })
+        });
+        survey.await.map(Some)
+    }
+
+    /// Makes what is missing, and sees to it that nobody else serves this directory. False if somebody does.
+    async fn enter(&mut self) -> io::Result<bool> {
+        let held = self.lock.take();
+        let entered = self.bench.with(move |_, dirs| {
+            let lock = match held {
+                Some(held) if dirs.is_locked_by(&held) => Some(held),
+                Some(_) | None => dirs.lock()?,
+            };
+            Ok((lock, dirs.requests_id()?, dirs.is_remote()))
+        });
+        let (lock, requests_id, is_remote) = entered.await?;
+        let is_ours = lock.is_some();
+        self.lock = lock;
+        if !is_ours {
+            let path = self.bench.place.path();
+            self.complain(&format!("another hub serves {}", path.display()));
+            return Ok(false);
+        }
+        if is_remote && !std::mem::replace(&mut self.told_remote, true) {
+            tracing::info!(
+                "{} is on a file system that others may write to unheard; it is looked through every {:?}",
+                self.bench.place.path().display(),
+                self.settings.rescan_every
+            );
+        }
+        self.watch(requests_id);
+        Ok(true)
+    }
+
+    fn watch(&mut self, requests_id: u64) {
+        let path = self.bench.place.path().join(REQUESTS);
+        self.hints.watch(&path, requests_id);
+    }
+
+    /// Puts names that are news in line, in the order of their writing.
+    async fn take_in(&mut self, met: Vec<(Origin, OsString, u64)>) {
+        let mut news: Vec<(Origin, OsString)> = Vec::new();
+        for (origin, name, ino) in met {
+            if self.book.meets(origin, &name, ino) && news.len() < self.book.room() {
+                news.push((origin, name));
+            }
+        }
+        if news.len() > 1 {
+            let unsorted = news.clone();
+            news = match self
+                .bench
+                .with(move |_, dirs| Ok(by_age(dirs, unsorted)))
+                .await
+            {
+                Ok(sorted) => sorted,
+                Err(_) => return,
+            };
+        }
+        for (origin, name) in news {
+            self.book.look_at(origin, &name);
+        }
+    }
+
+    /// Says what is wrong, once.
+    fn complain(&mut self, what: &str) {
+        if self.trouble.as_deref() != Some(what) {
+            tracing::warn!(
+                "the file door cannot be served: {what}; the hub goes on without, and tries again"
+            );
+            self.trouble = Some(what.to_owned());
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads names on from where the last sweep was, or from the beginning: first what was left behind, then requests.
+fn sweep_on(
+    dirs: &Dirs,
+    sweep: Option<Dir>,
+) -> io::Result<(Vec<(Origin, OsString, u64)>, Option<Dir>)> {
+    let mut met = Vec::new();
+    for entry in names(&dirs.taken)?.take(NAMES_PER_RESCAN) {
+        meet(&mut met, Origin::Taken, &entry?);
+    }
+    let mut sweep = match sweep {
+        Some(sweep) => sweep,
+        None => names(&dirs.requests)?,
+    };
+    for _ in 0..NAMES_PER_RESCAN {
+        match sweep.next() {
+            Some(entry) => meet(&mut met, Origin::Requests, &entry?),
+            None => return Ok((met, None)),
+        }
+    }
+    Ok((met, Some(sweep)))
+}
+
+fn meet(met: &mut Vec<(Origin, OsString, u64)>, origin: Origin, entry: &rustix::fs::DirEntry) {
+    let name = entry.file_name().to_bytes();
+    if is_request(name) {
+        met.push((origin, OsStr::from_bytes(name).to_owned(), entry.ino()));
+    }
+}
+
+fn by_age(dirs: &Dirs, names: Vec<(Origin, OsString)>) -> Vec<(Origin, OsString)> {
+    let mut aged: Vec<_> = names
+        .into_iter()
+        .filter_map(|(origin, name)| {
+            let identity = dirs.identity(origin, &name).ok().flatten()?;
+            // What was taken was acted on already.
+            Some((origin == Origin::Requests, identity.mtime_ns, name, origin))
+        })
+        .collect();
+    aged.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
+    aged.into_iter()
+        .map(|(_, _, name, origin)| (origin, name))
+        .collect()
+}
+
+fn look_at(app: &App, dirs: &Dirs, origin: Origin, name: &OsStr) -> Look {
+    match dirs.read(origin, name) {
+        Ok(Found::Gone) => Look::Gone,
+        Ok(Found::Changing(identity)) => Look::Half(identity, Duration::ZERO),
+        Ok(Found::TooLarge(identity) | Found::Unfit(identity, _)) => Look::Bad(identity),
+        Ok(Found::Whole(identity, body)) => match glance(app, &body) {
+            Ok((agent, waits)) => Look::Request {
+                identity,
+                agent,
+                waits: waits && body.len() <= WAITING_BYTES_MAX,
+            },
+            Err(_) if serde_json::from_slice::<IgnoredAny>(&body).is_ok() => Look::Bad(identity),
+            Err(_) => Look::Half(identity, identity.age(SystemTime::now())),
+        },
+        Err(error) => {
+            tracing::debug!("request file {name:?} cannot be looked at: {error}");
+            Look::Failed
+        }
+    }
+}

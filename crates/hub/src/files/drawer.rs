@@ -1,0 +1,355 @@
+//! One request file: read whole or not at all, taken, answered, put away.
+//!
+//! Every write is to a file of another name first, synced, and renamed. Every step may be the last before a crash; what
+//! is found afterwards in `requests` or `taken` is handled again, under the same key.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::digest;
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use switchboard_core::limits;
+use switchboard_wire::signature::to_hex;
+
+use super::place::Dirs;
+
+/// What tells one file of a name from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub ino: u64,
+    pub mtime_ns: i128,
+    pub size: u64,
+}
+
+/// Which directory a request lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Requests,
+    /// A hub acted on it, and did not come to put it away.
+    Taken,
+}
+
+/// What a file turned out to be.
+#[derive(Debug)]
+pub enum Found {
+    Gone,
+    /// It is being written to.
+    Changing(Identity),
+    TooLarge(Identity),
+    /// Nothing that could be read; why.
+    Unfit(Identity, String),
+    Whole(Identity, Vec<u8>),
+}
+
+/// Where a request goes that was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Done,
+    /// With the reason beside it.
+    Rejected(String),
+}
+
+/// How the end of a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    Away,
+    /// Answered, but it cannot be moved out of the way.
+    Unmovable,
+    /// There was another file of that name by then; it lies among the taken ones and was not looked at.
+    Another,
+}
+
+enum Taken {
+    Same,
+    Gone,
+    Another,
+    Unmovable,
+}
+
+const SUFFIX: &[u8] = b".json";
+const ANSWER: &[u8] = b"-response.json";
+const REASON: &[u8] = b".reason.txt";
+/// Begins the names of files that are still being written.
+pub const TEMPORARY: &[u8] = b".sb-";
+const NAME_BYTES_MAX: usize = 255;
+
+/// Whether a name in `requests` is that of a request.
+pub fn is_request(name: &[u8]) -> bool {
+    name.ends_with(SUFFIX) && !name.starts_with(b".")
+}
+
+/// The name of the answer; `None` if no file can have it.
+pub fn answer_name(name: &OsStr) -> Option<OsString> {
+    let stem = name.as_bytes().strip_suffix(SUFFIX)?;
+    let answer = [stem, ANSWER].concat();
+    (answer.len() <= NAME_BYTES_MAX).then(|| OsStr::from_bytes(&answer).to_owned())
+}
+
+pub fn is_answer(name: &[u8]) -> bool {
+    name.ends_with(ANSWER)
+}
+
+fn reason_name(name: &OsStr) -> OsString {
+    let room = NAME_BYTES_MAX - REASON.len();
+    let kept = name.as_bytes();
+    let kept = &kept[..kept.len().min(room)];
+    OsStr::from_bytes(&[kept, REASON].concat()).to_owned()
+}
+
+impl Identity {
+    pub fn of(stat: &Stat) -> Identity {
+        const NANOS: i128 = 1_000_000_000;
+        Identity {
+            ino: stat.st_ino,
+            mtime_ns: i128::from(stat.st_mtime) * NANOS + i128::from(stat.st_mtime_nsec),
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+        }
+    }
+
+    /// How long ago it was written; nothing if that lies ahead.
+    pub fn age(&self, now: SystemTime) -> Duration {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
+        let nanos = u64::try_from((now - self.mtime_ns).max(0)).unwrap_or(u64::MAX);
+        Duration::from_nanos(nanos)
+    }
+
+    /// The idempotency key of a request that brings none: the same for this file of this name and content, and for no other.
+    pub fn key(&self, name: &OsStr, body: &[u8]) -> String {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(name.as_bytes());
+        context.update(b"\0");
+        context.update(&self.ino.to_be_bytes());
+        context.update(&self.mtime_ns.to_be_bytes());
+        context.update(&self.size.to_be_bytes());
+        context.update(body);
+        format!("file:{}", to_hex(context.finish().as_ref()))
+    }
+}
+
+impl Dirs {
+    fn of(&self, origin: Origin) -> &OwnedFd {
+        match origin {
+            Origin::Requests => &self.requests,
+            Origin::Taken => &self.taken,
+        }
+    }
+
+    pub fn identity(&self, origin: Origin, name: &OsStr) -> io::Result<Option<Identity>> {
+        match statat(self.of(origin), name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Identity::of(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads a request whole, and only if it is an ordinary file.
+    pub fn read(&self, origin: Origin, name: &OsStr) -> io::Result<Found> {
+        let dir = self.of(origin);
+        let seen = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(Found::Gone),
+            Err(error) => return Err(error.into()),
+        };
+        let identity = Identity::of(&seen);
+        if let Some(kind) = oddity(&seen) {
+            return Ok(Found::Unfit(identity, format!("it is {kind}, not a file")));
+        }
+        // Not blocked by what became a pipe in between.
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = match openat(dir, name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(Found::Gone),
+            Err(Errno::LOOP) => return Ok(Found::Changing(identity)),
+            Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+                return Ok(Found::Unfit(
+                    identity,
+                    format!("it cannot be read: {error}"),
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let before = fstat(&file)?;
+        if oddity(&before).is_some() {
+            return Ok(Found::Changing(identity));
+        }
+        let identity = Identity::of(&before);
+        let mut body = Vec::new();
+        let most = limits::BODY_BYTES_MAX as u64 + 1;
+        (&file).take(most).read_to_end(&mut body)?;
+        if body.len() > limits::BODY_BYTES_MAX {
+            return Ok(Found::TooLarge(identity));
+        }
+        let is_whole =
+            Identity::of(&fstat(&file)?) == identity && body.len() as u64 == identity.size;
+        Ok(match is_whole {
+            true => Found::Whole(identity, body),
+            false => Found::Changing(identity),
+        })
+    }
+
+    /// Answers a request that was acted on, and puts it away.
+    ///
+    /// It is taken out of `requests` before its answer shows, so that whoever reads the answer and writes the next request
+    /// under the same name never has that one moved away instead.
+    pub fn settle(
+        &self,
+        origin: Origin,
+        name: &OsStr,
+        identity: Identity,
+        answer: &[u8],
+        fate: &Fate,
+    ) -> io::Result<Settled> {
+        let taken = match origin {
+            Origin::Requests => self.take(name, identity)?,
+            Origin::Taken => Taken::Same,
+        };
+        if matches!(taken, Taken::Another) {
+            return Ok(Settled::Another);
+        }
+        let fate = &self.answer(name, answer, fate)?;
+        let shelf = match fate {
+            Fate::Done => &self.done,
+            Fate::Rejected(reason) => {
+                let reason = format!("{reason}\n");
+                put(&self.rejected, &reason_name(name), reason.as_bytes())?;
+                &self.rejected
+            }
+        };
+        match taken {
+            Taken::Same => self.put_away(name, shelf),
+            Taken::Gone | Taken::Another => Ok(Settled::Away),
+            Taken::Unmovable => Ok(Settled::Unmovable),
+        }
+    }
+
+    fn take(&self, name: &OsStr, identity: Identity) -> io::Result<Taken> {
+        // An earlier try may have come this far; what is in `requests` by now is then the next one.
+        if self.identity(Origin::Taken, name)? == Some(identity) {
+            return Ok(Taken::Same);
+        }
+        match renameat(&self.requests, name, &self.taken, name) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return Ok(Taken::Gone),
+            Err(error) if is_lasting(error) => {
+                tracing::warn!(
+                    "request file {name:?} cannot be moved: {error}; it is answered where it is"
+                );
+                return Ok(Taken::Unmovable);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(
+            match self.identity(Origin::Taken, name)? == Some(identity) {
+                true => Taken::Same,
+                false => Taken::Another,
+            },
+        )
+    }
+
+    /// Writes the answer, where there can be one.
+    fn answer(&self, name: &OsStr, answer: &[u8], fate: &Fate) -> io::Result<Fate> {
+        let Some(answer_name) = answer_name(name) else {
+            return Ok(fate.clone());
+        };
+        match put(&self.responses, &answer_name, answer) {
+            Ok(()) => Ok(fate.clone()),
+            Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(Fate::Rejected(format!(
+                "it cannot be answered: a directory is in the place of {answer_name:?}"
+            ))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn put_away(&self, name: &OsStr, shelf: &OwnedFd) -> io::Result<Settled> {
+        match renameat(&self.taken, name, shelf, name) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(Settled::Away),
+            Err(error) if is_lasting(error) => {
+                tracing::debug!("request file {name:?} cannot be kept: {error}");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        // Something that cannot be replaced is in its place. It was answered: it need not be kept.
+        match unlinkat(&self.taken, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(Settled::Away),
+            Err(_) => Ok(Settled::Unmovable),
+        }
+    }
+}
+
+/// Whether trying again is of no use.
+fn is_lasting(error: Errno) -> bool {
+    [
+        Errno::ACCESS,
+        Errno::PERM,
+        Errno::BUSY,
+        Errno::ROFS,
+        Errno::ISDIR,
+        Errno::NOTDIR,
+        Errno::NOTEMPTY,
+        Errno::EXIST,
+    ]
+    .contains(&error)
+}
+
+/// What a file is, if it is no ordinary one.
+fn oddity(stat: &Stat) -> Option<&'static str> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => None,
+        FileType::Symlink => Some("a symbolic link"),
+        FileType::Directory => Some("a directory"),
+        FileType::Fifo => Some("a pipe"),
+        FileType::Socket => Some("a socket"),
+        FileType::CharacterDevice | FileType::BlockDevice => Some("a device"),
+        FileType::Unknown => Some("something unknown"),
+    }
+}
+
+/// Writes a file under another name, and gives it its own when it is on disk. Who may enter the directory may read it.
+fn put(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(fstat(dir)?.st_mode) & Mode::from_raw_mode(0o666);
+    let (temporary, file) = fresh(dir, mode)?;
+    let written = write(file, mode, bytes).and_then(|()| renameat(dir, &temporary, dir, name));
+    if let Err(error) = written {
+        let _ = unlinkat(dir, &temporary, AtFlags::empty());
+        return Err(error);
+    }
+    match fsync(dir) {
+        // Some file systems do not know this for directories.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn write(mut file: File, mode: Mode, bytes: &[u8]) -> Result<(), Errno> {
+    // The umask may have taken away what the directory grants.
+    rustix::fs::fchmod(&file, mode)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+fn fresh(dir: impl AsFd, mode: Mode) -> Result<(OsString, File), Errno> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanos = since.unwrap_or_default().as_nanos();
+    loop {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = [TEMPORARY, format!("{nanos:x}-{count:x}").as_bytes()].concat();
+        let name = OsStr::from_bytes(&name).to_owned();
+        match openat(&dir, &name, flags, mode) {
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+            Ok(file) => return Ok((name, File::from(file))),
+        }
+    }
+}

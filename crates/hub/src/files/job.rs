@@ -1,0 +1,210 @@
+//! One request from its file to its answer, however often that takes a try.
+
+use std::ffi::OsString;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use switchboard_core::{AgentId, limits};
+use switchboard_wire::Malformed;
+use tokio::sync::Semaphore;
+
+use super::act::{self, Patience, Remedy, Request, act, remedy};
+use super::drawer::{Fate, Found, Identity, Origin, Settled, answer_name};
+use super::place::{Dirs, Place};
+use crate::http::{Failure, Shared};
+
+/// A request whose turn it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub name: OsString,
+    pub identity: Identity,
+    pub origin: Origin,
+    /// Whose it is, if that can be read.
+    pub agent: Option<AgentId>,
+    /// It waits for something to come, and so for nobody's turn.
+    pub waits: bool,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Away,
+    /// Answered, and still in its place.
+    Unmovable,
+    /// Another file of this name lies among the taken ones.
+    Another,
+    /// It is not the file that it was.
+    Changed,
+    /// The files around it cannot be worked with; later, perhaps.
+    Stuck,
+}
+
+/// What all jobs work with.
+pub struct Bench {
+    pub app: Shared,
+    pub place: Place,
+    /// Errands to the disk that run at a time.
+    pub hands: Semaphore,
+}
+
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(50);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
+/// Tries to put an answer down before others get their turn.
+const SETTLE_TRIES: u32 = 5;
+
+impl Bench {
+    /// Does something with the directories, off the threads that serve.
+    pub async fn with<T: Send + 'static>(
+        self: &Arc<Self>,
+        errand: impl FnOnce(&Bench, &Dirs) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let _hand = self.hands.acquire().await.map_err(io::Error::other)?;
+        let bench = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || errand(&bench, &bench.place.open()?));
+        done.await.map_err(io::Error::other)?
+    }
+
+    /// False if the hub stops instead.
+    async fn pause(&self, tries: u32) -> bool {
+        let pause = RETRY_AFTER_MIN * 2_u32.saturating_pow(tries.min(16));
+        tokio::select! {
+            () = tokio::time::sleep(pause.min(RETRY_AFTER_MAX)) => true,
+            () = self.app.stopping.cancelled() => false,
+        }
+    }
+}
+
+/// Acts on a request and answers it.
+pub async fn handle(bench: Arc<Bench>, item: Item) -> Verdict {
+    let (origin, name) = (item.origin, item.name.clone());
+    let found = bench.with(move |_, dirs| dirs.read(origin, &name)).await;
+    let outcome = match found {
+        Ok(Found::Gone) => return Verdict::Away,
+        Ok(Found::Changing(_)) => return Verdict::Changed,
+        Ok(Found::TooLarge(found) | Found::Unfit(found, _) | Found::Whole(found, _))
+            if found != item.identity =>
+        {
+            return Verdict::Changed;
+        }
+        Ok(Found::TooLarge(_)) => refused(Failure::BodyTooLarge),
+        Ok(Found::Unfit(_, why)) => refused(Malformed::whole(why).into()),
+        Ok(Found::Whole(_, body)) => match perform(&bench, &item, body).await {
+            Ok(outcome) => outcome,
+            Err(verdict) => return verdict,
+        },
+        Err(error) => {
+            tracing::debug!("request file {:?} cannot be read: {error}", item.name);
+            return Verdict::Stuck;
+        }
+    };
+    settle(&bench, item, outcome).await
+}
+
+/// The answer, and where the request goes.
+type Outcome = (Vec<u8>, Fate);
+
+async fn perform(bench: &Arc<Bench>, item: &Item, body: Vec<u8>) -> Result<Outcome, Verdict> {
+    if let Some(why) = unanswerable(item) {
+        return Ok(refused(Malformed::whole(why).into()));
+    }
+    let mut request = Request {
+        file_key: item.identity.key(&item.name, &body),
+        body,
+        patience: match item.waits {
+            true => Patience::AsAsked,
+            false => Patience::None,
+        },
+        counted: false,
+    };
+    for tries in 0.. {
+        let failure = match act(&bench.app, &mut request).await {
+            Ok(reply) => return Ok((reply.body.to_vec(), Fate::Done)),
+            Err(failure) => failure,
+        };
+        match act::remedy(&failure) {
+            Remedy::Answer | Remedy::Reject => return Ok(refused(failure)),
+            Remedy::TryAgain => {}
+        }
+        if !bench.pause(tries).await {
+            return Err(Verdict::Stuck);
+        }
+        let (origin, name) = (item.origin, item.name.clone());
+        let still = bench
+            .with(move |_, dirs| dirs.identity(origin, &name))
+            .await;
+        // Whoever took its request back does not want it done any more.
+        if still.is_ok_and(|found| found != Some(item.identity)) {
+            return Err(Verdict::Changed);
+        }
+    }
+    Err(Verdict::Stuck)
+}
+
+/// Why a request is not acted on, whatever it says.
+fn unanswerable(item: &Item) -> Option<String> {
+    if answer_name(&item.name).is_none() {
+        return Some("its name is too long for its answer's".to_owned());
+    }
+    let age = item.identity.age(SystemTime::now());
+    (age >= limits::IDEMPOTENCY_FOR).then(|| {
+        let hours = limits::IDEMPOTENCY_FOR.as_secs() / 3600;
+        format!(
+            "it was written more than {hours} hours ago: nobody remembers whether it was acted on; write it anew if it was not"
+        )
+    })
+}
+
+fn refused(failure: Failure) -> Outcome {
+    let (body, _) = failure.answer();
+    let fate = match remedy(&failure) {
+        Remedy::Reject => Fate::Rejected(match &failure {
+            Failure::Malformed(malformed) => malformed.to_string(),
+            _ => body.message.clone(),
+        }),
+        Remedy::Answer | Remedy::TryAgain => Fate::Done,
+    };
+    (failure.into_reply().body.to_vec(), fate)
+}
+
+async fn settle(bench: &Arc<Bench>, item: Item, (answer, fate): Outcome) -> Verdict {
+    let (item, answer) = (Arc::new(item), Arc::new(answer));
+    for tries in 0..SETTLE_TRIES {
+        let (file, answer, end) = (Arc::clone(&item), Arc::clone(&answer), fate.clone());
+        let settled = bench
+            .with(move |_, dirs| dirs.settle(file.origin, &file.name, file.identity, &answer, &end))
+            .await;
+        match settled {
+            Ok(settled) => {
+                count(bench, &item, settled, &fate);
+                return match settled {
+                    Settled::Away => Verdict::Away,
+                    Settled::Unmovable => Verdict::Unmovable,
+                    Settled::Another => Verdict::Another,
+                };
+            }
+            Err(error) => {
+                tracing::warn!("request file {:?} cannot be answered: {error}", item.name);
+            }
+        }
+        if !bench.pause(tries).await {
+            break;
+        }
+    }
+    Verdict::Stuck
+}
+
+fn count(bench: &Bench, item: &Item, settled: Settled, fate: &Fate) {
+    let tally = &bench.app.metrics.files;
+    match (settled, fate) {
+        (Settled::Another, _) => {}
+        (Settled::Away | Settled::Unmovable, Fate::Done) => {
+            tally.answered.fetch_add(1, Ordering::Relaxed);
+        }
+        (Settled::Away | Settled::Unmovable, Fate::Rejected(reason)) => {
+            tally.rejected.fetch_add(1, Ordering::Relaxed);
+            tracing::info!("request file {:?} was rejected: {reason}", item.name);
+        }
+    }
+}

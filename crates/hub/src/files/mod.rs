@@ -1,0 +1,65 @@
+//! The file door: requests that are put into a directory, answered by files beside them.
+//!
+//! Agents that share nothing but a file system with the hub write `requests/<name>.json` and wait for
+//! `responses/<name>-response.json`. What a request means and what comes of it is the business of [`crate::http`], whose
+//! path from an envelope to its answer this is; here files are found, kept in order, answered and put away. How to use it
+//! is in `docs/files.md`.
+//!
+//! [`desk`] is the loop, [`book`] what it knows, [`job`] one request's way, [`act`] what is done about it, [`drawer`] the
+//! steps on disk, [`place`] the directories.
+
+mod act;
+mod book;
+mod desk;
+mod drawer;
+mod hints;
+mod job;
+mod place;
+mod tidy;
+
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use self::book::IN_WORK_MAX;
+use self::desk::Desk;
+use self::job::Bench;
+use self::place::Place;
+use crate::config::Config;
+use crate::http::Shared;
+
+/// The door, open.
+pub struct Door(JoinHandle<()>);
+
+impl Door {
+    /// Makes the directories, if the settings say so, and begins to serve them. A directory that cannot be served is
+    /// told of, and tried again.
+    pub async fn open(app: &Shared, config: &Config) -> Option<Door> {
+        if !config.files.enabled {
+            return None;
+        }
+        let bench = Bench {
+            app: app.clone(),
+            place: Place::new(&config.project, &config.files.dir),
+            hands: Semaphore::new(IN_WORK_MAX),
+        };
+        let mut desk = Desk::new(bench, config.files.clone());
+        desk.open().await;
+        Some(Door(tokio::spawn(desk.run())))
+    }
+
+    /// Once the hub stops: lets what is in work finish, for as long as `grace` allows.
+    pub async fn close(mut self, grace: Duration) {
+        match tokio::time::timeout(grace, &mut self.0).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!("the file door ended badly: {error}"),
+            Err(_) => {
+                tracing::warn!(
+                    "request files were left in work; they are answered at the next start"
+                );
+                self.0.abort();
+            }
+        }
+    }
+}
