@@ -111,6 +111,8 @@ impl RawNote {
             let reader = reader.and_then(|reader| reader.as_str().map(AgentId::from));
             let mut message = rows::message(&image)?;
             message.payload = payload.clone();
+            // A copy of a broadcast stands for the broadcast.
+            message.id = id.clone();
             Ok((Box::new(message), reader))
         };
         let was = self.was.as_deref().map(&read).transpose()?;
