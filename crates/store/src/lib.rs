@@ -107,6 +107,11 @@ pub trait Engine: Send {
         Ok(None)
     }
 
+    /// Raw SQL on the public tables; `None` where strangers speak to the engine itself, or cannot.
+    fn door(&self) -> Option<sqlite::door::Door> {
+        None
+    }
+
     /// The key that all who serve this ledger sign with: `fresh`, unless there is one already. `None` where each
     /// process keeps its own beside the ledger.
     fn shared_key(&mut self, _fresh: &[u8; 32]) -> Result<Option<[u8; 32]>, Error> {

@@ -6,8 +6,11 @@
 
 mod functions;
 mod guard;
+mod public;
 mod refused;
 mod session;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod watch;
 
@@ -70,8 +73,7 @@ impl Door {
     /// A connection of its own for one stranger at a time.
     pub fn open(&self) -> Result<Session, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut db =
-            Connection::open_with_flags(self.path.as_path(), flags).map_err(open_error)?;
+        let mut db = Connection::open_with_flags(self.path.as_path(), flags).map_err(open_error)?;
         prepare(&db).map_err(open_error)?;
         let guard = Arc::new(Guard::new(&db).map_err(open_error)?);
         let watch = Arc::new(Watch::new());

@@ -13,6 +13,7 @@ use crate::{Begun, Clock, Engine, Error, Reader};
 
 mod by_hand;
 mod checkpoint;
+pub mod door;
 mod errors;
 mod load;
 mod migrate;
@@ -37,6 +38,7 @@ pub struct SqliteEngine {
     last_at: Timestamp,
     pruned: save::Pruned,
     checkpointer: checkpoint::Checkpointer,
+    door: door::Door,
 }
 
 /// How long a batch waits for a foreign writer before its callers are told to come back.
@@ -68,10 +70,10 @@ impl SqliteEngine {
         )
         .map_err(open_error)?;
         crate::copy::refuse_unfinished_file(&db, path)?;
-        migrate::run(&mut db)?;
         // What fires a trigger was not written by the hub.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
             .map_err(open_error)?;
+        migrate::run(&mut db)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
         let checkpointer = checkpoint::Checkpointer::start(path)?;
         Ok(SqliteEngine {
@@ -83,6 +85,7 @@ impl SqliteEngine {
             last_at: Timestamp::ZERO,
             pruned: save::Pruned::default(),
             checkpointer,
+            door: door::Door::new(path),
         })
     }
 
@@ -123,10 +126,13 @@ impl SqliteEngine {
 impl Engine for SqliteEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         self.checkpointer.check()?;
+        self.door.check()?;
+        let waits = self.door.hub_waits();
         self.db
             .prepare_cached("BEGIN IMMEDIATE")
             .and_then(|mut begin| begin.execute([]))
             .map_err(world)?;
+        drop(waits);
         self.take_head(slice).inspect_err(|_| self.rollback())
     }
 
@@ -201,6 +207,10 @@ impl Engine for SqliteEngine {
 
     fn reader(&self) -> Result<Box<dyn Reader>, Error> {
         Ok(Box::new(read::SqliteReader::open(&self.path)?))
+    }
+
+    fn door(&self) -> Option<door::Door> {
+        Some(self.door.clone())
     }
 }
 

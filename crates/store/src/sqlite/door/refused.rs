@@ -42,7 +42,7 @@ impl Refused {
             other => (ffi::SQLITE_ERROR, other.to_string()),
         };
         match (code & 0xff, forbidden, stopped) {
-            (ffi::SQLITE_AUTH, Some(why), _) => Refused::new("SQLITE_AUTH", why),
+            (_, Some(why), _) => Refused::new("SQLITE_AUTH", why),
             (ffi::SQLITE_INTERRUPT, _, Some(why)) => stopped_because(why),
             (ffi::SQLITE_BUSY, ..) => Refused::busy(),
             (ffi::SQLITE_TOOBIG, ..) => Refused::new(

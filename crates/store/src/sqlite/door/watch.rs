@@ -49,7 +49,8 @@ impl Watch {
     /// The statement turned out to write.
     pub fn shorten(&self, until: Instant) {
         self.writes.store(true, Ordering::Relaxed);
-        self.stop_at.fetch_min(self.micros(until), Ordering::Relaxed);
+        self.stop_at
+            .fetch_min(self.micros(until), Ordering::Relaxed);
     }
 
     /// No statement runs; what the connection does now, it does for itself.
@@ -70,7 +71,10 @@ impl Watch {
         if stop_at == u64::MAX {
             return false;
         }
-        let hub_waits = || turn.hub_waited().is_some_and(|waited| waited > HUB_WAITS_MAX);
+        let hub_waits = || {
+            turn.hub_waited()
+                .is_some_and(|waited| waited > HUB_WAITS_MAX)
+        };
         let why = if self.micros(Instant::now()) >= stop_at {
             Why::Time
         } else if self.writes.load(Ordering::Relaxed) && hub_waits() {

@@ -1,0 +1,75 @@
+//! What strangers may use: tables and columns, pragmas, functions. Nothing else is.
+
+/// The public tables with the columns that may be written; all may be read.
+#[rustfmt::skip]
+pub(super) const TABLES: &[(&str, &[&str])] = &[
+    ("tasks", &[
+        "id", "title", "description", "status", "priority", "type", "assigned_agent", "claimed_at", "dependencies",
+        "blockers", "required_skills", "files", "started_at", "completed_at", "estimated_minutes", "actual_minutes",
+        "retry_count", "max_retries", "last_error", "failure_type", "next_retry_at", "previous_agents", "result",
+        "branch", "quality_snapshot_id", "created_at", "updated_at",
+    ]),
+    ("agents", &[
+        "id", "name", "type", "status", "skills", "max_task_minutes", "can_run_tests", "can_run_build",
+        "can_access_browser", "last_heartbeat", "heartbeat_count", "current_task_id", "current_task_started_at",
+        "current_task_progress", "current_task_phase", "tasks_completed", "tasks_failed", "total_runtime_minutes",
+        "machine_id", "machine_hostname", "pid", "registered_at", "last_active_at",
+    ]),
+    ("messages", &[
+        "id", "type", "from_agent", "to_agent", "payload", "ack_required", "acknowledged_at", "acknowledged_by",
+        "delivered_at", "expires_at", "created_at",
+    ]),
+    ("leases", &["file_path", "agent_id", "task_id", "acquired_at", "expires_at", "renewed_count"]),
+    ("quality_snapshots", &[
+        "id", "task_id", "agent_id", "build_success", "build_time_ms", "type_errors", "lint_errors", "lint_warnings",
+        "tests_passing", "tests_failing", "tests_skipped", "test_coverage", "test_time_ms", "build_output",
+        "type_output", "lint_output", "test_output", "recorded_at",
+    ]),
+    ("quality_baseline", &[
+        "id", "build_success", "type_errors", "lint_errors", "lint_warnings", "tests_passing", "tests_failing",
+        "test_coverage", "set_by", "created_at", "updated_at",
+    ]),
+    ("migrations", &["id", "name", "applied_at"]),
+    ("swarm_metadata", &["key", "value", "updated_at"]),
+];
+
+/// What else may be read: the schema, lists inside of values, and pragmas in the shape of tables.
+#[rustfmt::skip]
+pub(super) const READABLE: &[&str] = &[
+    "sqlite_master", "sqlite_schema", "json_each", "json_tree", "pragma_table_info", "pragma_table_xinfo",
+    "pragma_table_list", "pragma_index_list", "pragma_index_info", "pragma_index_xinfo", "pragma_foreign_key_list",
+];
+
+/// Pragmas about a table or an index.
+#[rustfmt::skip]
+pub(super) const PRAGMAS_ABOUT: &[&str] = &[
+    "table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list",
+];
+/// Pragmas that may be asked for.
+#[rustfmt::skip]
+pub(super) const PRAGMAS_READ: &[&str] = &[
+    "user_version", "schema_version", "application_id", "data_version", "encoding", "journal_mode", "foreign_keys",
+    "busy_timeout", "synchronous", "cache_size", "page_size",
+];
+/// Pragmas that clients set at their start. They are told that it is done; nothing is.
+#[rustfmt::skip]
+pub(super) const PRAGMAS_IGNORED: &[&str] = &[
+    "journal_mode", "foreign_keys", "busy_timeout", "synchronous", "cache_size", "temp_store", "mmap_size",
+    "wal_autocheckpoint",
+];
+
+/// In alphabetical order. Left out are those that reach outside of the tables, and those whose time grows faster than
+/// their arguments.
+#[rustfmt::skip]
+pub(super) const FUNCTIONS: &[&str] = &[
+    "->", "->>", "abs", "avg", "changes", "char", "coalesce", "concat", "concat_ws", "count", "cume_dist",
+    "current_date", "current_time", "current_timestamp", "date", "datetime", "dense_rank", "first_value", "format",
+    "group_concat", "hex", "if", "ifnull", "iif", "instr", "json", "json_array", "json_array_length",
+    "json_error_position", "json_extract", "json_group_array", "json_group_object", "json_insert", "json_object",
+    "json_quote", "json_remove", "json_replace", "json_set", "json_type", "json_valid", "jsonb", "julianday", "lag",
+    "last_insert_rowid", "last_value", "lead", "length", "like", "likelihood", "likely", "lower", "ltrim", "max",
+    "min", "nth_value", "ntile", "nullif", "octet_length", "percent_rank", "printf", "quote", "random", "randomblob",
+    "rank", "replace", "round", "row_number", "rtrim", "sign", "sqlite_version", "strftime", "string_agg", "substr",
+    "substring", "sum", "time", "timediff", "total", "total_changes", "trim", "typeof", "unhex", "unicode",
+    "unixepoch", "unlikely", "upper", "zeroblob",
+];

@@ -1,0 +1,530 @@
+//! One stranger's connection: statements in, rows or a refusal out, and at most one transaction open.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Batch, Connection, Statement, TransactionState};
+
+use super::guard::{Guard, spells_private};
+use super::refused::{Refused, stopped_because};
+use super::turn::Turn;
+use super::watch::{Watch, Why};
+use super::{HUB_WAITS_MAX, READ_FOR_MAX, TRANSACTION_FOR_MAX, TURN_WITHIN, WRITE_FOR_MAX};
+use crate::Error;
+use crate::sqlite::errors::world;
+
+/// A statement with its arguments.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Query<'a> {
+    pub sql: &'a str,
+    pub args: &'a [Value],
+    /// With the sign before its name or without.
+    pub named: &'a [(String, Value)],
+    pub want_rows: bool,
+}
+
+/// How much of an answer is taken, and until when.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    pub rows: usize,
+    pub bytes: usize,
+    pub until: Instant,
+}
+
+/// What a statement gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<Value>>,
+    /// Roughly what they take.
+    pub bytes: usize,
+    pub affected: u64,
+    pub last_insert_rowid: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: String,
+    pub decltype: Option<String>,
+}
+
+/// What a statement would take and give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The names of its parameters with their signs; `None` for `?`.
+    pub parameters: Vec<Option<String>>,
+    pub columns: Vec<Column>,
+    pub is_explain: bool,
+    pub is_readonly: bool,
+}
+
+#[derive(Debug)]
+pub struct Session {
+    db: Connection,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
+    turn: Arc<Turn>,
+    guard: Arc<Guard>,
+    watch: Arc<Watch>,
+    /// Has its turn to write.
+    has_turn: bool,
+    /// The transaction began as one that only reads.
+    only_reads: bool,
+    /// When the open transaction began.
+    since: Option<Instant>,
+    /// Why the transaction is gone. Until its end is asked for, nothing is done: it would be done outside of it.
+    lost: Option<Refused>,
+}
+
+impl Session {
+    pub(super) fn new(
+        db: Connection,
+        turn: Arc<Turn>,
+        guard: Arc<Guard>,
+        watch: Arc<Watch>,
+    ) -> Self {
+        let state = State {
+            turn,
+            guard,
+            watch,
+            has_turn: false,
+            only_reads: false,
+            since: None,
+            lost: None,
+        };
+        Session { db, state }
+    }
+
+    /// Does one statement.
+    pub fn execute(&mut self, query: &Query<'_>, allowance: &Allowance) -> Result<Rows, Refused> {
+        if let Some(ended) = self.ends_lost(query.sql) {
+            return ended;
+        }
+        public_only(query.sql)?;
+        let mut statements = Batch::new(&self.db, query.sql);
+        let first = self.state.prepare(&mut statements, allowance.until)?;
+        let Some(first) = first else {
+            return Ok(Rows::default());
+        };
+        if self
+            .state
+            .prepare(&mut statements, allowance.until)?
+            .is_some()
+        {
+            return Err(Refused::new(
+                "SQLITE_ERROR",
+                "this takes one statement; send several as a batch, or with executeMultiple",
+            ));
+        }
+        self.state.run(&self.db, first, query, allowance)
+    }
+
+    /// Does every statement of a text and drops their rows. Ends at the first that is refused.
+    pub fn sequence(&mut self, sql: &str, until: Instant) -> Result<(), Refused> {
+        if let Some(ended) = self.ends_lost(sql) {
+            return ended.map(drop);
+        }
+        public_only(sql)?;
+        let allowance = Allowance {
+            rows: 0,
+            bytes: 0,
+            until,
+        };
+        let mut statements = Batch::new(&self.db, sql);
+        while let Some(statement) = self.state.prepare(&mut statements, until)? {
+            let spelled = statement.expanded_sql().unwrap_or_default();
+            let query = Query {
+                sql: &spelled,
+                ..Query::default()
+            };
+            self.state.run(&self.db, statement, &query, &allowance)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at a statement without doing it.
+    pub fn describe(&mut self, sql: &str, until: Instant) -> Result<Described, Refused> {
+        public_only(sql)?;
+        let mut statements = Batch::new(&self.db, sql);
+        let statement = self.state.prepare(&mut statements, until)?;
+        let statement = statement
+            .ok_or_else(|| Refused::new("SQLITE_ERROR", "there is no statement in this text"))?;
+        let parameters = 1..=statement.parameter_count();
+        Ok(Described {
+            parameters: parameters
+                .map(|index| statement.parameter_name(index).map(str::to_owned))
+                .collect(),
+            columns: columns(&statement),
+            is_explain: statement.is_explain() != 0,
+            is_readonly: statement.readonly(),
+        })
+    }
+
+    pub fn is_autocommit(&self) -> bool {
+        self.db.is_autocommit() && self.state.lost.is_none()
+    }
+
+    /// Keeps others from writing.
+    pub fn has_turn(&self) -> bool {
+        self.state.has_turn
+    }
+
+    /// When the open transaction began.
+    pub fn since(&self) -> Option<Instant> {
+        self.state.since
+    }
+
+    /// Rolls back what is open and forgets it, so that the next stranger finds nothing of it.
+    pub fn reset(&mut self) {
+        self.state.roll_back(&self.db);
+        self.state.lost = None;
+    }
+
+    /// Whoever lost a transaction has to end it before anything else is done.
+    fn ends_lost(&mut self, sql: &str) -> Option<Result<Rows, Refused>> {
+        let lost = self.state.lost.clone()?;
+        if !is_word(sql, "ROLLBACK") {
+            return Some(Err(lost));
+        }
+        self.state.lost = None;
+        Some(Ok(Rows::default()))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.reset();
+    }
+}
+
+impl State {
+    fn prepare<'db>(
+        &mut self,
+        statements: &mut Batch<'db, '_>,
+        until: Instant,
+    ) -> Result<Option<Statement<'db>>, Refused> {
+        self.guard.begin();
+        let until = self.until(READ_FOR_MAX, until);
+        self.watch.begin(until, self.has_turn);
+        let prepared = statements.next();
+        self.watch.end();
+        prepared.map_err(|error| Refused::of(&error, self.guard.forbidden(), self.watch.why()))
+    }
+
+    fn run(
+        &mut self,
+        db: &Connection,
+        statement: Statement<'_>,
+        query: &Query<'_>,
+        allowance: &Allowance,
+    ) -> Result<Rows, Refused> {
+        let in_transaction = !db.is_autocommit();
+        let until = self.until(READ_FOR_MAX, allowance.until);
+        self.watch.begin(until, self.has_turn);
+        let ran = self.attempt(db, statement, query, allowance);
+        let stopped = self.watch.why();
+        self.watch.end();
+        let ran = ran.map_err(|failure| failure.explain(self, stopped));
+        self.settle(db, in_transaction, stopped, &ran, query.sql);
+        ran
+    }
+
+    fn attempt(
+        &mut self,
+        db: &Connection,
+        mut statement: Statement<'_>,
+        query: &Query<'_>,
+        allowance: &Allowance,
+    ) -> Result<Rows, Failure> {
+        if !statement.readonly() {
+            self.may_write()?;
+            self.watch
+                .shorten(self.until(WRITE_FOR_MAX, allowance.until));
+        }
+        bind(&mut statement, query)?;
+        // What is written before its rows are read stays written, also if there are too many of them. Not here.
+        let returns = !statement.readonly() && statement.column_count() > 0 && db.is_autocommit();
+        if returns {
+            db.execute_batch("BEGIN IMMEDIATE")?;
+        }
+        let before = db.total_changes();
+        let collected = collect(&mut statement, query.want_rows, allowance);
+        drop(statement);
+        if returns {
+            let ended = if collected.is_ok() {
+                "COMMIT"
+            } else {
+                "ROLLBACK"
+            };
+            db.execute_batch(ended)
+                .inspect_err(|_| self.roll_back(db))?;
+        }
+        let mut rows = collected?;
+        if db.total_changes() != before {
+            rows.affected = db.changes();
+        }
+        rows.last_insert_rowid = db.last_insert_rowid();
+        Ok(rows)
+    }
+
+    /// Lines up for the one write lock.
+    fn may_write(&mut self) -> Result<(), Refused> {
+        if self.only_reads {
+            return Err(Refused::new(
+                "SQLITE_READONLY",
+                "this transaction only reads; begin one with mode write",
+            ));
+        }
+        if !self.has_turn {
+            self.has_turn = self.turn.take(TURN_WITHIN);
+        }
+        if self.has_turn {
+            Ok(())
+        } else {
+            Err(Refused::busy())
+        }
+    }
+
+    /// After a statement: gives back the turn if nothing is being written, and notices a transaction that is gone.
+    fn settle(
+        &mut self,
+        db: &Connection,
+        was_open: bool,
+        stopped: Option<Why>,
+        ran: &Result<Rows, Refused>,
+        sql: &str,
+    ) {
+        if !was_open && !db.is_autocommit() {
+            self.since = Some(Instant::now());
+            self.only_reads = is_readonly_begin(sql);
+        }
+        let over = stopped.or_else(|| self.overstays());
+        if let Some(why) = over.filter(|why| !db.is_autocommit() && self.must_end(*why)) {
+            self.roll_back(db);
+            self.lost = Some(stopped_because(why));
+        } else if let (true, true, Err(refused)) = (was_open, db.is_autocommit(), ran) {
+            let message = format!("the transaction was rolled back: {}", refused.message);
+            self.lost = Some(Refused::new(refused.code, message));
+        }
+        if db.is_autocommit() {
+            self.since = None;
+            self.only_reads = false;
+        }
+        if self.has_turn
+            && !matches!(
+                db.transaction_state(Some("main")),
+                Ok(TransactionState::Write)
+            )
+        {
+            self.has_turn = false;
+            self.turn.give_back();
+        }
+    }
+
+    /// Whether a statement that was stopped takes the transaction around it with it.
+    fn must_end(&self, why: Why) -> bool {
+        match why {
+            Why::HubWaits | Why::Closed => true,
+            Why::Time => self.overstays() == Some(Why::Time),
+            Why::Memory => false,
+        }
+    }
+
+    fn overstays(&self) -> Option<Why> {
+        let since = self.since?;
+        if since.elapsed() >= TRANSACTION_FOR_MAX {
+            return Some(Why::Time);
+        }
+        let waited = self.turn.hub_waited();
+        (self.has_turn && waited.is_some_and(|waited| waited > HUB_WAITS_MAX))
+            .then_some(Why::HubWaits)
+    }
+
+    fn roll_back(&mut self, db: &Connection) {
+        if !db.is_autocommit()
+            && let Err(error) = db.execute_batch("ROLLBACK")
+        {
+            tracing::debug!(%error, "a transaction could not be rolled back; its connection ends it");
+        }
+        self.since = None;
+        self.only_reads = false;
+        if self.has_turn {
+            self.has_turn = false;
+            self.turn.give_back();
+        }
+    }
+
+    fn until(&self, longest: Duration, until: Instant) -> Instant {
+        let until = until.min(Instant::now() + longest);
+        self.since
+            .map_or(until, |since| until.min(since + TRANSACTION_FOR_MAX))
+    }
+}
+
+/// Why a statement did not end well, before it is put into words.
+enum Failure {
+    Refused(Refused),
+    Sqlite(rusqlite::Error),
+}
+
+impl Failure {
+    fn explain(self, state: &State, stopped: Option<Why>) -> Refused {
+        let error = match self {
+            Failure::Refused(refused) => return refused,
+            Failure::Sqlite(error) => error,
+        };
+        let refused = Refused::of(&error, state.guard.forbidden(), stopped);
+        // What the hub wrote after this rests on it in the log. So it is the hub's trouble as well.
+        if state.has_turn
+            && let error @ (Error::Fatal(_) | Error::Corrupt(_)) = world(error)
+        {
+            tracing::error!(%error, "a statement from outside found the ledger failing");
+            state.turn.fail(error);
+        }
+        refused
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Failure::Refused(refused)
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Failure::Sqlite(error)
+    }
+}
+
+fn bind(statement: &mut Statement<'_>, query: &Query<'_>) -> Result<(), Failure> {
+    let wrong = |message: String| Failure::Refused(Refused::new("SQLITE_RANGE", message));
+    let count = statement.parameter_count();
+    if query.args.len() > count {
+        let given = query.args.len();
+        return Err(wrong(format!(
+            "the statement has {count} parameters, {given} values were given"
+        )));
+    }
+    for (at, value) in query.args.iter().enumerate() {
+        statement.raw_bind_parameter(at + 1, value)?;
+    }
+    for (name, value) in query.named {
+        let index = match name.starts_with([':', '@', '$']) {
+            true => statement.parameter_index(name)?,
+            false => [":", "@", "$"].iter().find_map(|sign| {
+                statement
+                    .parameter_index(&format!("{sign}{name}"))
+                    .ok()
+                    .flatten()
+            }),
+        };
+        let index = index.ok_or_else(|| wrong(format!("the statement has no parameter {name}")))?;
+        statement.raw_bind_parameter(index, value)?;
+    }
+    Ok(())
+}
+
+/// What a cell takes beside its text.
+const CELL_BYTES: usize = 32;
+
+fn collect(
+    statement: &mut Statement<'_>,
+    wanted: bool,
+    allowance: &Allowance,
+) -> Result<Rows, Failure> {
+    let too_much = |message: String| Failure::Refused(Refused::new("RESPONSE_TOO_LARGE", message));
+    let mut found = Rows {
+        columns: if wanted {
+            columns(statement)
+        } else {
+            Vec::new()
+        },
+        ..Rows::default()
+    };
+    let width = statement.column_count();
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        if !wanted {
+            continue;
+        }
+        if found.rows.len() == allowance.rows {
+            return Err(too_much(format!(
+                "the result has more than {} rows; add LIMIT",
+                allowance.rows
+            )));
+        }
+        let mut cells = Vec::with_capacity(width);
+        for at in 0..width {
+            let value = row.get_ref(at)?;
+            found.bytes += CELL_BYTES + length(value);
+            if found.bytes > allowance.bytes {
+                return Err(too_much(format!(
+                    "the result is larger than {} bytes; add LIMIT, or name fewer columns",
+                    allowance.bytes
+                )));
+            }
+            cells.push(owned(value));
+        }
+        found.rows.push(cells);
+    }
+    Ok(found)
+}
+
+fn length(value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+    }
+}
+
+/// Text that is no UTF-8 is shown as well as it can be.
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+fn columns(statement: &Statement<'_>) -> Vec<Column> {
+    let columns = statement.columns();
+    columns
+        .map(|column| Column {
+            name: column.name().to_owned(),
+            decltype: column.decl_type().map(str::to_owned),
+        })
+        .collect()
+}
+
+fn public_only(sql: &str) -> Result<(), Refused> {
+    if spells_private(sql) {
+        return Err(Refused::new(
+            "SQLITE_AUTH",
+            "names that begin with sb_ are the hub's own; a value that does must be given as an argument",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a text is this one word.
+fn is_word(sql: &str, word: &str) -> bool {
+    let sql = sql.trim().trim_end_matches(';').trim_end();
+    sql.eq_ignore_ascii_case(word)
+}
+
+/// How clients begin a transaction that only reads. To SQLite it is a transaction named so.
+fn is_readonly_begin(sql: &str) -> bool {
+    let sql = sql.trim().trim_end_matches(';');
+    let words = sql.split_ascii_whitespace();
+    words
+        .map(str::to_ascii_uppercase)
+        .eq(["BEGIN", "TRANSACTION", "READONLY"])
+}
