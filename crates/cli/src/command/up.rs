@@ -15,6 +15,7 @@ use crate::project;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 The hub keeps its state in .switchboard/ of the project and listens on 127.0.0.1:7373.
+Its SQLite file also opens as .jetpack/swarm.db; a database that was there before is imported and kept.
 A flag beats the environment (SWITCHBOARD_HTTP_LISTEN, SWITCHBOARD_STORE_URL, ...), which beats
 switchboard.toml, which beats the default; 'switchboard init' writes one with every setting.
 Ctrl-C stops it; whatever it has answered is on disk.

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use switchboard_hub::config::{CONFIG_FILE, Overrides};
+use switchboard_hub::config::{CONFIG_FILE, Overrides, StoreAt};
+use switchboard_hub::swarm_db::{Look, SwarmDb};
 
 use super::Check;
 use crate::project;
@@ -145,6 +146,56 @@ fn inspect(file: &Path) -> rusqlite::Result<(String, String)> {
     Ok((verdict, mode))
 }
 
+/// Whether Jetpack's tools, which open `.jetpack/swarm.db`, reach the hub's ledger.
+pub fn swarm_db(here: &Path) -> Option<Check> {
+    const NAME: &str = "swarm.db";
+    let config = project::load(here, None, Overrides::default()).ok()?.config;
+    let StoreAt::Sqlite(ledger) = &config.store else {
+        return None;
+    };
+    let shown = SwarmDb::SHOWN;
+    if !config.swarm_db {
+        let text = format!("{shown} is left alone by [store] swarm_db = false");
+        return Some(Check::ok(NAME, text));
+    }
+    Some(match SwarmDb::new(&config.project, ledger).look() {
+        Look::Linked => Check::ok(NAME, format!("{shown} opens the ledger")),
+        Look::Ledger => Check::ok(NAME, format!("{shown} is the ledger")),
+        Look::Absent => Check::ok(
+            NAME,
+            format!("{shown} does not exist yet; 'switchboard up' makes it"),
+        ),
+        Look::Stale { target } => Check::warn(
+            NAME,
+            format!(
+                "{shown} is a link to {}, where the ledger no longer is; 'switchboard up' makes it anew",
+                target.display()
+            ),
+        ),
+        Look::Foreign { target } => Check::warn(
+            NAME,
+            format!(
+                "{shown} is a link to {}, which is not the ledger; remove it and start the hub again",
+                target.display()
+            ),
+        ),
+        Look::Old => Check::warn(
+            NAME,
+            format!(
+                "{shown} is a database of its own, so tools that open it do not reach the hub; the next 'switchboard up' imports it"
+            ),
+        ),
+        Look::Odd => Check::warn(
+            NAME,
+            format!("{shown} is neither a file nor a link; move it away and start the hub again"),
+        ),
+        Look::Unreadable { why } => Check::warn(
+            NAME,
+            format!("{shown} cannot be looked at: {why}; mend its permissions"),
+        ),
+    })
+}
+
 pub fn key(dir: &Path) -> Check {
     let file = dir.join(KEY);
     let shown = file.display();
@@ -193,6 +244,28 @@ mod tests {
         assert_eq!(states, [State::Ok, State::Ok]);
         fs::write(&file, vec![b'x'; 4096]).unwrap();
         assert_eq!(ledger(&file)[0].state, State::Fail);
+    }
+
+    #[test]
+    fn a_link_that_leads_elsewhere_and_a_database_in_its_place_are_warned_about() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join(SwarmDb::SHOWN);
+        let ledger = dir.path().join(".switchboard").join(DATABASE);
+        let state = || swarm_db(dir.path()).unwrap().state;
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        fs::create_dir_all(ledger.parent().unwrap()).unwrap();
+        assert_eq!(state(), State::Ok);
+        std::os::unix::fs::symlink(&ledger, &link).unwrap();
+        assert_eq!(state(), State::Ok);
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        assert_eq!(state(), State::Warn);
+        fs::remove_file(&link).unwrap();
+        fs::write(&link, "").unwrap();
+        assert_eq!(state(), State::Warn);
+        let off = "[store]\nswarm_db = false\n";
+        fs::write(dir.path().join(CONFIG_FILE), off).unwrap();
+        assert_eq!(state(), State::Ok);
     }
 
     #[test]

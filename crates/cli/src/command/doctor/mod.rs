@@ -79,6 +79,7 @@ pub async fn run(_: Args, context: &mut Context) -> Result<(), Failure> {
         StoreAt::Sqlite(file) => checks.extend(files::ledger(&file)),
         StoreAt::Postgres(url) => checks.push(Check::ok("ledger", format!("is at {url:?}"))),
     }
+    checks.extend(files::swarm_db(&context.here));
     checks.push(files::key(&data_dir));
     checks.extend(hub::checks(context).await);
     let failed = checks

@@ -34,6 +34,8 @@ pub struct Task {
 }
 
 const RETRIES: u32 = 2;
+/// Who did it if the file does not tell.
+const NOBODY: &str = "unknown";
 
 impl Task {
     /// `now` stands in for instants that the file does not tell.
@@ -43,6 +45,12 @@ impl Task {
         let created_at = fields.instant("created_at")?.unwrap_or(now).min(now);
         let updated_at = fields.instant("updated_at")?.unwrap_or(created_at);
         let title = fields.text("title", limits::TITLE_BYTES_MAX)?;
+        let assigned_agent = if keeps_agent(status) {
+            let agent = fields.id("assigned_agent")?;
+            Some(agent.unwrap_or_else(|| NOBODY.to_owned()))
+        } else {
+            None
+        };
         let minutes = |name| fields.count_to(name, limits::MINUTES_MAX);
         Ok(Task {
             title: title
@@ -58,10 +66,7 @@ impl Task {
                     Some(TaskKind::parse(word).unwrap_or(TaskKind::Custom))
                 })?
                 .unwrap_or(TaskKind::Code),
-            assigned_agent: keeps_agent(status)
-                .then(|| fields.id("assigned_agent"))
-                .transpose()?
-                .flatten(),
+            assigned_agent,
             dependencies: fields.ids("dependencies", limits::DEPENDENCIES_MAX)?,
             required_skills: fields.list(
                 "required_skills",
