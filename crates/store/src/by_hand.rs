@@ -4,6 +4,7 @@
 //! left out of it and taken from the row as it stands.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 use switchboard_core::changes::AdoptedRow;
@@ -137,27 +138,31 @@ impl RawNote {
 }
 
 /// Rows as the hub knew them before the first hand that wrote them.
-pub(crate) fn put_before(note: &Note, slice: &mut Slice) {
-    match &note.written {
-        Written::Task {
-            id, was: Some(was), ..
-        } => slice.put_task(id, Some((**was).clone())),
-        Written::Agent {
-            id, was: Some(was), ..
-        } => slice.put_agent(id, Some((**was).clone())),
-        Written::Message {
-            id,
-            was: Some(was),
-            reader: None,
-            ..
-        } => slice.put_message(id, Some((**was).clone())),
-        Written::Lease { was: Some(was), .. } => slice.put_lease(was.clone()),
-        Written::Task { .. }
-        | Written::Agent { .. }
-        | Written::Message { .. }
-        | Written::Lease { .. }
-        | Written::Baseline { .. }
-        | Written::Unreadable { .. } => {}
+///
+/// Later notes of a row tell what a hand had made of it, which the hub never knew.
+pub(crate) fn put_before(notes: &[Note], slice: &mut Slice) {
+    let mut told = HashSet::new();
+    for note in notes {
+        if !told.insert(note.row()) {
+            continue;
+        }
+        match &note.written {
+            Written::Task { id, was, .. } => slice.put_task(id, was.as_deref().cloned()),
+            Written::Agent { id, was, .. } => slice.put_agent(id, was.as_deref().cloned()),
+            Written::Message {
+                id,
+                was,
+                reader: None,
+                ..
+            } => slice.put_message(id, was.as_deref().cloned()),
+            Written::Lease { was: Some(was), .. } => slice.put_lease(was.clone()),
+            Written::Message {
+                reader: Some(_), ..
+            }
+            | Written::Lease { was: None, .. }
+            | Written::Baseline { .. }
+            | Written::Unreadable { .. } => {}
+        }
     }
 }
 

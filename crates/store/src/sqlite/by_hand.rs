@@ -32,9 +32,7 @@ pub(super) fn notes(
         .query_map([rows_max(limit)], |row| raw(db, row))?
         .collect::<rusqlite::Result<_>>()?;
     let notes: Vec<Note> = raw.into_iter().map(RawNote::read).collect();
-    for note in &notes {
-        put_before(note, slice);
-    }
+    put_before(&notes, slice);
     Ok(notes)
 }
 
@@ -74,7 +72,7 @@ pub(super) fn load_before(db: &Connection, ask: &Ask, slice: &mut Slice) -> rusq
         .query_row(params![table, key], |row| raw(db, row))
         .optional()?;
     if let Some(first) = first {
-        put_before(&first.read(), slice);
+        put_before(&[first.read()], slice);
     }
     Ok(())
 }
