@@ -349,6 +349,8 @@ mod tests {
             ("[limits]\nclaim_per_minute = 0", "limits.claim_per_minute"),
             ("[quality]\ncoverage_min = 101", "quality.coverage_min"),
             ("[http]\ntrusted_proxies = [\"x\"]", "http.trusted_proxies"),
+            ("[files]\nrescan_ms = 0", "files.rescan_ms"),
+            ("[files]\nkeep_hours = \"long\"", "files.keep_hours"),
             ("auth = \"basic\"", "auth.mode"),
             ("[http]\ntls_cert = \"a.pem\"", "http.tls_key"),
             ("[store]\nurl = \"mysql://x\"", "store.url"),
@@ -410,6 +412,9 @@ mod tests {
         let config = load(toml, &[], &[]).unwrap().config;
         assert!(matches!(config.store, StoreAt::Postgres(_)));
         assert!(!format!("{config:?}").contains("secret"), "{config:?}");
+        let files = load("[files]\nenabled = false\ndir = \"door\"", &[], &[]);
+        let files = files.unwrap().config.files;
+        assert!(!files.enabled && files.dir.is_absolute() && files.dir.ends_with("door"));
         assert_eq!(
             load("[log]\nformat = \"json\"", &[], &[])
                 .unwrap()

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::Dir;
+use rustix::fs::{Dir, DirEntry};
 use serde::de::IgnoredAny;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::act::glance;
 use super::book::{Book, Look};
 use super::drawer::{Found, Origin, is_request};
-use super::hints::Hints;
+use super::hints::{Heard, Hints};
 use super::job::{Bench, Item, Verdict, handle};
 use super::place::{Dirs, Lock, REQUESTS, names};
 use super::tidy::Tidy;
@@ -48,10 +48,17 @@ pub struct Desk {
 
 /// What a rescan found.
 struct Survey {
-    met: Vec<(Origin, OsString, u64)>,
+    met: Vec<Met>,
     sweep: Option<Dir>,
     tidy: Tidy,
     requests_id: u64,
+}
+
+/// A name as it stands in a directory.
+struct Met {
+    origin: Origin,
+    name: OsString,
+    ino: u64,
 }
 
 impl Desk {
@@ -92,19 +99,25 @@ impl Desk {
                 Some(ended) = self.jobs.join_next_with_id() => self.ended(ended),
                 _ = rescans.tick() => self.rescan().await,
                 () = sleep_until(later) => self.book.wake(Instant::now()),
-                heard = self.hints.heard() => {
-                    if heard.more {
-                        rescans.reset_immediately();
-                    }
-                    for name in &heard.names {
-                        self.book.look_at(Origin::Requests, name);
-                    }
+                () = std::future::ready(()), if self.can_look() => {
+                    self.look().await;
+                    // What came meanwhile gets its turn after the next few.
+                    self.hear(self.hints.heard_so_far(), &mut rescans);
                 }
-                () = std::future::ready(()), if self.can_look() => self.look().await,
+                heard = self.hints.heard() => self.hear(heard, &mut rescans),
             }
         }
         while let Some(ended) = self.jobs.join_next_with_id().await {
             self.ended(ended);
+        }
+    }
+
+    fn hear(&mut self, heard: Heard, rescans: &mut Interval) {
+        if heard.more {
+            rescans.reset_immediately();
+        }
+        for name in &heard.names {
+            self.book.look_at(Origin::Requests, name);
         }
     }
 
@@ -237,9 +250,9 @@ impl Desk {
     }
 
     /// Puts names that are news in line, in the order of their writing.
-    async fn take_in(&mut self, met: Vec<(Origin, OsString, u64)>) {
+    async fn take_in(&mut self, met: Vec<Met>) {
         let mut news: Vec<(Origin, OsString)> = Vec::new();
-        for (origin, name, ino) in met {
+        for Met { origin, name, ino } in met {
             if self.book.meets(origin, &name, ino) && news.len() < self.book.room() {
                 news.push((origin, name));
             }
@@ -279,10 +292,7 @@ async fn sleep_until(at: Option<Instant>) {
 }
 
 /// Reads names on from where the last sweep was, or from the beginning: first what was left behind, then requests.
-fn sweep_on(
-    dirs: &Dirs,
-    sweep: Option<Dir>,
-) -> io::Result<(Vec<(Origin, OsString, u64)>, Option<Dir>)> {
+fn sweep_on(dirs: &Dirs, sweep: Option<Dir>) -> io::Result<(Vec<Met>, Option<Dir>)> {
     let mut met = Vec::new();
     for entry in names(&dirs.taken)?.take(NAMES_PER_RESCAN) {
         meet(&mut met, Origin::Taken, &entry?);
@@ -300,10 +310,14 @@ fn sweep_on(
     Ok((met, Some(sweep)))
 }
 
-fn meet(met: &mut Vec<(Origin, OsString, u64)>, origin: Origin, entry: &rustix::fs::DirEntry) {
+fn meet(met: &mut Vec<Met>, origin: Origin, entry: &DirEntry) {
     let name = entry.file_name().to_bytes();
     if is_request(name) {
-        met.push((origin, OsStr::from_bytes(name).to_owned(), entry.ino()));
+        met.push(Met {
+            origin,
+            name: OsStr::from_bytes(name).to_owned(),
+            ino: entry.ino(),
+        });
     }
 }
 

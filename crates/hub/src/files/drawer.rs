@@ -226,7 +226,12 @@ impl Dirs {
             }
         };
         match taken {
-            Taken::Same => self.put_away(name, shelf),
+            Taken::Same => {
+                if *fate == Fate::Done {
+                    self.keep_apart(name)?;
+                }
+                self.put_away(name, shelf)
+            }
             Taken::Gone | Taken::Another => Ok(Settled::Away),
             Taken::Unmovable => Ok(Settled::Unmovable),
         }
@@ -266,6 +271,25 @@ impl Dirs {
             Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(Fate::Rejected(format!(
                 "it cannot be answered: a directory is in the place of {answer_name:?}"
             ))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// An earlier request of this name makes room and is kept: as long as it exists, no new file is taken for it.
+    fn keep_apart(&self, name: &OsStr) -> io::Result<()> {
+        let stat = match statat(&self.done, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let Identity { ino, mtime_ns, .. } = Identity::of(&stat);
+        let stem = name.as_bytes().strip_suffix(SUFFIX).unwrap_or_default();
+        let mark = format!("~{ino:x}-{mtime_ns:x}");
+        let room = NAME_BYTES_MAX - mark.len() - SUFFIX.len();
+        let apart = [&stem[..stem.len().min(room)], mark.as_bytes(), SUFFIX].concat();
+        match renameat(&self.done, name, &self.done, OsStr::from_bytes(&apart)) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) if is_lasting(error) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -353,3 +377,6 @@ fn fresh(dir: impl AsFd, mode: Mode) -> Result<(OsString, File), Errno> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,10 +56,14 @@ impl Hints {
         }
     }
 
+    pub fn heard_so_far(&self) -> Heard {
+        std::mem::take(&mut *self.inbox.heard.lock())
+    }
+
     /// Until something is heard.
     pub async fn heard(&self) -> Heard {
         loop {
-            let heard = std::mem::take(&mut *self.inbox.heard.lock());
+            let heard = self.heard_so_far();
             if heard != Heard::default() {
                 return heard;
             }

@@ -82,7 +82,9 @@ pub async fn handle(bench: Arc<Bench>, item: Item) -> Verdict {
     let found = bench.with(move |_, dirs| dirs.read(origin, &name)).await;
     let outcome = match found {
         Ok(Found::Gone) => return Verdict::Away,
-        Ok(Found::Changing(_)) => return Verdict::Changed,
+        Ok(Found::Changing(_)) if item.agent.is_some() => return Verdict::Changed,
+        // It had its time to become whole.
+        Ok(Found::Changing(_)) => refused(Malformed::whole("it is still written to").into()),
         Ok(Found::TooLarge(found) | Found::Unfit(found, _) | Found::Whole(found, _))
             if found != item.identity =>
         {

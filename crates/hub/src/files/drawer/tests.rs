@@ -1,0 +1,144 @@
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+use crate::files::place::Place;
+
+struct Kit {
+    _home: tempfile::TempDir,
+    path: PathBuf,
+    dirs: Dirs,
+}
+
+impl Kit {
+    fn new() -> Kit {
+        let home = tempfile::tempdir().unwrap();
+        let place = Place::new(home.path(), &home.path().join("door"));
+        Kit {
+            dirs: place.open().unwrap(),
+            path: place.path(),
+            _home: home,
+        }
+    }
+
+    fn write(&self, file: &str, text: &str) -> Identity {
+        let path = self.path.join(file);
+        fs::write(&path, text).unwrap();
+        let (dir, name) = file.split_once('/').unwrap();
+        let origin = match dir {
+            "taken" => Origin::Taken,
+            _ => Origin::Requests,
+        };
+        self.dirs.identity(origin, name.as_ref()).unwrap().unwrap()
+    }
+
+    fn settle(&self, identity: Identity, answer: &str) -> Settled {
+        let answer = answer.as_bytes();
+        let (origin, name) = (Origin::Requests, OsStr::new("n.json"));
+        let settled = self
+            .dirs
+            .settle(origin, name, identity, answer, &Fate::Done);
+        settled.unwrap()
+    }
+
+    fn text(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.path.join(file)).ok()
+    }
+
+    fn count(&self, dir: &str) -> usize {
+        fs::read_dir(self.path.join(dir)).unwrap().count()
+    }
+}
+
+#[test]
+fn a_request_is_answered_and_put_away_and_leaves_nothing_half_done() {
+    let kit = Kit::new();
+    let identity = kit.write("requests/n.json", "one");
+    assert_eq!(kit.settle(identity, "answer"), Settled::Away);
+    assert_eq!(
+        kit.text("responses/n-response.json").as_deref(),
+        Some("answer")
+    );
+    assert_eq!(kit.text("done/n.json").as_deref(), Some("one"));
+    assert_eq!((kit.count("requests"), kit.count("taken")), (0, 0));
+    assert_eq!((kit.count("responses"), kit.count("done")), (1, 1));
+}
+
+#[test]
+fn a_request_that_was_replaced_is_not_answered_and_the_new_one_is_not_lost() {
+    let kit = Kit::new();
+    let identity = kit.write("requests/n.json", "one");
+    fs::rename(kit.path.join("requests/n.json"), kit.path.join("elsewhere")).unwrap();
+    kit.write("requests/n.json", "two");
+    assert_eq!(kit.settle(identity, "to one"), Settled::Another);
+    assert_eq!(kit.text("taken/n.json").as_deref(), Some("two"));
+    assert_eq!((kit.count("responses"), kit.count("done")), (0, 0));
+}
+
+#[test]
+fn one_that_was_taken_back_is_answered_all_the_same() {
+    let kit = Kit::new();
+    let identity = kit.write("requests/n.json", "one");
+    fs::remove_file(kit.path.join("requests/n.json")).unwrap();
+    assert_eq!(kit.settle(identity, "answer"), Settled::Away);
+    assert_eq!((kit.count("responses"), kit.count("done")), (1, 0));
+}
+
+#[test]
+fn a_second_try_goes_on_with_what_was_taken_and_leaves_the_next_request_alone() {
+    let kit = Kit::new();
+    let identity = kit.write("taken/n.json", "one");
+    kit.write("requests/n.json", "two");
+    assert_eq!(kit.settle(identity, "to one"), Settled::Away);
+    assert_eq!(kit.text("done/n.json").as_deref(), Some("one"));
+    assert_eq!(kit.text("requests/n.json").as_deref(), Some("two"));
+}
+
+#[test]
+fn what_cannot_be_moved_is_answered_where_it_is() {
+    let kit = Kit::new();
+    let identity = kit.write("requests/n.json", "one");
+    fs::create_dir_all(kit.path.join("taken/n.json/x")).unwrap();
+    assert_eq!(kit.settle(identity, "answer"), Settled::Unmovable);
+    assert_eq!(kit.text("requests/n.json").as_deref(), Some("one"));
+    assert_eq!(
+        kit.text("responses/n-response.json").as_deref(),
+        Some("answer")
+    );
+}
+
+#[test]
+fn requests_of_one_name_are_all_kept_the_last_one_under_it() {
+    let kit = Kit::new();
+    for number in 1..=3 {
+        let identity = kit.write("requests/n.json", &format!("no. {number}"));
+        assert_eq!(kit.settle(identity, "answer"), Settled::Away);
+    }
+    assert_eq!(kit.text("done/n.json").as_deref(), Some("no. 3"));
+    assert_eq!(kit.count("done"), 3);
+}
+
+#[test]
+fn the_key_follows_the_file_and_no_other() {
+    let kit = Kit::new();
+    let identity = kit.write("requests/n.json", "one");
+    let key =
+        |identity: Identity, name: &str, body: &str| identity.key(name.as_ref(), body.as_bytes());
+    let of_it = key(identity, "n.json", "one");
+    assert!(of_it.len() <= limits::IDEMPOTENCY_KEY_BYTES_MAX, "{of_it}");
+    fs::rename(
+        kit.path.join("requests/n.json"),
+        kit.path.join("taken/n.json"),
+    )
+    .unwrap();
+    let moved = kit.dirs.identity(Origin::Taken, "n.json".as_ref());
+    assert_eq!(key(moved.unwrap().unwrap(), "n.json", "one"), of_it);
+    let next = kit.write("requests/n.json", "one");
+    for other in [
+        key(next, "n.json", "one"),
+        key(identity, "m.json", "one"),
+        key(identity, "n.json", "two"),
+    ] {
+        assert_ne!(other, of_it);
+    }
+}
