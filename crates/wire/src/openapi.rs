@@ -99,10 +99,17 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     if let Some(body) = request_body(route, schemas) {
         operation["requestBody"] = body;
     }
-    if !route.is_api() {
+    if takes_sql(route) {
+        operation["security"] = json!([{ "token": [] }]);
+    } else if !route.is_api() {
         operation["security"] = json!([{}]);
     }
     operation
+}
+
+/// Raw SQL, which always takes a token and never a key: it is not done again by itself.
+fn takes_sql(route: &Route) -> bool {
+    route.tag == "sql" && route.method.is_mutating()
 }
 
 fn parameters(route: &Route) -> Vec<Value> {
@@ -122,7 +129,7 @@ fn parameters(route: &Route) -> Vec<Value> {
     });
     let in_headers = HEADERS
         .iter()
-        .filter(|_| route.method.is_mutating())
+        .filter(|_| route.method.is_mutating() && route.is_api())
         .map(|(name, ..)| json!({ "$ref": format!("#/components/parameters/{name}") }));
     in_path.chain(in_query).chain(in_headers).collect()
 }
@@ -146,10 +153,12 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
     let success = json!({ "description": "Success.", "content": content(route, schemas) });
     let mut responses = Map::from_iter([(route.status.to_string(), success)]);
     let mut codes: Vec<ErrorCode> = route.errors.to_vec();
-    if route.is_api() {
+    if route.is_api() || takes_sql(route) {
         codes.extend(ANYWHERE);
     }
-    if !matches!(route.request, RequestBody::None) {
+    if takes_sql(route) {
+        codes.push(ErrorCode::TooLarge);
+    } else if !matches!(route.request, RequestBody::None) {
         codes.extend(WITH_BODY);
     }
     if route.path == "/readyz" {

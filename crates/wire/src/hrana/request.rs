@@ -96,15 +96,9 @@ pub enum Condition {
     IsAutocommit,
 }
 
-impl PipelineRequest {
-    /// Statements that it asks for, however they are wrapped; texts that hold several count as one.
-    pub fn statements(&self) -> usize {
-        self.requests.iter().map(StreamRequest::statements).sum()
-    }
-}
-
 impl StreamRequest {
-    fn statements(&self) -> usize {
+    /// Statements that it asks for; a text that holds several counts as one.
+    pub fn statements(&self) -> usize {
         match self {
             StreamRequest::Batch { batch } => batch.steps.len().max(1),
             StreamRequest::Close
@@ -140,7 +134,8 @@ mod tests {
         let request: PipelineRequest = parse(text).unwrap();
         assert_eq!(request.baton, None);
         assert_eq!(request.requests.len(), 8);
-        assert_eq!(request.statements(), 9);
+        let statements = request.requests.iter().map(StreamRequest::statements);
+        assert_eq!(statements.sum::<usize>(), 9);
         let StreamRequest::Batch { batch } = &request.requests[2] else {
             panic!("{:?}", request.requests[2]);
         };

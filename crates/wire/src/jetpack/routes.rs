@@ -6,6 +6,7 @@ use super::ErrorCode as E;
 use super::route::{Answer, Method, RequestBody, Route, of};
 use super::*;
 use crate::Query;
+use crate::hrana::{CursorRequest, PipelineRequest, PipelineResponse};
 
 const fn json<T: JsonSchema>() -> Answer {
     Answer::Json(of::<T>)
@@ -123,6 +124,14 @@ pub const ROUTES: &[Route] = &[
         .tag("tokens").takes(of::<NewTokenRequest>).creates(),
     Route::new(Method::Delete, "/api/v1/tokens/{id}", "revokeToken", "A token stops working.", json::<Done>())
         .tag("tokens").errors(&[E::NotFound]),
+    get("/v2", "sqlV2", "Whether Hrana 2 is spoken.", Answer::Object).tag("sql"),
+    get("/v3", "sqlV3", "Whether Hrana 3 is spoken.", Answer::Object).tag("sql"),
+    post("/v2/pipeline", "sqlPipelineV2", "SQL on the public tables, for libSQL's clients.", json::<PipelineResponse>())
+        .tag("sql").takes(of::<PipelineRequest>),
+    post("/v3/pipeline", "sqlPipelineV3", "The same in the third version.", json::<PipelineResponse>())
+        .tag("sql").takes(of::<PipelineRequest>),
+    post("/v3/cursor", "sqlCursorV3", "One batch, answered line by line.", Answer::Text)
+        .tag("sql").takes(of::<CursorRequest>),
     get("/healthz", "healthz", "The process answers.", Answer::Text).tag("probes"),
     get("/readyz", "readyz", "The ledger answers.", Answer::Text).tag("probes"),
     get("/metrics", "metrics", "Figures for Prometheus.", Answer::Text).tag("probes"),
