@@ -29,6 +29,8 @@ pub const RUN_ALL: &str = "SWITCHBOARD_TEST_ALL";
 pub enum Missing {
     PostgreSql,
     PgBouncer,
+    Sqlite3,
+    Python,
 }
 
 impl Missing {
@@ -46,6 +48,8 @@ impl fmt::Display for Missing {
         let (program, package) = match self {
             Missing::PostgreSql => ("PostgreSQL", "postgresql"),
             Missing::PgBouncer => ("PgBouncer", "pgbouncer"),
+            Missing::Sqlite3 => ("the sqlite3 command-line tool", "sqlite3"),
+            Missing::Python => ("Python", "python3"),
         };
         write!(
             f,
