@@ -163,6 +163,7 @@ mod tests {
             "agent stop a",
             "agent remove a",
             "token create ci --scope viewer",
+            "token create --scope sql",
             "token list",
             "token revoke t",
             "message send hello --to a",

@@ -17,6 +17,7 @@ mod rate;
 mod readers;
 mod sequencer;
 mod serve;
+mod sql;
 pub mod swarm_db;
 mod tail;
 mod time;

@@ -19,6 +19,7 @@ use crate::data_dir::{self, DataDir, DataDirError, HubFile};
 use crate::files::Door;
 use crate::http::{App, Server};
 use crate::hub::{self, Hub, HubConfig};
+use crate::sql::Sql;
 use crate::swarm_db::{self, SwarmDb};
 use crate::tls::{self, TlsError};
 
@@ -126,6 +127,7 @@ impl Running {
             policy: Arc::new(config.quality.clone()),
             ..HubConfig::default()
         };
+        let sql = engine.door().map(Sql::start);
         let hub = Hub::start(engine, hub_config).await?;
         let started_at = wall();
         let tls = acceptor.is_some();
@@ -135,6 +137,7 @@ impl Running {
             Auth::new(config.auth, master),
             started_at,
             store,
+            sql,
         ));
         let door = open_door(&app, &config).await;
         let server = Server::new(Arc::clone(&app), acceptor, config.http.connections_max);
@@ -179,6 +182,9 @@ impl Running {
         let (served, ()) = tokio::join!(self.server, door);
         if let Err(error) = served {
             tracing::error!("the server ended badly: {error}");
+        }
+        if let Some(sql) = &self.app.sql {
+            sql.stop().await;
         }
         self.hub.stop().await;
         drop(self.data_dir);

@@ -31,6 +31,8 @@ pub enum Missing {
     PgBouncer,
     Sqlite3,
     Python,
+    /// With the packages of `tests/node`.
+    Node,
 }
 
 impl Missing {
@@ -50,6 +52,10 @@ impl fmt::Display for Missing {
             Missing::PgBouncer => ("PgBouncer", "pgbouncer"),
             Missing::Sqlite3 => ("the sqlite3 command-line tool", "sqlite3"),
             Missing::Python => ("Python", "python3"),
+            Missing::Node => (
+                "Node.js with the packages of tests/node",
+                "nodejs npm, then npm ci --prefix tests/node",
+            ),
         };
         write!(
             f,

@@ -154,6 +154,19 @@ impl Caller {
         }
     }
 
+    /// Statements of its own, on the public tables.
+    pub fn may_send_sql(&self) -> Result<(), Failure> {
+        match &self.principal {
+            Principal::Sql(_) => Ok(()),
+            Principal::Steward(_)
+            | Principal::Viewer(_)
+            | Principal::Node(_)
+            | Principal::Agent(_) => Err(Failure::Forbidden(
+                "this takes a token of scope sql; 'switchboard token create <name> --scope sql' makes one",
+            )),
+        }
+    }
+
     /// Everybody's messages.
     pub fn may_read_messages(&self) -> Result<(), Failure> {
         match &self.principal {
@@ -217,22 +230,28 @@ mod tests {
 
     #[test]
     fn each_principal_may_do_its_part_and_no_more() {
-        // act as a1, act as a2, create, steer, read, read all messages
+        // act as a1, act as a2, create, steer, read, read all messages, send SQL
         let cases = [
-            (Caller::steward(), [true, true, true, true, true, true]),
-            (bearer(Scope::Steward), [true, true, true, true, true, true]),
-            (agent("a1"), [true, false, true, false, true, false]),
+            (
+                Caller::steward(),
+                [true, true, true, true, true, true, false],
+            ),
+            (
+                bearer(Scope::Steward),
+                [true, true, true, true, true, true, false],
+            ),
+            (agent("a1"), [true, false, true, false, true, false, false]),
             (
                 bearer(Scope::Viewer),
-                [false, false, false, false, true, true],
+                [false, false, false, false, true, true, false],
             ),
             (
                 bearer(Scope::Node),
-                [false, false, false, false, true, false],
+                [false, false, false, false, true, false, false],
             ),
             (
                 bearer(Scope::Sql),
-                [false, false, false, false, false, false],
+                [false, false, false, false, false, false, true],
             ),
         ];
         for (caller, may) in cases {
@@ -243,6 +262,7 @@ mod tests {
                 caller.may_steer().is_ok(),
                 caller.may_read().is_ok(),
                 caller.may_read_messages().is_ok(),
+                caller.may_send_sql().is_ok(),
             ];
             assert_eq!(found, may, "{:?}", caller.principal);
         }

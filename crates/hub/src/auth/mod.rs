@@ -112,6 +112,18 @@ impl Auth {
         }
     }
 
+    /// The token of scope sql that a call brings. It has to, also where nothing else is asked for.
+    pub async fn sql_token(&self, hub: &Hub, headers: &HeaderMap) -> Result<String, Failure> {
+        let given = headers.get(header::AUTHORIZATION).ok_or_else(|| {
+            Failure::Unauthenticated(
+                "bring a token of scope sql in Authorization: Bearer; 'switchboard token create <name> --scope sql' makes one".to_owned(),
+            )
+        })?;
+        let caller = self.bearer(hub, given.as_bytes()).await?;
+        caller.may_send_sql()?;
+        Ok(caller.name().to_owned())
+    }
+
     /// Whether a caller would still be let in: its token not revoked, its key not replaced. The ledger itself is asked.
     pub async fn still_knows(&self, hub: &Hub, caller: &Caller) -> Result<bool, crate::hub::Error> {
         match (&caller.proof, caller.is_agent()) {

@@ -46,7 +46,7 @@ impl Gate {
             return Err(Failure::HeadersTooLarge);
         }
         // Whatever answers GET would also be done for HEAD, unseen.
-        if request.method() == Method::HEAD && request.uri().path().starts_with("/api/") {
+        if request.method() == Method::HEAD && is_call(request.uri().path()) {
             return Err(Failure::MethodNotAllowed);
         }
         let host = called_by(headers, request.uri());
@@ -154,11 +154,18 @@ fn called_by<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
         .unwrap_or_default()
 }
 
+/// What does something, unlike a page that a link may lead to.
+fn is_call(path: &str) -> bool {
+    ["/api/", "/v2/", "/v3/"]
+        .iter()
+        .any(|start| path.starts_with(start))
+}
+
 /// Browsers say so, also where they send no `Origin`; following a link is fine, but not to a call.
 fn is_from_elsewhere(headers: &HeaderMap, path: &str) -> bool {
     let says = |name: &str, value: &str| headers.get(name).is_some_and(|said| said == value);
     let cross_site = says("sec-fetch-site", "cross-site");
-    if path.starts_with("/api/") {
+    if is_call(path) {
         return cross_site || says("sec-fetch-site", "same-site");
     }
     cross_site && !says("sec-fetch-mode", "navigate")
@@ -266,6 +273,8 @@ mod tests {
             ];
             for (path, expected) in [
                 ("/api/v1/messages?agentId=a", call),
+                ("/v2/pipeline", call),
+                ("/v3/cursor", call),
                 ("/healthz", page),
                 ("/", page),
             ] {

@@ -18,6 +18,7 @@ mod memory;
 mod messages;
 mod open;
 pub mod operation;
+mod pipeline;
 pub mod protocol;
 mod quality;
 pub mod reply;
@@ -39,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use accept::Server;
 pub use error::Failure;
+pub use reply::to_json;
 pub use routes::router;
 
 use crate::auth::{Auth, Caller};
@@ -46,6 +48,7 @@ use crate::config::Config;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::rate::{Class, RateLimits};
+use crate::sql::Sql;
 use call::Call;
 use gate::Gate;
 use ids::Ids;
@@ -65,6 +68,8 @@ pub struct App {
     started_at: IsoTime,
     store: &'static str,
     streams: Arc<Semaphore>,
+    /// Raw SQL, where the ledger has a door for it.
+    pub sql: Option<Sql>,
 }
 
 pub type Shared = Arc<App>;
@@ -76,6 +81,7 @@ impl App {
         auth: Auth,
         started_at: IsoTime,
         store: &'static str,
+        sql: Option<Sql>,
     ) -> Self {
         App {
             hub,
@@ -90,6 +96,7 @@ impl App {
             started_at,
             store,
             streams: Arc::new(Semaphore::new(events::STREAMS_MAX)),
+            sql,
         }
     }
 

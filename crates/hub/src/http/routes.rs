@@ -11,8 +11,8 @@ use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
 use super::{
-    Shared, admin, agents, claim, events, leases, memory, messages, protocol, quality, reports,
-    status, tasks,
+    Shared, admin, agents, claim, events, leases, memory, messages, pipeline, protocol, quality,
+    reports, status, tasks,
 };
 
 /// Every call and who answers it.
@@ -61,6 +61,11 @@ pub fn router(app: Shared) -> Router {
         .get("/api/v1/tokens", "listTokens", admin::tokens)
         .post("/api/v1/tokens", "makeToken", admin::make_token)
         .delete("/api/v1/tokens/{id}", "revokeToken", admin::revoke_token)
+        .get("/v2", "sqlV2", pipeline::version)
+        .get("/v3", "sqlV3", pipeline::version)
+        .post("/v2/pipeline", "sqlPipelineV2", pipeline::pipeline)
+        .post("/v3/pipeline", "sqlPipelineV3", pipeline::pipeline)
+        .post("/v3/cursor", "sqlCursorV3", pipeline::cursor)
         .get("/healthz", "healthz", status::healthz)
         .get("/readyz", "readyz", status::readyz)
         .get("/metrics", "metrics", status::metrics)

@@ -16,10 +16,11 @@ Scopes: steward decides and steers, viewer reads, node is another gateway, sql t
 
 Examples:
   switchboard token create alice
+  switchboard token create --scope sql        (for libSQL's clients: prints JETPACK_DB_URL and JETPACK_DB_TOKEN)
   export SWITCHBOARD_TOKEN=$(switchboard token create ci --scope viewer --json | jq -r .token.secret)")]
 pub struct Args {
-    /// A name to know it by
-    name: String,
+    /// A name to know it by [default: its scope]
+    name: Option<String>,
     /// What it may do
     #[arg(long, short, default_value = "steward", value_parser = one_of::<Scope>(Scope::WORDS))]
     scope: Scope,
@@ -27,10 +28,11 @@ pub struct Args {
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let request = NewTokenRequest {
-        name: args.name,
+        name: args.name.unwrap_or_else(|| args.scope.to_string()),
         scope: args.scope,
     };
-    let answer = context.client()?.admin().create_token(&request).await?;
+    let client = context.client()?;
+    let answer = client.admin().create_token(&request).await?;
     let screen = &mut context.screen;
     if screen.json() {
         return Ok(screen.value(&answer)?);
@@ -43,10 +45,16 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         token.scope
     ))?;
     screen.line("")?;
-    screen.line(format_args!(
-        "  export SWITCHBOARD_TOKEN={}",
-        clean(token.secret.as_deref().unwrap_or_default())
-    ))?;
+    let secret = clean(token.secret.as_deref().unwrap_or_default());
+    match token.scope {
+        Scope::Sql => {
+            screen.line(format_args!("  export JETPACK_DB_URL={}", client.address()))?;
+            screen.line(format_args!("  export JETPACK_DB_TOKEN={secret}"))?;
+        }
+        Scope::Steward | Scope::Viewer | Scope::Node => {
+            screen.line(format_args!("  export SWITCHBOARD_TOKEN={secret}"))?;
+        }
+    }
     screen.line("")?;
     Ok(screen.line(paint(
         "The secret is not stored and not shown again.",

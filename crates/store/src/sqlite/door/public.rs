@@ -7,7 +7,7 @@ pub(super) const TABLES: &[(&str, &[&str])] = &[
         "id", "title", "description", "status", "priority", "type", "assigned_agent", "claimed_at", "dependencies",
         "blockers", "required_skills", "files", "started_at", "completed_at", "estimated_minutes", "actual_minutes",
         "retry_count", "max_retries", "last_error", "failure_type", "next_retry_at", "previous_agents", "result",
-        "branch", "quality_snapshot_id", "created_at", "updated_at",
+        "branch", "quality_snapshot_id", "created_at", "updated_at", "epoch", "audience", "on_dependency_failure",
     ]),
     ("agents", &[
         "id", "name", "type", "status", "skills", "max_task_minutes", "can_run_tests", "can_run_build",

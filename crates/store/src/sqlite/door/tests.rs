@@ -185,6 +185,9 @@ fn what_clients_do_at_their_start_is_answered_as_done() {
     let mut session = world().door.open().unwrap();
     for sql in [
         "CREATE TABLE IF NOT EXISTS tasks (id TEXT PRIMARY KEY, title TEXT)",
+        "CREATE INDEX IF NOT EXISTS idx_tasks_status ON tasks(status)",
+        "CREATE INDEX IF NOT EXISTS idx_agents_status ON agents(status)",
+        "CREATE TRIGGER IF NOT EXISTS tasks_updated_at AFTER UPDATE ON tasks BEGIN UPDATE tasks SET updated_at = 'x' WHERE id = NEW.id; END",
         "PRAGMA journal_mode = WAL",
         "PRAGMA busy_timeout = 5000",
         "PRAGMA foreign_keys = ON",
@@ -331,7 +334,7 @@ fn bombs_are_stopped() {
         ),
         (
             format!("{endless} SELECT group_concat(x) FROM c"),
-            "SQLITE_TOOBIG",
+            "SQLITE_INTERRUPT",
         ),
         ("SELECT randomblob(1000000000)".into(), "SQLITE_TOOBIG"),
         ("SELECT zeroblob(2000000000)".into(), "SQLITE_TOOBIG"),
@@ -366,17 +369,6 @@ fn bombs_are_stopped() {
 }
 
 #[test]
-fn debug_memory() {
-    let world = world();
-    let mut session = world.door.open().unwrap();
-    for n in [10, 100, 300] {
-        let t = Instant::now();
-        let r = run(&mut session, &format!("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT {n}) SELECT length(y) FROM (SELECT hex(randomblob(500000)) AS y FROM c ORDER BY 1) LIMIT 1"));
-        eprintln!("{n} {:?} {:?} high {}", t.elapsed(), r.map(|r| r.rows), { #[allow(unsafe_code)] unsafe { rusqlite::ffi::sqlite3_memory_highwater(1) } });
-    }
-}
-
-#[test]
 fn a_result_has_so_many_rows_and_bytes_and_no_more() {
     let world = world();
     let mut session = world.door.open().unwrap();
@@ -403,12 +395,10 @@ fn a_result_has_so_many_rows_and_bytes_and_no_more() {
     }
     ok(
         &mut session,
-        &rows(99)
-            .replace(
-                "SELECT x FROM c",
-                "INSERT INTO migrations(name) SELECT x FROM c",
-            )
-            .replace("WITH", "WITH"),
+        &rows(99).replace(
+            "SELECT x FROM c",
+            "INSERT INTO migrations(name) SELECT x FROM c",
+        ),
     );
     let few = Allowance {
         rows: 10,

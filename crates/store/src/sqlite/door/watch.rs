@@ -1,6 +1,6 @@
 //! Looks at a running statement every so many instructions, and stops it when it goes too far.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::turn::Turn;
@@ -13,7 +13,10 @@ pub(super) struct Watch {
     stop_at: AtomicU64,
     /// The statement, or the transaction around it, keeps others from writing.
     writes: AtomicBool,
-    memory_max: AtomicI64,
+    /// What the process had in use when it was first looked at; 0 before.
+    memory: AtomicU64,
+    /// When to look at it again.
+    memory_at: AtomicU64,
     why: AtomicU8,
 }
 
@@ -26,13 +29,17 @@ pub(super) enum Why {
     Closed = 4,
 }
 
+/// Nearly all statements are done before their memory is looked at once.
+const MEMORY_EVERY: Duration = Duration::from_millis(5);
+
 impl Watch {
     pub fn new() -> Self {
         Watch {
             began: Instant::now(),
             stop_at: AtomicU64::new(u64::MAX),
             writes: AtomicBool::new(false),
-            memory_max: AtomicI64::new(i64::MAX),
+            memory: AtomicU64::new(0),
+            memory_at: AtomicU64::new(0),
             why: AtomicU8::new(0),
         }
     }
@@ -41,23 +48,22 @@ impl Watch {
     pub fn begin(&self, until: Instant, writes: bool) {
         self.why.store(0, Ordering::Relaxed);
         self.writes.store(writes, Ordering::Relaxed);
-        let memory = memory_used().saturating_add(MEMORY_BYTES_MAX);
-        self.memory_max.store(memory, Ordering::Relaxed);
+        self.memory.store(0, Ordering::Relaxed);
+        let at = self.micros(Instant::now() + MEMORY_EVERY);
+        self.memory_at.store(at, Ordering::Relaxed);
         self.stop_at.store(self.micros(until), Ordering::Relaxed);
     }
 
     /// The statement turned out to write.
     pub fn shorten(&self, until: Instant) {
         self.writes.store(true, Ordering::Relaxed);
-        self.stop_at
-            .fetch_min(self.micros(until), Ordering::Relaxed);
+        let until = self.micros(until);
+        self.stop_at.fetch_min(until, Ordering::Relaxed);
     }
 
     /// No statement runs; what the connection does now, it does for itself.
     pub fn end(&self) {
         self.stop_at.store(u64::MAX, Ordering::Relaxed);
-        self.writes.store(false, Ordering::Relaxed);
-        self.memory_max.store(i64::MAX, Ordering::Relaxed);
     }
 
     pub fn why(&self) -> Option<Why> {
@@ -71,15 +77,12 @@ impl Watch {
         if stop_at == u64::MAX {
             return false;
         }
-        let hub_waits = || {
-            turn.hub_waited()
-                .is_some_and(|waited| waited > HUB_WAITS_MAX)
-        };
-        let why = if self.micros(Instant::now()) >= stop_at {
+        let now = self.micros(Instant::now());
+        let why = if now >= stop_at {
             Why::Time
-        } else if self.writes.load(Ordering::Relaxed) && hub_waits() {
+        } else if self.writes.load(Ordering::Relaxed) && hub_waits(turn) {
             Why::HubWaits
-        } else if memory_used() > self.memory_max.load(Ordering::Relaxed) {
+        } else if now >= self.memory_at.load(Ordering::Relaxed) && self.takes_too_much(now) {
             Why::Memory
         } else if turn.is_closed() {
             Why::Closed
@@ -90,17 +93,41 @@ impl Watch {
         true
     }
 
+    fn takes_too_much(&self, now: u64) -> bool {
+        let every = u64::try_from(MEMORY_EVERY.as_micros()).unwrap_or(u64::MAX);
+        self.memory_at
+            .store(now.saturating_add(every), Ordering::Relaxed);
+        let Some(used) = memory_used() else {
+            return false;
+        };
+        let before = self.memory.load(Ordering::Relaxed);
+        if before == 0 {
+            self.memory.store(used.max(1), Ordering::Relaxed);
+            return false;
+        }
+        used > before.saturating_add(MEMORY_BYTES_MAX)
+    }
+
     fn micros(&self, at: Instant) -> u64 {
-        let since: Duration = at.saturating_duration_since(self.began);
+        let since = at.saturating_duration_since(self.began);
         u64::try_from(since.as_micros()).unwrap_or(u64::MAX - 1)
     }
 }
 
-/// What all connections of this process have in use.
-#[allow(unsafe_code)]
-fn memory_used() -> i64 {
-    // SAFETY: it takes nothing, changes nothing, and may be called by any thread at any time.
-    unsafe { rusqlite::ffi::sqlite3_memory_used() }
+fn hub_waits(turn: &Turn) -> bool {
+    let waited = turn.hub_waited();
+    waited.is_some_and(|waited| waited > HUB_WAITS_MAX)
+}
+
+/// What this process has in use, where the system tells. SQLite itself does not count: that would cost every
+/// allocation a lock.
+pub(super) fn memory_used() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes = line.split_ascii_whitespace().next()?.parse::<u64>().ok()?;
+    Some(kilobytes * 1024)
 }
 
 #[cfg(test)]

@@ -1,0 +1,124 @@
+//! Raw SQL for libSQL's clients: who may bring it here, and what they are told if it cannot be done.
+//!
+//! It takes a token of scope sql always, also where nothing else is asked for. The rest is `crate::sql`.
+
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use switchboard_store::sqlite::door::Refused as Refusal;
+use switchboard_wire::hrana::{CursorRequest, PipelineRequest, Refused};
+use switchboard_wire::jetpack::{ErrorBody, ErrorCode};
+use switchboard_wire::parse;
+
+use super::Shared;
+use super::call::Call;
+use super::error::Failure;
+use super::reply::Reply;
+use crate::sql::{Asked, Sql};
+
+/// Lines of JSON.
+const LINES: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// `POST /v2/pipeline`, `POST /v3/pipeline`.
+pub async fn pipeline(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let answered = answer(&app, &call, |body| {
+        let request: PipelineRequest = parse(body)?;
+        Ok((request.baton, Asked::Pipeline(request.requests)))
+    });
+    Ok(answered.await.unwrap_or_else(Denied::into_reply))
+}
+
+/// `POST /v3/cursor`.
+pub async fn cursor(app: Shared, call: Call) -> Result<Response, Failure> {
+    let answered = answer(&app, &call, |body| {
+        let request: CursorRequest = parse(body)?;
+        Ok((request.baton, Asked::Cursor(request.batch)))
+    });
+    Ok(match answered.await {
+        Ok(reply) => {
+            let mut lines = reply.into_response();
+            lines.headers_mut().insert(header::CONTENT_TYPE, LINES);
+            lines
+        }
+        Err(denied) => denied.into_reply().into_response(),
+    })
+}
+
+/// `GET /v2`, `GET /v3`: how clients ask whether a version is spoken.
+pub async fn version(app: Shared, _call: Call) -> Result<Reply, Failure> {
+    Ok(match available(&app) {
+        Ok(_) => Reply::bytes(200, "{}"),
+        Err(denied) => denied.into_reply(),
+    })
+}
+
+/// Why a call was not looked at.
+enum Denied {
+    Failure(Failure),
+    Refused(Refusal),
+    /// This ledger has no door for raw SQL.
+    NotHere,
+}
+
+async fn answer(
+    app: &Shared,
+    call: &Call,
+    read: impl FnOnce(&[u8]) -> Result<(Option<String>, Asked), Failure>,
+) -> Result<Reply, Denied> {
+    let token = app.auth.sql_token(&app.hub, &call.headers).await?;
+    let sql = available(app)?;
+    let (baton, asked) = read(&call.body)?;
+    let body = sql.call(&token, baton.as_deref(), asked).await?;
+    Ok(Reply::bytes(200, body))
+}
+
+fn available(app: &Shared) -> Result<&Sql, Denied> {
+    app.sql.as_ref().ok_or(Denied::NotHere)
+}
+
+impl Denied {
+    fn into_reply(self) -> Reply {
+        match self {
+            Denied::Failure(failure) => {
+                let (body, retry_after) = failure.answer();
+                let mut reply = Reply::json(body.status(), &Refused::from(body));
+                reply.retry_after = retry_after;
+                reply
+            }
+            Denied::Refused(refusal) => {
+                let is_busy = matches!(refusal.code, "SQLITE_BUSY" | "STREAM_LIMIT");
+                let (status, error) = match is_busy {
+                    true => (503, ErrorCode::Overloaded),
+                    false => (400, ErrorCode::InvalidOperation),
+                };
+                let mut reply = Reply::json(status, &refused(refusal.code, error, refusal.message));
+                reply.retry_after = is_busy.then_some(1);
+                reply
+            }
+            Denied::NotHere => Reply::json(
+                501,
+                &refused("NOT_AVAILABLE", ErrorCode::NotFound, NOT_HERE),
+            ),
+        }
+    }
+}
+
+const NOT_HERE: &str = "libSQL over HTTP is not available on this engine; on PostgreSQL use psql, see docs/direct-sql.md";
+
+fn refused(code: &str, error: ErrorCode, message: impl Into<String>) -> Refused {
+    Refused {
+        body: ErrorBody::new(error, message),
+        code: code.to_owned(),
+    }
+}
+
+impl From<Failure> for Denied {
+    fn from(failure: Failure) -> Self {
+        Denied::Failure(failure)
+    }
+}
+
+impl From<Refusal> for Denied {
+    fn from(refusal: Refusal) -> Self {
+        Denied::Refused(refusal)
+    }
+}
