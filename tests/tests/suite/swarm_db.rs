@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -150,7 +151,25 @@ fn killed_while_it_imports_the_next_start_finishes_without_doubling_anything() {
 #[test]
 fn a_folder_that_cannot_be_written_is_warned_about_and_the_hub_serves() {
     let project = Project::new();
-    fs::write(project.root().join(".jetpack"), "").expect("a file can be written");
+    let folder = project.root().join(".jetpack");
+    fs::create_dir(&folder).expect("it can be made");
+    let project = if rustix::process::geteuid().is_root() {
+        // Permissions do not stop root, a read-only mount does, where the system lets us make one.
+        let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
+        let wrapper = ["unshare", "-m", "sh", "-c", mount].map(Into::into);
+        if !Command::new("unshare")
+            .args(["-m", "true"])
+            .status()
+            .is_ok_and(|status| status.success())
+        {
+            println!("not tried: this system lets root make no mounts");
+            return;
+        }
+        project.through(wrapper.into_iter().chain([folder.clone().into_os_string()]))
+    } else {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o500)).expect("it is ours");
+        project
+    };
     let hub = project.start();
     hub.client().create("t");
     let said = hub.stderr();

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::Refused;
@@ -23,6 +24,8 @@ pub struct Held {
 
 /// A program that is just done gets this long to let go.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Kept until the connection closes. Fails while anybody else has read from a file with a write-ahead log.
+const LOCK: &str = "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT";
 
 impl Held {
     /// Nothing of the file has changed if this fails.
@@ -31,32 +34,18 @@ impl Held {
             let path = path.to_owned();
             return Err(Refused::InUse { path, who });
         }
+        check(path)?;
         let refused = |error| refused(path, error);
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(path, flags).map_err(refused)?;
-        db.busy_timeout(PATIENCE).map_err(refused)?;
-        db.execute_batch(
-            "PRAGMA trusted_schema = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT",
-        )
-        .map_err(refused)?;
-        let verdict: String = db
-            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(refused)?;
-        if verdict != "ok" {
-            return Err(Refused::Damaged {
-                path: path.to_owned(),
-                why: verdict,
-            });
-        }
-        if has_ledger(&db).map_err(refused)? {
-            let path = path.to_owned();
-            return Err(Refused::IsLedger { path });
-        }
-        // Without its log it is one file, which can be renamed.
-        let mode: String = db
-            .query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
-            .map_err(refused)?;
-        if mode.eq_ignore_ascii_case("wal") {
+        let db = open(path).map_err(refused)?;
+        // Without its log it is one file, which can be renamed. Before the lock is kept, else a journal stays beside it.
+        let mode = |sql| db.query_row(sql, [], |row| row.get::<_, String>(0));
+        mode("PRAGMA journal_mode = DELETE").map_err(refused)?;
+        db.execute_batch(LOCK).map_err(refused)?;
+        // Somebody may have been quicker, and turned it back.
+        if mode("PRAGMA journal_mode")
+            .map_err(refused)?
+            .eq_ignore_ascii_case("wal")
+        {
             return Err(Refused::InUse {
                 path: path.to_owned(),
                 who: String::new(),
@@ -93,6 +82,37 @@ impl Held {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Whether it can be held and read whole, without a change to it.
+fn check(path: &Path) -> Result<(), Refused> {
+    let refused = |error| refused(path, error);
+    let db = open(path).map_err(refused)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .map_err(refused)?;
+    db.execute_batch(LOCK).map_err(refused)?;
+    let verdict: String = db
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .map_err(refused)?;
+    if verdict != "ok" {
+        return Err(Refused::Damaged {
+            path: path.to_owned(),
+            why: verdict,
+        });
+    }
+    if has_ledger(&db).map_err(refused)? {
+        let path = path.to_owned();
+        return Err(Refused::IsLedger { path });
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(PATIENCE)?;
+    db.execute_batch("PRAGMA trusted_schema = OFF")?;
+    Ok(db)
 }
 
 /// Whether a file is a ledger of Switchboard's. What cannot be read is none.

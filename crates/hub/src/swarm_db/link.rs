@@ -131,18 +131,23 @@ impl SwarmDb {
     pub(super) fn prepare(&self) -> io::Result<Prepared> {
         let folder = self.folder();
         fs::create_dir_all(&folder)?;
-        let waiting = folder.join(LINKING);
-        match fs::remove_file(&waiting) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        let waiting = self.tidy()?;
         symlink(&self.target(&folder), &waiting)?;
         Ok(Prepared {
             waiting,
             path: self.path(),
             folder,
         })
+    }
+
+    /// Removes a link that still waits because its start was killed. Returns its name.
+    pub(super) fn tidy(&self) -> io::Result<PathBuf> {
+        let waiting = self.folder().join(LINKING);
+        match fs::remove_file(&waiting) {
+            Ok(()) => Ok(waiting),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(waiting),
+            Err(error) => Err(error),
+        }
     }
 
     /// Relative within the project, which may be moved as a whole; absolute to a ledger outside of it.
@@ -172,7 +177,7 @@ impl Prepared {
     }
 
     /// Takes a place where nothing is. What appeared there in the meantime is somebody's and stays.
-    pub fn settle(self) -> io::Result<()> {
+    pub fn settle(&self) -> io::Result<()> {
         let target = fs::read_link(&self.waiting)?;
         symlink(&target, &self.path)?;
         sync(&self.folder)

@@ -89,7 +89,11 @@ impl SwarmDb {
     pub fn plan(self) -> Result<Plan, Refused> {
         let step = match self.look() {
             Look::Ledger => self.left_over()?,
-            Look::Linked => Step::Nothing,
+            Look::Linked => {
+                // Whether it can be removed or not, the link itself is right.
+                let _ = self.tidy();
+                Step::Nothing
+            }
             Look::Absent => self.prepared(Step::Link),
             Look::Stale { target } => {
                 tracing::info!(

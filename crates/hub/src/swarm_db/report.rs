@@ -97,7 +97,7 @@ impl Report {
             })
             .collect();
         if counted.is_empty() {
-            return format!("nothing in {shown} was new to the ledger; it is kept as {kept}");
+            return format!("nothing was imported from {shown}, which is kept as {kept}");
         }
         format!(
             "imported {} from {shown}, kept as {kept}",
@@ -143,6 +143,6 @@ fn told(warnings: &mut Vec<String>, rows: &Named<Skipped>, what: &str) {
     }
     match rows.unnamed() {
         0 => {}
-        more => warnings.push(format!("{what}: {more} more rows")),
+        more => warnings.push(format!("{what}: {more} more")),
     }
 }

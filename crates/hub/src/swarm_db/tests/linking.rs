@@ -174,6 +174,15 @@ fn what_a_start_left_half_made_does_not_stop_the_next() {
 }
 
 #[test]
+fn without_a_file_of_its_own_the_hub_only_mentions_one_that_is_there() {
+    let project = Project::new();
+    assert_eq!(hint(project.home.path()), None);
+    drop(project.old(""));
+    let said = hint(project.home.path()).unwrap();
+    assert!(said.contains("PostgreSQL"), "{said}");
+}
+
+#[test]
 fn what_appeared_while_the_link_was_made_stays() {
     let project = Project::new();
     let plan = project.swarm().plan().unwrap();
