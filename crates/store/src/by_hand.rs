@@ -4,7 +4,6 @@
 //! left out of it and taken from the row as it stands.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 use switchboard_core::changes::AdoptedRow;
@@ -22,14 +21,65 @@ pub(crate) struct RawNote {
     pub deed: String,
     pub was: Option<String>,
     pub became: Option<String>,
+    /// The rev of the row as it stands, if there is one.
+    pub rev: Option<i64>,
     /// A task's description, a message's payload.
     pub text: Option<String>,
     pub result: Option<String>,
+    /// A task's description and result before the first later note that changed them, as a JSON array.
+    pub texts: Option<String>,
     /// What the snapshot that a task points to has measured.
     pub metrics: Option<Metrics>,
 }
 
 impl RawNote {
+    /// The row as the hub knew it before any hand wrote it, for the working set.
+    ///
+    /// Only the first note of a row can tell: what the hub has not seen yet has no rev, and once a note of a row is taken
+    /// in, the row itself is the hub's again, under a later rev than the notes that are left know of.
+    pub fn put_before(&self, slice: &mut Slice) {
+        let Some(was) = self.was.as_deref() else {
+            return;
+        };
+        let is_hubs = |rev: u64| {
+            let stands = self.rev.map_or(0, i64::unsigned_abs);
+            rev > 0 && stands <= rev
+        };
+        match self.row() {
+            AdoptedRow::Task(id) => {
+                if let Ok(Some(task)) = self.task(Some(was))
+                    && is_hubs(task.rev)
+                {
+                    slice.put_task(&id, Some(*task));
+                }
+            }
+            AdoptedRow::Agent(id) => {
+                if let Ok(Some(agent)) = agent(Some(was))
+                    && is_hubs(agent.rev)
+                {
+                    slice.put_agent(&id, Some(*agent));
+                }
+            }
+            AdoptedRow::Message(id) => {
+                // A copy is not the hub's row.
+                if let Ok((message, None)) = self.one_message(was)
+                    && message.id == id
+                    && is_hubs(message.rev)
+                {
+                    slice.put_message(&id, Some(*message));
+                }
+            }
+            AdoptedRow::Lease(_) => {
+                if let Ok(Some(lease)) = noun(Some(was), rows::LEASE, rows::lease)
+                    && is_hubs(lease.rev)
+                {
+                    slice.put_lease(lease);
+                }
+            }
+            AdoptedRow::Baseline => {}
+        }
+    }
+
     pub fn read(self) -> Note {
         let number = self.number;
         let row = self.row();
@@ -91,10 +141,13 @@ impl RawNote {
         let mut image = Image::new(json, rows::TASK)?;
         let texts = match image.values.remove("texts") {
             Some(Value::Array(texts)) => texts,
-            _ => vec![
-                Value::from(self.text.clone()),
-                Value::from(self.result.clone()),
-            ],
+            _ => match self.texts.as_deref().map(serde_json::from_str) {
+                Some(Ok(Value::Array(texts))) => texts,
+                _ => vec![
+                    Value::from(self.text.clone()),
+                    Value::from(self.result.clone()),
+                ],
+            },
         };
         for (name, text) in ["description", "result"].into_iter().zip(texts) {
             image.values.insert(name.to_owned(), text);
@@ -104,20 +157,25 @@ impl RawNote {
         Ok(Some(Box::new(task)))
     }
 
+    /// With whose copy it is, if it is one.
+    fn one_message(&self, json: &str) -> Result<(Box<Message>, Option<AgentId>), Unreadable> {
+        let mut image = Image::new(json, rows::MESSAGE)?;
+        let reader = image.values.remove("reader");
+        let reader = reader.and_then(|reader| reader.as_str().map(AgentId::from));
+        let mut message = rows::message(&image)?;
+        message.payload = as_json(self.text.as_deref().unwrap_or("null"));
+        Ok((Box::new(message), reader))
+    }
+
     fn message(self, id: MessageId) -> Result<Written, Unreadable> {
-        let payload = as_json(self.text.as_deref().unwrap_or("null"));
-        let read = |json: &str| -> Result<(Box<Message>, Option<AgentId>), Unreadable> {
-            let mut image = Image::new(json, rows::MESSAGE)?;
-            let reader = image.values.remove("reader");
-            let reader = reader.and_then(|reader| reader.as_str().map(AgentId::from));
-            let mut message = rows::message(&image)?;
-            message.payload = payload.clone();
+        let read = |json: &str| {
+            let (mut message, reader) = self.one_message(json)?;
             // A copy of a broadcast stands for the broadcast.
             message.id = id.clone();
-            Ok((Box::new(message), reader))
+            Ok((message, reader))
         };
-        let was = self.was.as_deref().map(&read).transpose()?;
-        let is = self.became.as_deref().map(&read).transpose()?;
+        let was = self.was.as_deref().map(read).transpose()?;
+        let is = self.became.as_deref().map(read).transpose()?;
         let reader = is.as_ref().and_then(|(_, reader)| reader.clone());
         let is = is.map(|(message, _)| message);
         let named = |kind: &str, field: &str| {
@@ -134,35 +192,6 @@ impl RawNote {
             is,
             reader,
         })
-    }
-}
-
-/// Rows as the hub knew them before the first hand that wrote them.
-///
-/// Later notes of a row tell what a hand had made of it, which the hub never knew.
-pub(crate) fn put_before(notes: &[Note], slice: &mut Slice) {
-    let mut told = HashSet::new();
-    for note in notes {
-        if !told.insert(note.row()) {
-            continue;
-        }
-        match &note.written {
-            Written::Task { id, was, .. } => slice.put_task(id, was.as_deref().cloned()),
-            Written::Agent { id, was, .. } => slice.put_agent(id, was.as_deref().cloned()),
-            Written::Message {
-                id,
-                was,
-                reader: None,
-                ..
-            } => slice.put_message(id, was.as_deref().cloned()),
-            Written::Lease { was: Some(was), .. } => slice.put_lease(was.clone()),
-            Written::Message {
-                reader: Some(_), ..
-            }
-            | Written::Lease { was: None, .. }
-            | Written::Baseline { .. }
-            | Written::Unreadable { .. } => {}
-        }
     }
 }
 

@@ -124,26 +124,32 @@ impl Slice {
         }
     }
 
-    /// Whatever the hand made of the row, it is written anew, all of it.
+    /// Whatever the hand made of the row, it is written anew, all of it, and under a new rev: so later notes of the row
+    /// can tell that it is no longer as a hand left it.
     fn adopt(&mut self, adopted: Adopted) {
         match &adopted.row {
             AdoptedRow::Task(id) => {
-                if touch(&mut self.tasks, &mut self.dirty.tasks, id) {
+                if let Some(task) = touch(&mut self.tasks, &mut self.dirty.tasks, id) {
+                    task.rev += 1;
                     self.dirty.redescribed_tasks.insert(id.clone());
                     self.dirty.requeued_tasks.insert(id.clone());
                 }
             }
             AdoptedRow::Agent(id) => {
-                if touch(&mut self.agents, &mut self.dirty.agents, id) {
+                if let Some(agent) = touch(&mut self.agents, &mut self.dirty.agents, id) {
+                    agent.rev += 1;
                     self.dirty.redescribed_agents.push(id.clone());
                 }
             }
             AdoptedRow::Message(id) => {
-                touch(&mut self.messages, &mut self.dirty.messages, id);
+                if let Some(message) = touch(&mut self.messages, &mut self.dirty.messages, id) {
+                    message.rev += 1;
+                }
             }
             AdoptedRow::Lease(path) => {
-                if !touch(&mut self.leases, &mut self.dirty.leases, path) {
-                    self.dirty.ended_leases.push(path.clone());
+                match touch(&mut self.leases, &mut self.dirty.leases, path) {
+                    Some(lease) => lease.rev += 1,
+                    None => self.dirty.ended_leases.push(path.clone()),
                 }
             }
             AdoptedRow::Baseline => {}
@@ -357,20 +363,19 @@ fn kind_of(presence: &Presence) -> u8 {
     }
 }
 
-/// Has a row written though nothing about it changed. False if there is none.
-fn touch<K: Clone + Eq + std::hash::Hash, T>(
-    cells: &mut super::Map<K, Cell<T>>,
+/// Has a row written though nothing about it changed. `None` if there is none.
+fn touch<'a, K: Clone + Eq + std::hash::Hash, T>(
+    cells: &'a mut super::Map<K, Cell<T>>,
     dirty: &mut Vec<K>,
     key: &K,
-) -> bool {
-    let Some(cell) = cells.get_mut(key).filter(|cell| cell.row.is_some()) else {
-        return false;
-    };
+) -> Option<&'a mut T> {
+    let cell = cells.get_mut(key)?;
+    let row = cell.row.as_mut()?;
     if !cell.dirty {
         cell.dirty = true;
         dirty.push(key.clone());
     }
-    true
+    Some(row)
 }
 
 fn put<K: Clone + Eq + std::hash::Hash, T>(

@@ -208,7 +208,10 @@ impl Step for Open {
             AdoptedRow::Message(id) => {
                 want.message(id);
             }
-            AdoptedRow::Lease(_) | AdoptedRow::Baseline => {}
+            AdoptedRow::Lease(path) => {
+                let _ = want.leases_near(path);
+            }
+            AdoptedRow::Baseline => {}
         }
     }
 

@@ -1,13 +1,16 @@
 //! What was written into the file by hand: its notes, and rows as they were before.
 
+use std::borrow::Cow;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use switchboard_core::changes::{Adopted, AdoptedRow};
 use switchboard_core::verb::Note;
-use switchboard_core::{Ask, Slice};
+use switchboard_core::{AgentId, Ask, Slice};
 
 use super::load::{rows_max, signed};
 use super::rows;
-use crate::by_hand::{RawNote, put_before};
+use crate::by_hand::RawNote;
+use crate::rows::Columns;
 
 /// Whether there is anything to take in.
 pub(super) fn is_noted(db: &Connection) -> rusqlite::Result<bool> {
@@ -16,8 +19,12 @@ pub(super) fn is_noted(db: &Connection) -> rusqlite::Result<bool> {
 }
 
 const NOTE: &str = "h.n, h.tbl, h.key, h.deed, h.was, h.became,
-    CASE h.tbl WHEN 'tasks' THEN t.description WHEN 'messages' THEN m.payload END, t.result, t.quality_snapshot_id";
-const TEXTS: &str = "LEFT JOIN tasks t ON h.tbl = 'tasks' AND t.id = h.key LEFT JOIN messages m ON h.tbl = 'messages' AND m.id = h.key";
+    CASE h.tbl WHEN 'tasks' THEN t.description WHEN 'messages' THEN m.payload END, t.result, t.quality_snapshot_id,
+    coalesce(t.rev, m.rev, a.rev, l.rev), (SELECT json_extract(later.was, '$.texts') FROM sb_hand later
+      WHERE h.tbl = 'tasks' AND later.tbl = h.tbl AND later.key = h.key AND later.n > h.n
+        AND json_type(later.was, '$.texts') = 'array' ORDER BY later.n LIMIT 1)";
+const ROW: &str = "LEFT JOIN tasks t ON h.tbl = 'tasks' AND t.id = h.key LEFT JOIN messages m ON h.tbl = 'messages' AND m.id = h.key
+    LEFT JOIN agents a ON h.tbl = 'agents' AND a.id = h.key LEFT JOIN leases l ON h.tbl = 'leases' AND l.file_path = h.key";
 
 /// The oldest notes; what the hub knew of their rows goes into the working set.
 pub(super) fn notes(
@@ -27,33 +34,36 @@ pub(super) fn notes(
 ) -> rusqlite::Result<Vec<Note>> {
     let raw: Vec<RawNote> = db
         .prepare_cached(&format!(
-            "SELECT {NOTE} FROM sb_hand h {TEXTS} ORDER BY h.n LIMIT ?"
+            "SELECT {NOTE} FROM sb_hand h {ROW} ORDER BY h.n LIMIT ?"
         ))?
         .query_map([rows_max(limit)], |row| raw(db, row))?
         .collect::<rusqlite::Result<_>>()?;
-    let notes: Vec<Note> = raw.into_iter().map(RawNote::read).collect();
-    put_before(&notes, slice);
-    Ok(notes)
+    raw.iter().for_each(|note| note.put_before(slice));
+    Ok(raw.into_iter().map(RawNote::read).collect())
 }
 
+/// What is not even text is read as well as may be: a note that could not be read at all would stop the hub.
 fn raw(db: &Connection, row: &Row<'_>) -> rusqlite::Result<RawNote> {
-    let snapshot: Option<String> = row.get(8)?;
-    let metrics = match snapshot {
+    let metrics = match row.text(8)? {
         Some(id) => super::load::select(db, rows::SNAPSHOT, "quality_snapshots WHERE id = ?")?
             .query_row([id], rows::snapshot)
-            .optional()?
+            .optional()
+            .unwrap_or(None)
             .map(|snapshot| snapshot.metrics),
         None => None,
     };
+    let text = |column| Ok::<_, rusqlite::Error>(row.text(column)?.map(Cow::into_owned));
     Ok(RawNote {
         number: row.get::<_, i64>(0)?.unsigned_abs(),
-        table: row.get(1)?,
-        key: row.get(2)?,
-        deed: row.get(3)?,
-        was: row.get(4)?,
-        became: row.get(5)?,
-        text: row.get(6)?,
-        result: row.get(7)?,
+        table: text(1)?.unwrap_or_default(),
+        key: text(2)?.unwrap_or_default(),
+        deed: text(3)?.unwrap_or_default(),
+        was: text(4)?,
+        became: text(5)?,
+        text: text(6)?,
+        result: text(7)?,
+        rev: row.int(9)?,
+        texts: text(10)?,
         metrics,
     })
 }
@@ -63,40 +73,82 @@ pub(super) fn load_before(db: &Connection, ask: &Ask, slice: &mut Slice) -> rusq
     let (table, key) = match ask {
         Ask::Task(id) => ("tasks", id.as_str()),
         Ask::Agent(id) => ("agents", id.as_str()),
+        Ask::Message(id) => ("messages", id.as_str()),
+        Ask::PresentAgents => return agents_before(db, slice),
         _ => return Ok(()),
     };
     let first = db
         .prepare_cached(&format!(
-            "SELECT {NOTE} FROM sb_hand h {TEXTS} WHERE h.tbl = ? AND h.key = ? ORDER BY h.n LIMIT 1"
+            "SELECT {NOTE} FROM sb_hand h {ROW} WHERE h.tbl = ? AND h.key = ? ORDER BY h.n LIMIT 1"
         ))?
         .query_row(params![table, key], |row| raw(db, row))
         .optional()?;
     if let Some(first) = first {
-        put_before(&[first.read()], slice);
+        first.put_before(slice);
     }
+    Ok(())
+}
+
+/// Every agent that a note is about, as the hub knew it.
+fn agents_before(db: &Connection, slice: &mut Slice) -> rusqlite::Result<()> {
+    let first: Vec<RawNote> = db
+        .prepare_cached(&format!(
+            "SELECT {NOTE} FROM sb_hand h {ROW} WHERE h.n IN (SELECT min(n) FROM sb_hand WHERE tbl = 'agents' GROUP BY key)"
+        ))?
+        .query_map([], |row| raw(db, row))?
+        .collect::<rusqlite::Result<_>>()?;
+    first.iter().for_each(|note| note.put_before(slice));
+    Ok(())
+}
+
+/// Who is present although a hand has deleted or replaced its row, which the hub has not heard of yet.
+pub(super) fn also_present(db: &Connection, slice: &mut Slice) -> rusqlite::Result<()> {
+    let noted: Vec<String> = db
+        .prepare_cached("SELECT DISTINCT key FROM sb_hand WHERE tbl = 'agents'")?
+        .query_map([], |row| Ok(row.text(0)?.unwrap_or_default().into_owned()))?
+        .collect::<rusqlite::Result<_>>()?;
+    let Some(mut present) = slice.ranges.present_agents.take() else {
+        return Ok(());
+    };
+    let is_there = |id: &AgentId| {
+        slice
+            .known_agent(id)
+            .flatten()
+            .is_some_and(|agent| !agent.is_gone())
+    };
+    present.extend(noted.into_iter().map(AgentId::from).filter(is_there));
+    present.sort();
+    present.dedup();
+    slice.ranges.present_agents = Some(present);
     Ok(())
 }
 
 /// Drops notes that are taken up, and what the hand made of their rows: the hub's own are written after this.
 pub(super) fn drop_notes(db: &Connection, adopted: &[Adopted]) -> rusqlite::Result<()> {
+    if adopted.is_empty() {
+        return Ok(());
+    }
     for Adopted { note, row } in adopted {
+        // By the note's own key: it may be no text that the hub could hold.
+        if let AdoptedRow::Agent(_) = row {
+            serve_direct_agents(db)?;
+        }
+        let made = match row {
+            AdoptedRow::Task(_) => Some("DELETE FROM tasks WHERE rev = 0 AND id"),
+            AdoptedRow::Message(_) => Some("DELETE FROM messages WHERE rev = 0 AND id"),
+            AdoptedRow::Agent(_) => Some("DELETE FROM agents WHERE id"),
+            AdoptedRow::Lease(_) => Some("DELETE FROM leases WHERE rev = 0 AND file_path"),
+            AdoptedRow::Baseline => None,
+        };
+        if let Some(made) = made {
+            db.prepare_cached(&format!("{made} = (SELECT key FROM sb_hand WHERE n = ?)"))?
+                .execute([signed(*note)])?;
+        }
         db.prepare_cached("DELETE FROM sb_hand WHERE n = ?")?
             .execute([signed(*note)])?;
-        match row {
-            AdoptedRow::Task(id) => db
-                .prepare_cached("DELETE FROM tasks WHERE id = ? AND rev = 0")?
-                .execute([id.as_str()])?,
-            AdoptedRow::Message(id) => db
-                .prepare_cached("DELETE FROM messages WHERE id = ? AND rev = 0")?
-                .execute([id.as_str()])?,
-            AdoptedRow::Agent(id) => {
-                serve_direct_agents(db)?;
-                db.prepare_cached("DELETE FROM agents WHERE id = ?")?
-                    .execute([id.as_str()])?
-            }
-            AdoptedRow::Lease(_) | AdoptedRow::Baseline => 0,
-        };
     }
+    // Nobody is inserting while the hub writes: what is left of statements that came to nothing.
+    db.prepare_cached("DELETE FROM sb_was")?.execute([])?;
     Ok(())
 }
 

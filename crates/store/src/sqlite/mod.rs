@@ -142,6 +142,9 @@ impl Engine for SqliteEngine {
                 by_hand::load_before(&self.db, ask, slice).map_err(world)?;
             }
             load::load(&self.db, ask, slice).map_err(world)?;
+            if self.by_hand && *ask == Ask::PresentAgents {
+                by_hand::also_present(&self.db, slice).map_err(world)?;
+            }
         }
         Ok(())
     }

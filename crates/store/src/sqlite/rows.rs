@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use rusqlite::Row;
-use rusqlite::types::{FromSql, Type};
+use rusqlite::types::{FromSql, Type, ValueRef};
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
@@ -36,7 +36,13 @@ impl Columns for Row<'_> {
     type Error = rusqlite::Error;
 
     fn text(&self, column: usize) -> rusqlite::Result<Option<Cow<'_, str>>> {
-        Ok(self.get_ref(column)?.as_str_or_null()?.map(Cow::Borrowed))
+        Ok(match self.get_ref(column)? {
+            ValueRef::Null => None,
+            // Other programs write into the file too: one bad byte of theirs must not hide a row.
+            ValueRef::Text(text) | ValueRef::Blob(text) => Some(String::from_utf8_lossy(text)),
+            ValueRef::Integer(value) => Some(Cow::Owned(value.to_string())),
+            ValueRef::Real(value) => Some(Cow::Owned(value.to_string())),
+        })
     }
 
     fn int(&self, column: usize) -> rusqlite::Result<Option<i64>> {

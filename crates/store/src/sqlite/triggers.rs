@@ -159,6 +159,7 @@ fn tasks() -> Vec<Trigger> {
             "EXISTS (SELECT 1 FROM json_each(NEW.dependencies) needs WHERE NOT EXISTS (SELECT 1 FROM tasks known WHERE known.id = needs.value))",
         ),
         words("tasks.on_dependency_failure", "on_dependency_failure", &["block", "fail"]),
+        refuse("tasks.number: belongs to the hub", "NEW.number <> -1"),
         refuse(
             "tasks: rev, epoch, lane, state_at, worked_ms, progress, dependants and corr_id belong to the hub",
             "NEW.rev <> 0 OR NEW.epoch <> 0 OR NEW.lane IS NOT NULL OR NEW.state_at <> 0 OR NEW.worked_ms IS NOT NULL OR NEW.progress IS NOT NULL OR NEW.dependants <> 0 OR NEW.corr_id <> ''",
@@ -167,12 +168,15 @@ fn tasks() -> Vec<Trigger> {
         remember("tasks", "id", "NULL"),
     ]);
     let held = "IN ('claimed', 'in_progress')";
+    // Then it is written anew anyway.
+    let noted = "EXISTS (SELECT 1 FROM sb_hand WHERE tbl = 'tasks' AND key = OLD.id)";
     let mut changed = vec![
         refuse(
             "tasks: id, number, created_at, dependencies and the columns after updated_at belong to the hub",
             &format!(
-                "{} OR (NEW.number IS NOT OLD.number AND NEW.number >= 0) OR (NEW.lane IS NOT OLD.lane AND NEW.lane IS NOT NULL)
-      OR NEW.epoch NOT IN (OLD.epoch, OLD.epoch + 1)",
+                "{} OR (NEW.number IS NOT OLD.number AND (OLD.rev <> 0 OR NEW.number IS NOT (SELECT min(-1, min(number)) - 1 FROM tasks)))
+      OR (NEW.lane IS NOT OLD.lane AND (NEW.lane IS NOT NULL OR NOT {noted}))
+      OR (NEW.epoch IS NOT OLD.epoch AND (NEW.epoch IS NOT OLD.epoch + 1 OR NOT ({noted} OR NEW.status {held} AND OLD.status NOT {held})))",
                 kept(&[
                     "id", "rev", "state_at", "worked_ms", "progress", "dependants", "corr_id", "created_at",
                     "dependencies", "on_dependency_failure",
@@ -221,7 +225,7 @@ fn tasks() -> Vec<Trigger> {
                     "tasks: REPLACE would erase the history of this task; use UPDATE",
                     "EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'tasks' AND key = NEW.id)",
                 ),
-                "UPDATE tasks SET number = min(0, (SELECT min(number) FROM tasks)) - 1 WHERE id = NEW.id;".to_owned(),
+                "UPDATE tasks SET number = min(-1, (SELECT min(number) FROM tasks)) - 1 WHERE id = NEW.id;".to_owned(),
                 format!(
                     "INSERT INTO sb_hand(tbl, key, deed, became) VALUES ('tasks', NEW.id, 'insert', {});",
                     image("NEW", rows::TASK, TASK_TEXTS, "")
@@ -240,13 +244,13 @@ fn tasks() -> Vec<Trigger> {
   previous_agents, result, branch, quality_snapshot_id, audience ON tasks".to_owned(),
             body: vec![
                 format!(
-                    "UPDATE tasks SET lane = NULL, epoch = CASE WHEN NEW.status {held} AND OLD.status NOT {held} AND NEW.epoch = OLD.epoch
-    THEN OLD.epoch + 1 ELSE NEW.epoch END WHERE id = NEW.id;"
-                ),
-                format!(
                     "INSERT INTO sb_hand(tbl, key, deed, was, became) VALUES ('tasks', NEW.id, 'update', {}, {});",
                     task_image("OLD"),
                     task_image("NEW")
+                ),
+                format!(
+                    "UPDATE tasks SET lane = NULL, epoch = CASE WHEN NEW.status {held} AND OLD.status NOT {held} AND NEW.epoch = OLD.epoch
+    THEN OLD.epoch + 1 ELSE NEW.epoch END WHERE id = NEW.id;"
                 ),
             ],
         },
@@ -295,6 +299,17 @@ fn described_agents() -> Vec<String> {
     ]
 }
 
+/// An update that is a sign of life.
+const BEAT: &str = "NEW.last_heartbeat IS NOT OLD.last_heartbeat OR NEW.heartbeat_count IS NOT OLD.heartbeat_count";
+
+/// Where a client has recursive triggers on, REPLACE also deletes, which is no deed of its own.
+fn forget_replaced(table: &str, key: &str) -> String {
+    format!(
+        "DELETE FROM sb_hand WHERE n = (SELECT max(n) FROM sb_hand) AND tbl = '{table}' AND key = NEW.{key} AND deed = 'delete'
+    AND EXISTS (SELECT 1 FROM sb_was WHERE tbl = '{table}' AND key = NEW.{key});"
+    )
+}
+
 fn agents() -> Vec<Trigger> {
     let mut new = vec![id("agents.id", "id", true)];
     new.extend(described_agents());
@@ -327,7 +342,7 @@ fn agents() -> Vec<Trigger> {
     changed.extend(described_agents());
     // The word for a silent agent is offline too: only who turns to it signs off.
     let became = |offline: &str| {
-        let presence = format!(", 'presence', CASE WHEN {offline} THEN 'gone' ELSE 'live' END");
+        let presence = format!(", 'presence', CASE WHEN {offline} ELSE 'live' END");
         image("NEW", rows::AGENT, &["presence"], &presence)
     };
     vec![
@@ -340,10 +355,11 @@ fn agents() -> Vec<Trigger> {
             name: "sb_agents_insert",
             on: "AFTER INSERT ON agents".to_owned(),
             body: vec![
+                forget_replaced("agents", "id"),
                 format!(
                     "INSERT INTO sb_hand(tbl, key, deed, was, became) VALUES ('agents', NEW.id, 'insert',
     (SELECT was FROM sb_was WHERE tbl = 'agents' AND key = NEW.id), {});",
-                    became("NEW.status = 'offline'")
+                    became("NEW.status = 'offline' THEN 'gone'")
                 ),
                 "DELETE FROM sb_was WHERE tbl = 'agents' AND key = NEW.id;".to_owned(),
                 "INSERT OR IGNORE INTO sb_sql_agent(id) VALUES (NEW.id);".to_owned(),
@@ -359,10 +375,11 @@ fn agents() -> Vec<Trigger> {
             on: "AFTER UPDATE ON agents".to_owned(),
             body: vec![format!(
                 "INSERT INTO sb_hand(tbl, key, deed, was, became) VALUES ('agents', NEW.id,
-    CASE WHEN NEW.last_heartbeat IS NOT OLD.last_heartbeat OR NEW.heartbeat_count IS NOT OLD.heartbeat_count THEN 'beat' ELSE 'update' END,
-    {}, {});",
+    CASE WHEN {BEAT} THEN 'beat' ELSE 'update' END, {}, {});",
                 image("OLD", rows::AGENT, &[], ""),
-                became("NEW.status = 'offline' AND OLD.status <> 'offline'")
+                became(&format!(
+                    "NEW.status = 'offline' AND OLD.status <> 'offline' THEN 'gone' WHEN NEW.status = OLD.status AND NOT ({BEAT}) THEN OLD.presence"
+                ))
             )],
         },
         Trigger {
@@ -415,8 +432,8 @@ fn messages() -> Vec<Trigger> {
                 time("messages.expires_at", "expires_at", true),
                 time("messages.created_at", "created_at", false),
                 refuse(
-                    "messages: a new one is neither delivered nor acknowledged, and the columns after created_at belong to the hub",
-                    "NEW.delivered_at IS NOT NULL OR NEW.acknowledged_at IS NOT NULL OR NEW.acknowledged_by IS NOT NULL OR NEW.rev <> 0
+                    "messages: a new one is neither delivered nor acknowledged; number and the columns after created_at belong to the hub",
+                    "NEW.number <> -1 OR NEW.delivered_at IS NOT NULL OR NEW.acknowledged_at IS NOT NULL OR NEW.acknowledged_by IS NOT NULL OR NEW.rev <> 0
       OR NEW.corr_id <> '' OR NEW.handoff_task IS NOT NULL OR NEW.handoff_epoch IS NOT NULL OR NEW.copy_of IS NOT NULL",
                 ),
                 remember("messages", "id", "NULL"),
@@ -430,7 +447,7 @@ fn messages() -> Vec<Trigger> {
                     "messages: a message that was sent is not replaced",
                     "EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'messages' AND key = NEW.id)",
                 ),
-                "UPDATE messages SET number = min(0, (SELECT min(number) FROM messages)) - 1 WHERE id = NEW.id;".to_owned(),
+                "UPDATE messages SET number = min(-1, (SELECT min(number) FROM messages)) - 1 WHERE id = NEW.id;".to_owned(),
                 format!(
                     "INSERT INTO sb_hand(tbl, key, deed, became) VALUES ('messages', NEW.id, 'insert', {});",
                     image_of("NEW")
@@ -444,7 +461,7 @@ fn messages() -> Vec<Trigger> {
                 refuse(
                     "messages: only delivered_at, acknowledged_at and acknowledged_by may change",
                     &format!(
-                        "{} OR (NEW.number IS NOT OLD.number AND NEW.number >= 0)",
+                        "{} OR (NEW.number IS NOT OLD.number AND (OLD.rev <> 0 OR NEW.number IS NOT (SELECT min(-1, min(number)) - 1 FROM messages)))",
                         kept(&[
                             "id", "type", "from_agent", "to_agent", "payload", "ack_required", "expires_at", "created_at", "rev",
                             "corr_id", "handoff_task", "handoff_epoch", "copy_of",
@@ -560,6 +577,7 @@ fn leases() -> Vec<Trigger> {
                     "EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'leases' AND key = NEW.file_path AND json_extract(was, '$.agent_id') <> NEW.agent_id
       AND julianday(json_extract(was, '$.expires_at')) > julianday('now'))",
                 ),
+                forget_replaced("leases", "file_path"),
                 format!(
                     "INSERT INTO sb_hand(tbl, key, deed, was, became) VALUES ('leases', NEW.file_path, 'insert',
     (SELECT was FROM sb_was WHERE tbl = 'leases' AND key = NEW.file_path), {});",
@@ -627,7 +645,20 @@ fn quality() -> Vec<Trigger> {
             image("NEW", rows::BASELINE, &[], "")
         )]
     };
-    let mut snapshot = vec![id("quality_snapshots.id", "id", false)];
+    let mut snapshot = vec![
+        id("quality_snapshots.id", "id", false),
+        refuse(
+            &format!("quality_snapshots.task_id, agent_id: text of at most {} bytes, or NULL", limits::ID_BYTES_MAX),
+            &["task_id", "agent_id"]
+                .map(|name| {
+                    format!(
+                        "typeof(NEW.{name}) NOT IN ('text', 'null') OR length(CAST(coalesce(NEW.{name}, '') AS BLOB)) > {}",
+                        limits::ID_BYTES_MAX
+                    )
+                })
+                .join(" OR "),
+        ),
+    ];
     snapshot.extend(measured("quality_snapshots"));
     snapshot.push(time("quality_snapshots.recorded_at", "recorded_at", false));
     let baseline = || {

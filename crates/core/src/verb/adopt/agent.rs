@@ -7,7 +7,7 @@ use crate::id::AgentId;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
-use crate::verb::{Deregister, Heartbeat, Register, ReportedTask, speaker};
+use crate::verb::{Deregister, Heartbeat, Register, ReportedTask, Verb, speaker};
 use crate::want::Want;
 
 pub(super) fn steps(
@@ -18,22 +18,28 @@ pub(super) fn steps(
     how: AgentWritten,
 ) {
     let was = was.filter(|was| !was.is_gone());
-    let sign_off = || Deregister { agent: id.clone() };
+    let sign_off = || SignOff(Deregister { agent: id.clone() });
     match (was, is) {
         (None, None) => {}
         (Some(_), None) => steps.push(Box::new(sign_off())),
+        // Whoever has signed off comes back by saying that it is there, not by any word about it.
+        (None, Some(is)) if how != AgentWritten::Inserted && !is.is_live() => {}
         (None, Some(is)) => {
             steps.push(Box::new(register(is)));
             if !is.is_live() {
                 steps.push(Box::new(sign_off()));
             }
         }
-        (Some(_), Some(is)) if !is.is_live() && how != AgentWritten::Changed => {
-            steps.push(Box::new(sign_off()));
-        }
         (Some(was), Some(is)) => {
-            let another = how == AgentWritten::Inserted && !is_same_process(was, is);
-            if another {
+            let Presence::Live(doing) = is.presence else {
+                if is.is_gone() {
+                    steps.push(Box::new(sign_off()));
+                } else if says_otherwise(was, is) {
+                    steps.push(Box::new(Describe { is: is.clone() }));
+                }
+                return;
+            };
+            if how == AgentWritten::Inserted && !is_same_process(was, is) {
                 steps.push(Box::new(sign_off()));
                 steps.push(Box::new(register(is)));
                 return;
@@ -41,15 +47,11 @@ pub(super) fn steps(
             if says_otherwise(was, is) {
                 steps.push(Box::new(Describe { is: is.clone() }));
             }
-            match &is.presence {
-                Presence::Live(doing) if how != AgentWritten::Changed => {
-                    steps.push(Box::new(beat(is, *doing)));
-                }
-                Presence::Live(doing) if was.presence != is.presence && was.is_live() => {
-                    steps.push(Box::new(beat(is, *doing)));
-                }
-                Presence::Gone { .. } if was.is_live() => steps.push(Box::new(sign_off())),
-                Presence::Live(_) | Presence::Silent { .. } | Presence::Gone { .. } => {}
+            if how != AgentWritten::Changed || does_otherwise(was, is) {
+                steps.push(Box::new(Appear {
+                    beat: beat(is, doing),
+                    register: register(is),
+                }));
             }
         }
     }
@@ -97,6 +99,55 @@ fn says_otherwise(was: &Agent, is: &Agent) -> bool {
         || was.machine != is.machine
 }
 
+fn does_otherwise(was: &Agent, is: &Agent) -> bool {
+    let at_work = |agent: &Agent| {
+        let current = agent.current.as_ref();
+        current.map(|current| (current.task.clone(), current.percent, current.phase))
+    };
+    was.presence != is.presence || at_work(was) != at_work(is)
+}
+
+/// What the hand saw of an agent may be older than what its notes before this one came to.
+fn is_here(slice: &Slice, id: &AgentId) -> bool {
+    slice.agent(id).is_some_and(|agent| !agent.is_gone())
+}
+
+/// Leaves, unless it has left already.
+struct SignOff(Deregister);
+
+impl Step for SignOff {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        Verb::asks(&self.0, want, now);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        if !is_here(slice, &self.0.agent) {
+            return Ok(Changes::default());
+        }
+        Verb::decide(&self.0, slice, now).map(|((), changes)| changes)
+    }
+}
+
+/// A sign of life, also of one that has signed off.
+struct Appear {
+    beat: Heartbeat,
+    register: Register,
+}
+
+impl Step for Appear {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        Verb::asks(&self.beat, want, now);
+        Verb::asks(&self.register, want, now);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        if is_here(slice, &self.beat.agent) {
+            return Verb::decide(&self.beat, slice, now).map(|(_, changes)| changes);
+        }
+        Verb::decide(&self.register, slice, now).map(|(_, changes)| changes)
+    }
+}
+
 /// An agent says something new about itself.
 struct Describe {
     is: Agent,
@@ -108,6 +159,9 @@ impl Step for Describe {
     }
 
     fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<Changes, Refusal> {
+        if !is_here(slice, &self.is.id) {
+            return Ok(Changes::default());
+        }
         let mut agent = speaker(slice, &self.is.id)?.clone();
         agent.name.clone_from(&self.is.name);
         agent.kind = self.is.kind;

@@ -8,6 +8,7 @@ use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::lane::LaneKey;
+use crate::limits;
 use crate::quality::{GatePolicy, Metrics};
 use crate::refusal::{NotYours, Refusal};
 use crate::slice::Slice;
@@ -18,7 +19,7 @@ use crate::verb::ending::{
 };
 use crate::verb::{
     Cancel, ChangeTask, Complete, CreateTasks, Fail, NewTask, ReleaseTask, ReportProgress,
-    RetryTask, Review, Ruling, Verb, awake, speaker,
+    RetryTask, Review, Ruling, Verb, awake, check_holder, speaker,
 };
 use crate::want::Want;
 
@@ -327,6 +328,12 @@ impl Step for Take {
         }
         let mut changes = Changes::default();
         let mut agent = awake(speaker(slice, &self.agent)?, &mut changes, now);
+        if agent.holds.len() >= limits::CLAIMS_PER_AGENT_MAX {
+            return Err(Refusal::TooMany {
+                what: "tasks held by one agent",
+                limit: limits::CLAIMS_PER_AGENT_MAX,
+            });
+        }
         agent.hold(&self.task, now);
         changes.agents.push(agent);
         changes.task(task.clone().claim(&self.agent, now));
@@ -366,6 +373,10 @@ impl Step for AskPerson {
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
         let task = find(slice, &self.task)?;
+        check_holder(task, &self.agent, None).map_err(|why| Refusal::TaskNotYours {
+            task: self.task.clone(),
+            why,
+        })?;
         let mut changes = Changes::default();
         let mut agent = awake(speaker(slice, &self.agent)?, &mut changes, now);
         end_claim(
@@ -424,6 +435,13 @@ impl Step for GiveUp {
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
         let task = find(slice, &self.task)?;
+        if task.status() != TaskStatus::RetryWait {
+            return Err(Refusal::WrongState {
+                task: self.task.clone(),
+                status: task.status(),
+                wanted: TaskStatus::RetryWait.as_str(),
+            });
+        }
         let mut changes = Changes::default();
         changes.task(task.clone().fail(self.failure.clone(), now));
         crate::verb::ending::tell_dependants(slice, &mut changes, &self.task, now);

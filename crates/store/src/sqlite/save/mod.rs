@@ -400,7 +400,7 @@ fn prune(db: &Connection, prune: &Prune, pruned: &mut Pruned) -> Result {
         Prune::Messages { before, limit } => {
             let old: Vec<i64> = db
                 .prepare_cached(
-                    "SELECT m.number FROM messages m WHERE m.created_at < ?1 AND NOT EXISTS (
+                    "SELECT m.number FROM messages m WHERE m.created_at < ?1 AND m.copy_of IS NULL AND NOT EXISTS (
                        SELECT 1 FROM sb_delivery d WHERE d.number = m.number AND d.state = 'queued')
                      ORDER BY m.created_at LIMIT ?2",
                 )?
@@ -409,7 +409,7 @@ fn prune(db: &Connection, prune: &Prune, pruned: &mut Pruned) -> Result {
                 })?
                 .collect::<rusqlite::Result<_>>()?;
             for number in old {
-                db.prepare_cached("DELETE FROM messages WHERE number = ?")?
+                db.prepare_cached("DELETE FROM messages WHERE number = ?1 OR copy_of = ?1")?
                     .execute([number])?;
                 db.prepare_cached("DELETE FROM sb_delivery WHERE number = ?")?
                     .execute([number])?;

@@ -1,0 +1,158 @@
+//! A sequencer as small as it can be, with a client that writes into the same file by hand.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::Connection;
+use switchboard_core::verb::{HandStep, Note, Written};
+use switchboard_core::{Ask, GatePolicy, Slice, Timestamp, Want};
+use switchboard_store::conformance::{AnyVerb, Everything};
+use switchboard_store::sqlite::SqliteEngine;
+use switchboard_store::{Engine, ManualClock, Reader};
+use tempfile::TempDir;
+
+/// A ledger, and a hand beside it.
+pub struct Desk {
+    pub clock: ManualClock,
+    pub hand: Connection,
+    engine: SqliteEngine,
+    reader: Rc<dyn Reader>,
+    slice: Slice,
+    policy: Arc<GatePolicy>,
+    home: TempDir,
+}
+
+const ROUNDS_MAX: usize = 1000;
+
+impl Desk {
+    pub fn new() -> Desk {
+        let home = tempfile::tempdir().unwrap();
+        let clock = ManualClock::at(real_now());
+        let engine =
+            SqliteEngine::open(&home.path().join("ledger.db"), Box::new(clock.clone())).unwrap();
+        let hand = client(&home);
+        Desk {
+            reader: engine.reader().unwrap().into(),
+            engine,
+            hand,
+            clock,
+            slice: Slice::default(),
+            policy: Arc::default(),
+            home,
+        }
+    }
+
+    /// Another program that has the file open.
+    pub fn another(&self) -> Connection {
+        client(&self.home)
+    }
+
+    pub fn everything(&self) -> Everything {
+        Everything::read(&*self.reader)
+    }
+
+    /// A hand write that must hold.
+    #[track_caller]
+    pub fn by_hand(&self, sql: &str) {
+        if let Err(error) = self.hand.execute_batch(sql) {
+            panic!("{error}: {sql}");
+        }
+    }
+
+    /// Takes in all that was written by hand, at most `page` notes to a batch; then the verbs, in the last batch.
+    pub fn run(&mut self, page: usize, verbs: &[&dyn AnyVerb]) -> Vec<String> {
+        loop {
+            let begun = self.engine.begin(&mut self.slice).unwrap();
+            let now = begun.now;
+            let mut is_full = false;
+            if begun.by_hand {
+                let notes = self.engine.hand_notes(page, &mut self.slice).unwrap();
+                is_full = notes.len() == page;
+                notes.iter().for_each(|note| self.take_in(note, now));
+            }
+            let mut replies = Vec::new();
+            if !is_full {
+                for verb in verbs {
+                    self.load(|want| verb.asks(want, now));
+                    let decided = verb.decide(&self.slice, now);
+                    replies.push(match decided {
+                        Ok((reply, changes)) => {
+                            self.slice.apply(changes, now);
+                            reply
+                        }
+                        Err(refusal) => refusal.to_string(),
+                    });
+                }
+            }
+            let engine = &mut self.engine;
+            let saved = self.slice.save_all(now, true, |save| engine.save(save));
+            saved.unwrap();
+            self.engine.commit().unwrap();
+            self.slice.end_batch();
+            if !is_full {
+                return replies;
+            }
+        }
+    }
+
+    fn take_in(&mut self, note: &Note, now: Timestamp) {
+        let mut why = None;
+        for step in note.steps(&self.policy) {
+            why = self.step(&*step, now);
+            if why.is_some() {
+                break;
+            }
+        }
+        if let Written::Unreadable { why: reason, .. } = &note.written {
+            why = Some(reason.clone());
+        }
+        if let Some(why) = why {
+            self.slice.apply(note.undone(why), now);
+        }
+    }
+
+    fn step(&mut self, step: &dyn HandStep, now: Timestamp) -> Option<String> {
+        self.load(|want| step.asks(want, now));
+        match step.decide(&self.slice, now) {
+            Ok(changes) => {
+                self.slice.apply(changes, now);
+                None
+            }
+            Err(refusal) => Some(refusal.to_string()),
+        }
+    }
+
+    fn load(&mut self, asks: impl Fn(&mut Want<'_>)) {
+        for _ in 0..ROUNDS_MAX {
+            let mut want = Want::new(&self.slice);
+            asks(&mut want);
+            let missing = want.into_asks();
+            if missing.is_empty() {
+                return;
+            }
+            let engine = &mut self.engine;
+            if missing.iter().any(Ask::is_range) && self.slice.has_unsaved_rows() {
+                self.slice.save_rows(|save| engine.save(save)).unwrap();
+            }
+            engine.load(&missing, &mut self.slice).unwrap();
+        }
+        panic!("it never stops asking");
+    }
+
+    pub fn wait(&self, span: Duration) {
+        self.clock.advance(span);
+    }
+}
+
+fn client(home: &TempDir) -> Connection {
+    let client = Connection::open(home.path().join("ledger.db")).unwrap();
+    client.busy_timeout(Duration::from_secs(20)).unwrap();
+    client
+}
+
+/// The triggers tell the time by SQLite's clock, so the ledger's begins there.
+pub fn real_now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Timestamp(i64::try_from(since.as_millis()).unwrap())
+}

@@ -1,0 +1,7 @@
+//! Direct SQL on the file: what a hand may write, what is refused, and that the ledger counts right after all of it.
+
+#![allow(clippy::unwrap_used)]
+
+mod desk;
+mod laws;
+mod recount;
