@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::doors;
 use crate::operations::Operation;
 use crate::postgres::rows::{CoordinatorsRow, PostgresReport, WakeupRow};
 use crate::postgres::{Between, Word};
@@ -59,6 +60,7 @@ pub fn judge(report: &Report) -> Vec<Aim> {
     aims.push(batch(report));
     growth(report, &mut aims);
     idle(report, &mut aims);
+    doors::aims::judge(report.doors.as_ref(), &mut aims);
     postgres(report.postgres.as_ref(), &mut aims);
     aims
 }
@@ -208,7 +210,7 @@ fn at_least(name: String, least: f64, unit: &str, measured: Option<f64>) -> Aim 
     }
 }
 
-fn at_most(name: String, most: f64, unit: &str, measured: Option<f64>) -> Aim {
+pub fn at_most(name: String, most: f64, unit: &str, measured: Option<f64>) -> Aim {
     Aim {
         name,
         wanted: format!("<= {most} {unit}"),

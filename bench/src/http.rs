@@ -56,6 +56,18 @@ impl Requests {
         );
     }
 
+    /// A post by whoever has this token.
+    pub fn post_with_token(
+        &self,
+        out: &mut Vec<u8>,
+        path: Arguments<'_>,
+        token: &str,
+        body: &[u8],
+    ) {
+        let bearer = format_args!("authorization: Bearer {token}\r\n");
+        self.write(out, "POST", path, bearer, body);
+    }
+
     /// A get whose answer is an endless stream of events.
     pub fn stream(&self, out: &mut Vec<u8>, path: Arguments<'_>) {
         let accept = format_args!("accept: text/event-stream\r\n");

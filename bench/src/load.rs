@@ -110,7 +110,8 @@ impl Outcome {
         self.errors_told.truncate(ERRORS_TOLD_MAX);
     }
 
-    fn fail(&mut self, told: impl FnOnce() -> String) {
+    /// Counts a failure, and keeps the words of the first ones.
+    pub fn fail(&mut self, told: impl FnOnce() -> String) {
         self.errors += 1;
         if self.errors_told.len() < ERRORS_TOLD_MAX {
             self.errors_told.push(told());
@@ -214,13 +215,13 @@ async fn connect_all<S>(scripts: &[(SocketAddr, S)]) -> anyhow::Result<Vec<TcpSt
 
 /// The time in which answers count.
 #[derive(Clone, Copy)]
-struct Window {
-    opens_at: Instant,
-    closes_at: Instant,
+pub struct Window {
+    pub opens_at: Instant,
+    pub closes_at: Instant,
 }
 
 impl Window {
-    fn starting_now(plan: Plan) -> Self {
+    pub fn starting_now(plan: Plan) -> Self {
         let opens_at = Instant::now() + plan.warm_up_for;
         Self {
             opens_at,
@@ -228,7 +229,7 @@ impl Window {
         }
     }
 
-    fn counts(&self, answered_at: Instant) -> bool {
+    pub fn counts(&self, answered_at: Instant) -> bool {
         self.opens_at <= answered_at && answered_at <= self.closes_at
     }
 }

@@ -8,6 +8,7 @@ mod answers;
 mod batch;
 mod connection;
 mod cpu;
+mod doors;
 mod echo;
 mod growth;
 mod histogram;
@@ -60,6 +61,7 @@ fn main() -> anyhow::Result<()> {
         Part::Batch,
         Part::Growth,
         Part::Idle,
+        Part::Doors,
         Part::Postgres,
     ];
     if hub_parts.into_iter().any(wanted) {
@@ -121,6 +123,10 @@ fn measure_hub(settings: &Settings, binary: &Path, part: Part, report: &mut Repo
             report.starts = starts;
         }),
         Part::Idle => idle::measure(settings, binary).map(|row| report.idle = Some(row)),
+        Part::Doors => {
+            report.doors = Some(doors::measure(settings, binary, &mut report.notes));
+            Ok(())
+        }
         Part::Postgres => {
             report.postgres = postgres::measure(settings, binary, &mut report.notes);
             Ok(())

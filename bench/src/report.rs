@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::aims::Aim;
 use crate::cpu;
+use crate::doors::rows::DoorsReport;
 use crate::postgres::rows::PostgresReport;
 
 /// Everything a run found out; parts that were not run are empty.
@@ -22,6 +23,7 @@ pub struct Report {
     pub growth: Vec<GrowthRow>,
     pub starts: Vec<StartRow>,
     pub idle: Option<IdleRow>,
+    pub doors: Option<DoorsReport>,
     pub postgres: Option<PostgresReport>,
     pub aims: Vec<Aim>,
     /// What was left out, and why.

@@ -14,7 +14,7 @@ use crate::load::Plan;
 /// First the ceilings: a bare JSON echo on the hub's HTTP stack, bare SQLite group commit, the disk's own sync. Then the hub, as a
 /// separate process, durable (synchronous=FULL) and with rate limits off: each operation over keep-alive connections, always
 /// divided by the echo measured right before and after it; batches, beside Redis where it is installed; growth up to a million
-/// waiting tasks; memory, start and idle CPU. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
+/// waiting tasks; memory, start and idle CPU; direct SQL, libSQL and files beside all that. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
 /// pgbench. The table ends with the aims and whether they were met.
 ///
 /// Compare ratios, not absolute figures: machines differ and are noisy.
@@ -84,6 +84,8 @@ pub enum Part {
     Growth,
     /// CPU and memory of a hub that has nothing to do
     Idle,
+    /// Direct SQL, libSQL over HTTP and requests as files
+    Doors,
     /// Many coordinators on PostgreSQL, beside pgbench
     Postgres,
 }
