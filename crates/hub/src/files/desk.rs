@@ -27,6 +27,8 @@ use crate::http::App;
 const NAMES_PER_RESCAN: usize = 200_000;
 /// Files that are opened in one go.
 const LOOKS: usize = 256;
+/// An answer that is ready for longer than this was left behind by its job.
+const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(10);
 /// A request that waits for something stays in memory meanwhile, so it must be small.
 const WAITING_BYTES_MAX: usize = 16 * 1024;
 
@@ -219,10 +221,13 @@ impl Desk {
     async fn enter(&mut self) -> io::Result<bool> {
         let held = self.lock.take();
         let entered = self.bench.with(move |_, dirs| {
-            let lock = match held {
-                Some(held) if dirs.is_locked_by(&held) => Some(held),
-                Some(_) | None => dirs.lock()?,
+            let (lock, left_for) = match held {
+                Some(held) if dirs.is_locked_by(&held) => (Some(held), LEFT_BEHIND_AFTER),
+                Some(_) | None => (dirs.lock()?, Duration::ZERO),
             };
+            if lock.is_some() {
+                dirs.publish_left_behind(left_for, SystemTime::now())?;
+            }
             Ok((lock, dirs.requests_id()?, dirs.is_remote()))
         });
         let (lock, requests_id, is_remote) = entered.await?;

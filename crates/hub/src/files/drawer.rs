@@ -1,7 +1,8 @@
 //! One request file: read whole or not at all, taken, answered, put away.
 //!
-//! Every write is to a file of another name first, synced, and renamed. Every step may be the last before a crash; what
-//! is found afterwards in `requests` or `taken` is handled again, under the same key.
+//! Every write is to a file of another name first, synced, and renamed. Every step may be the last before a crash. What
+//! is found afterwards in `requests` or `taken` was not answered and is handled again, under the same key; what is found
+//! in `ready` alone is an answer that only has to be shown.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,7 +20,7 @@ use rustix::io::Errno;
 use switchboard_core::limits;
 use switchboard_wire::signature::to_hex;
 
-use super::place::Dirs;
+use super::place::{Dirs, names};
 
 /// What tells one file of a name from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,14 @@ const REASON: &[u8] = b".reason.txt";
 /// Begins the names of files that are still being written.
 pub const TEMPORARY: &[u8] = b".sb-";
 const NAME_BYTES_MAX: usize = 255;
+/// Answers that are looked after in one go.
+const LEFT_BEHIND_MAX: usize = 1024;
+/// Follows no link, and is not held up by what became a pipe meanwhile.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
 
 /// Whether a name in `requests` is that of a request.
 pub fn is_request(name: &[u8]) -> bool {
@@ -163,7 +172,6 @@ impl Dirs {
         if let Some(kind) = oddity(&seen) {
             return Ok(Found::Unfit(identity, format!("it is {kind}, not a file")));
         }
-        // Not blocked by what became a pipe in between.
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match openat(dir, name, flags, Mode::empty()) {
@@ -200,7 +208,8 @@ impl Dirs {
     /// Answers a request that was acted on, and puts it away.
     ///
     /// It is taken out of `requests` before its answer shows, so that whoever reads the answer and writes the next request
-    /// under the same name never has that one moved away instead.
+    /// under the same name never has that one moved away instead. And the answer shows last of all: once it does, nothing
+    /// is left that would have it written again, over the next one's.
     pub fn settle(
         &self,
         origin: Origin,
@@ -216,25 +225,83 @@ impl Dirs {
         if matches!(taken, Taken::Another) {
             return Ok(Settled::Another);
         }
-        let fate = &self.answer(name, answer, fate)?;
+        let place = answer_name(name);
+        let (place, fate) = match &place {
+            Some(place) if self.is_blocked(place) => (None, &blocked(place)),
+            place => (place.as_deref(), fate),
+        };
+        if let Some(place) = place {
+            put(&self.ready, place, answer, &self.responses)?;
+        }
         let shelf = match fate {
             Fate::Done => &self.done,
             Fate::Rejected(reason) => {
                 let reason = format!("{reason}\n");
-                put(&self.rejected, &reason_name(name), reason.as_bytes())?;
+                let beside = reason_name(name);
+                put(&self.rejected, &beside, reason.as_bytes(), &self.rejected)?;
                 &self.rejected
             }
         };
-        match taken {
+        let settled = match taken {
             Taken::Same => {
                 if *fate == Fate::Done {
                     self.keep_apart(name)?;
                 }
-                self.put_away(name, shelf)
+                self.put_away(name, shelf)?
             }
-            Taken::Gone | Taken::Another => Ok(Settled::Away),
-            Taken::Unmovable => Ok(Settled::Unmovable),
+            Taken::Gone | Taken::Another => Settled::Away,
+            Taken::Unmovable => Settled::Unmovable,
+        };
+        if let Some(place) = place {
+            self.publish(place)?;
         }
+        Ok(settled)
+    }
+
+    /// Shows answers that a hub had ready when it ended, if their requests are put away, and for at least `lain_for`.
+    pub fn publish_left_behind(&self, lain_for: Duration, now: SystemTime) -> io::Result<()> {
+        for entry in names(&self.ready)?.take(LEFT_BEHIND_MAX) {
+            let entry = entry?;
+            let answer = entry.file_name().to_bytes();
+            let Some(stem) = answer.strip_suffix(ANSWER) else {
+                continue;
+            };
+            let answer = OsStr::from_bytes(answer);
+            let Ok(stat) = statat(&self.ready, answer, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let request = [stem, SUFFIX].concat();
+            let request = self.identity(Origin::Taken, OsStr::from_bytes(&request))?;
+            if request.is_none() && Identity::of(&stat).age(now) >= lain_for {
+                self.publish(answer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self, answer: &OsStr) -> io::Result<()> {
+        match renameat(&self.ready, answer, &self.responses, answer) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(Errno::XDEV) => {
+                // Somebody keeps the answers on another disk.
+                let file = openat(&self.ready, answer, READ, Mode::empty())?;
+                let mut bytes = Vec::new();
+                File::from(file).read_to_end(&mut bytes)?;
+                put(&self.responses, answer, &bytes, &self.responses)?;
+                Ok(unlinkat(&self.ready, answer, AtFlags::empty())?)
+            }
+            Err(error) if is_lasting(error) => {
+                tracing::warn!("the answer {answer:?} cannot be put in its place: {error}");
+                Ok(unlinkat(&self.ready, answer, AtFlags::empty())?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether something is in an answer's place that cannot be replaced.
+    fn is_blocked(&self, answer: &OsStr) -> bool {
+        statat(&self.responses, answer, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 
     fn take(&self, name: &OsStr, identity: Identity) -> io::Result<Taken> {
@@ -259,20 +326,6 @@ impl Dirs {
                 false => Taken::Another,
             },
         )
-    }
-
-    /// Writes the answer, where there can be one.
-    fn answer(&self, name: &OsStr, answer: &[u8], fate: &Fate) -> io::Result<Fate> {
-        let Some(answer_name) = answer_name(name) else {
-            return Ok(fate.clone());
-        };
-        match put(&self.responses, &answer_name, answer) {
-            Ok(()) => Ok(fate.clone()),
-            Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(Fate::Rejected(format!(
-                "it cannot be answered: a directory is in the place of {answer_name:?}"
-            ))),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// An earlier request of this name makes room and is kept: as long as it exists, no new file is taken for it.
@@ -310,6 +363,12 @@ impl Dirs {
     }
 }
 
+fn blocked(answer: &OsStr) -> Fate {
+    Fate::Rejected(format!(
+        "it cannot be answered: a directory is in the place of {answer:?}"
+    ))
+}
+
 /// Whether trying again is of no use.
 fn is_lasting(error: Errno) -> bool {
     [
@@ -321,6 +380,7 @@ fn is_lasting(error: Errno) -> bool {
         Errno::NOTDIR,
         Errno::NOTEMPTY,
         Errno::EXIST,
+        Errno::XDEV,
     ]
     .contains(&error)
 }
@@ -338,9 +398,9 @@ fn oddity(stat: &Stat) -> Option<&'static str> {
     }
 }
 
-/// Writes a file under another name, and gives it its own when it is on disk. Who may enter the directory may read it.
-fn put(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Result<(), Errno> {
-    let mode = Mode::from_raw_mode(fstat(dir)?.st_mode) & Mode::from_raw_mode(0o666);
+/// Writes a file under another name, and gives it its own when it is on disk. Who may enter `readers` may read it.
+fn put(dir: &OwnedFd, name: &OsStr, bytes: &[u8], readers: &OwnedFd) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(fstat(readers)?.st_mode) & Mode::from_raw_mode(0o666);
     let (temporary, file) = fresh(dir, mode)?;
     let written = write(file, mode, bytes).and_then(|()| renameat(dir, &temporary, dir, name));
     if let Err(error) = written {

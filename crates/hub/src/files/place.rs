@@ -25,6 +25,8 @@ pub struct Dirs {
     pub requests: OwnedFd,
     /// What was acted on and is being answered.
     pub taken: OwnedFd,
+    /// Answers that are whole, until their requests are put away.
+    pub ready: OwnedFd,
     pub responses: OwnedFd,
     pub done: OwnedFd,
     pub rejected: OwnedFd,
@@ -83,6 +85,7 @@ impl Place {
         Ok(Dirs {
             requests: inner(REQUESTS)?,
             taken: inner("taken")?,
+            ready: inner("ready")?,
             responses: inner("responses")?,
             done: inner("done")?,
             rejected: inner("rejected")?,
@@ -212,7 +215,15 @@ mod tests {
                 let meta = std::fs::metadata(place.path().join(name)).unwrap();
                 meta.permissions().mode() & 0o777
             };
-            for name in ["", "requests", "taken", "responses", "done", "rejected"] {
+            for name in [
+                "",
+                "requests",
+                "taken",
+                "ready",
+                "responses",
+                "done",
+                "rejected",
+            ] {
                 assert_eq!(mode(name), 0o700, "{name}");
             }
             std::fs::remove_dir_all(home.path().join(".jetpack")).unwrap();

@@ -30,9 +30,10 @@ enum Shelf {
     Done,
     Rejected,
     Responses,
+    Ready,
 }
 
-const SHELVES: [Shelf; 3] = [Shelf::Done, Shelf::Rejected, Shelf::Responses];
+const SHELVES: [Shelf; 4] = [Shelf::Done, Shelf::Rejected, Shelf::Responses, Shelf::Ready];
 
 impl Tidy {
     /// Goes on for a step, or begins a new round when it is time to.
@@ -76,6 +77,7 @@ impl Shelf {
             Shelf::Done => &dirs.done,
             Shelf::Rejected => &dirs.rejected,
             Shelf::Responses => &dirs.responses,
+            Shelf::Ready => &dirs.ready,
         }
     }
 
@@ -85,6 +87,7 @@ impl Shelf {
             _ if name.starts_with(TEMPORARY) => Some(TEMPORARY_FOR.min(keep_for)),
             Shelf::Done | Shelf::Rejected => Some(keep_for),
             Shelf::Responses => is_answer(name).then_some(keep_for),
+            Shelf::Ready => None,
         }
     }
 }
@@ -159,19 +162,20 @@ mod tests {
         fill(&place, "rejected", &["b.json", "b.json.reason.txt"]);
         fill(&place, "responses", &["a-response.json", ".sb-1", "README"]);
         fill(&place, "requests", &["c.json", ".sb-2"]);
+        fill(&place, "ready", &["d-response.json", ".sb-3"]);
         std::fs::create_dir(place.path().join("rejected/d.json")).unwrap();
         let left = |at: SystemTime| {
             Tidy::default().step(&dirs, DAY, at).unwrap();
-            ["done", "rejected", "responses", "requests"].map(|name| count(&place, name))
+            ["done", "rejected", "responses", "requests", "ready"].map(|name| count(&place, name))
         };
         let now = SystemTime::now();
-        assert_eq!(left(now), [1, 3, 3, 2]);
+        assert_eq!(left(now), [1, 3, 3, 2, 2]);
         assert_eq!(
             left(now + DAY / 2),
-            [1, 3, 2, 2],
+            [1, 3, 2, 2, 1],
             "a file that was never finished"
         );
-        assert_eq!(left(now + DAY * 2), [0, 0, 1, 2]);
+        assert_eq!(left(now + DAY * 2), [0, 0, 1, 2, 1]);
     }
 
     #[test]

@@ -51,15 +51,12 @@ async fn what_is_no_request_is_rejected_with_the_reason_and_answered() {
         ),
         (0, 0, 0)
     );
-    let figures = hub.client.get("/metrics").await.text;
-    assert!(
-        figures.contains("switchboard_files_rejected_total 5"),
-        "{figures}"
-    );
-    assert!(
-        figures.contains("switchboard_files_answered_total 0"),
-        "{figures}"
-    );
+    eventually(async || {
+        let figures = hub.client.get("/metrics").await.text;
+        figures.contains("switchboard_files_rejected_total 5")
+            && figures.contains("switchboard_files_answered_total 0")
+    })
+    .await;
     hub.running.shutdown().await;
 }
 

@@ -62,6 +62,7 @@ fn a_request_is_answered_and_put_away_and_leaves_nothing_half_done() {
     assert_eq!(kit.text("done/n.json").as_deref(), Some("one"));
     assert_eq!((kit.count("requests"), kit.count("taken")), (0, 0));
     assert_eq!((kit.count("responses"), kit.count("done")), (1, 1));
+    assert_eq!(kit.count("ready"), 0);
 }
 
 #[test]
@@ -141,4 +142,24 @@ fn the_key_follows_the_file_and_no_other() {
     ] {
         assert_ne!(other, of_it);
     }
+}
+
+#[test]
+fn an_answer_shows_when_its_request_is_put_away_and_not_a_second_time() {
+    let kit = Kit::new();
+    let now = SystemTime::now();
+    let publish = |lain_for: Duration| kit.dirs.publish_left_behind(lain_for, now).unwrap();
+    let shown = || kit.text("responses/n-response.json");
+    fs::write(kit.path.join("ready/n-response.json"), "answer").unwrap();
+    kit.write("taken/n.json", "one");
+    publish(Duration::ZERO);
+    assert_eq!(shown(), None, "the request is handled again first");
+    fs::remove_file(kit.path.join("taken/n.json")).unwrap();
+    publish(Duration::from_secs(10));
+    assert_eq!(shown(), None, "somebody may be at it");
+    publish(Duration::ZERO);
+    assert_eq!(shown().as_deref(), Some("answer"));
+    fs::remove_file(kit.path.join("responses/n-response.json")).unwrap();
+    publish(Duration::ZERO);
+    assert_eq!(shown(), None);
 }
