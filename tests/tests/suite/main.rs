@@ -11,3 +11,4 @@ mod outage;
 mod race;
 mod scenarios;
 mod shutdown;
+mod swarm_db;

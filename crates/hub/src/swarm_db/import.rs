@@ -326,8 +326,11 @@ impl Import<'_> {
             let value = fields.text("value", switchboard_core::limits::NOTE_BYTES_MAX);
             match (key, value) {
                 (Ok(Some(key)), Ok(value)) if !OWN.contains(&key.as_str()) => {
-                    let put = self.tx.prepare_cached(sql).map_err(Stop::Ledger)?;
-                    let put = { put }.execute(params![key, value]).map_err(Stop::Ledger)?;
+                    let put = self
+                        .tx
+                        .prepare_cached(sql)
+                        .and_then(|mut put| put.execute(params![key, value]))
+                        .map_err(Stop::Ledger)?;
                     if put > 0 {
                         self.report.came(METADATA);
                     } else {

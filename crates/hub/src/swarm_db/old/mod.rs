@@ -43,7 +43,7 @@ pub fn each<E: From<rusqlite::Error>>(
         return Ok(());
     }
     let mut statement = db.prepare(&format!("SELECT * FROM {table}"))?;
-    let names = statement.column_names().into_iter().enumerate();
+    let names = statement.column_names().enumerate();
     let columns: HashMap<String, usize> = names
         .map(|(at, name)| (name.to_ascii_lowercase(), at))
         .collect();
