@@ -22,7 +22,7 @@ use crate::load::Plan;
 #[command(
     name = "bench",
     after_help = "Examples:
-  cargo run --release -p bench                               everything, some twenty-five minutes
+  cargo run --release -p bench                               everything, some forty minutes
   cargo run --release -p bench -- --quick                    short runs, up to 100,000 tasks
   cargo run --release -p bench -- --only operations --connections 64
   cargo run --release -p bench -- --json > bench.json"
