@@ -5,6 +5,7 @@ mod bad_world;
 mod clauses;
 mod coordinators;
 mod crash;
+mod files;
 mod long_poll;
 mod migrate;
 mod outage;
