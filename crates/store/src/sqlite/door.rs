@@ -43,8 +43,8 @@ pub const TRANSACTION_FOR_MAX: Duration = Duration::from_secs(5);
 pub const TURN_WITHIN: Duration = Duration::from_secs(1);
 /// The hub waits no longer than this for a transaction from here; then it is rolled back.
 pub const HUB_WAITS_MAX: Duration = Duration::from_millis(250);
-/// Memory that all of SQLite may take on while one statement runs.
-pub const MEMORY_BYTES_MAX: i64 = 128 * 1024 * 1024;
+/// Memory that the process may take on while one statement runs.
+pub const MEMORY_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// One text, blob or row.
 pub const VALUE_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub const SQL_BYTES_MAX: usize = 256 * 1024;
@@ -104,9 +104,16 @@ impl Door {
 
 /// Settings, while nobody is in the way yet.
 fn prepare(db: &Connection) -> rusqlite::Result<()> {
+    // Large sorts go where they are bounded, or else to where there is more room.
+    let sorts = if watch::memory_used().is_some() {
+        "MEMORY"
+    } else {
+        "FILE"
+    };
+    db.pragma_update(None, "temp_store", sorts)?;
     db.execute_batch(
         "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -2048;
-         PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF; PRAGMA mmap_size = 0;",
+         PRAGMA foreign_keys = OFF; PRAGMA mmap_size = 0;",
     )?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
