@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use switchboard_core::changes::{Adopted, AdoptedRow};
+use switchboard_core::slice::Save;
 use switchboard_core::verb::Note;
 use switchboard_core::{AgentId, Ask, Slice};
 
@@ -124,15 +125,15 @@ pub(super) fn also_present(db: &Connection, slice: &mut Slice) -> rusqlite::Resu
 }
 
 /// Drops notes that are taken up, and what the hand made of their rows: the hub's own are written after this.
-pub(super) fn drop_notes(db: &Connection, adopted: &[Adopted]) -> rusqlite::Result<()> {
-    if adopted.is_empty() {
+pub(super) fn drop_notes(db: &Connection, save: &Save<'_>) -> rusqlite::Result<()> {
+    if save.adopted.is_empty() {
         return Ok(());
     }
-    for Adopted { note, row } in adopted {
+    if has_direct_agents(save) {
+        serve_direct_agents(db)?;
+    }
+    for Adopted { note, row } in save.adopted {
         // By the note's own key: it may be no text that the hub could hold.
-        if let AdoptedRow::Agent(_) = row {
-            serve_direct_agents(db)?;
-        }
         let made = match row {
             AdoptedRow::Task(_) => Some("DELETE FROM tasks WHERE rev = 0 AND id"),
             AdoptedRow::Message(_) => Some("DELETE FROM messages WHERE rev = 0 AND id"),
@@ -159,6 +160,22 @@ const FOR_DIRECT_AGENTS: &str = "
       WHEN 'low' THEN 3 END, created_at) WHERE status = 'ready';
     CREATE INDEX sb_tasks_order ON tasks(status, priority_order, created_at) WHERE status = 'ready';
     CREATE INDEX sb_messages_unread ON messages(to_agent, number) WHERE delivered_at IS NULL AND to_agent IS NOT NULL;";
+
+/// Whether an agent registered by hand, or a task was claimed by one.
+fn has_direct_agents(save: &Save<'_>) -> bool {
+    let mut rows = save.adopted.iter().map(|adopted| &adopted.row);
+    rows.any(|row| match row {
+        AdoptedRow::Agent(_) => true,
+        AdoptedRow::Task(id) => {
+            let mut held = save
+                .tasks
+                .iter()
+                .filter(|(task, _)| task.holder().is_some());
+            held.any(|(task, _)| task.id == *id)
+        }
+        AdoptedRow::Message(_) | AdoptedRow::Lease(_) | AdoptedRow::Baseline => false,
+    })
+}
 
 fn serve_direct_agents(db: &Connection) -> rusqlite::Result<()> {
     let there = db

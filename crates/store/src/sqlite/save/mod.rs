@@ -94,7 +94,7 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
 }
 
 fn delete(db: &Connection, save: &Save<'_>) -> Result {
-    by_hand::drop_notes(db, save.adopted)?;
+    by_hand::drop_notes(db, save)?;
     for former in save.forgotten_agents {
         db.prepare_cached("DELETE FROM agents WHERE id = ?")?
             .execute([former.id.as_str()])?;
