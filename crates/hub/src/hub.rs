@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
@@ -128,6 +128,8 @@ pub(crate) struct Shared {
     trouble: Mutex<Option<String>>,
     /// Tells other coordinators how far this one has written.
     announce: Option<Announce>,
+    /// The writer was asked to look for hand writes.
+    looking: AtomicBool,
     /// The earliest known instant at which the caretaker has work, and its bell.
     pub(crate) due: AtomicI64,
     pub(crate) due_bell: Notify,
@@ -308,20 +310,7 @@ impl Hub {
     }
 
     fn send(&self, input: Input) -> Result<(), Error> {
-        let sender = self.shared.input.lock().clone().ok_or(Error::Stopping)?;
-        // Counted first, so that the writer never takes away what was not added yet.
-        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        sender.try_send(input).map_err(|error| {
-            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            match error {
-                TrySendError::Full(_) => Error::Overloaded,
-                TrySendError::Disconnected(_) => Error::Stopping,
-            }
-        })?;
-        if self.shared.is_shared {
-            self.shared.word.notify_one();
-        }
-        Ok(())
+        self.shared.send(input)
     }
 
     pub(crate) async fn submit<V>(
@@ -356,6 +345,7 @@ impl Listener for Arc<Shared> {
     }
 
     fn committed(&self, batch: &Committed<'_>) {
+        self.looking.store(false, Ordering::Relaxed);
         self.time.heard(batch.now, batch.at);
         self.verbs.fetch_add(batch.verbs as u64, Ordering::Relaxed);
         self.batches.fetch_add(1, Ordering::Relaxed);
@@ -393,6 +383,7 @@ impl Listener for Arc<Shared> {
     }
 
     fn failed(&self, error: &StoreError) {
+        self.looking.store(false, Ordering::Relaxed);
         self.failures.fetch_add(1, Ordering::Relaxed);
         *self.trouble.lock() = Some(reason(error));
         if matches!(error, StoreError::InDoubt(_)) {
@@ -445,6 +436,7 @@ impl Shared {
             time: LedgerTime::new(),
             trouble: Mutex::default(),
             announce,
+            looking: AtomicBool::new(false),
             due: AtomicI64::new(0),
             due_bell: Notify::new(),
             keep: config.keep,
@@ -459,6 +451,31 @@ impl Shared {
             writer: Mutex::new(None),
             follower: Mutex::new(None),
             caretaker: Mutex::new(None),
+        }
+    }
+
+    fn send(&self, input: Input) -> Result<(), Error> {
+        let sender = self.input.lock().clone().ok_or(Error::Stopping)?;
+        // Counted first, so that the writer never takes away what was not added yet.
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        sender.try_send(input).map_err(|error| {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            match error {
+                TrySendError::Full(_) => Error::Overloaded,
+                TrySendError::Disconnected(_) => Error::Stopping,
+            }
+        })?;
+        if self.is_shared {
+            self.word.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Has the writer take in what was written by hand; asked once until it has had a batch. A full queue needs no
+    /// word: its batches look anyway.
+    pub(crate) fn look(&self) {
+        if !self.looking.swap(true, Ordering::Relaxed) && self.send(Input::Look).is_err() {
+            self.looking.store(false, Ordering::Relaxed);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Word of what other coordinators write: wakes whoever waits in this process for it.
 //!
 //! A thread of its own follows the log. What this process writes itself is told by its own writer. Being woken is a
-//! hint; whoever is woken looks at the ledger itself.
+//! hint; whoever is woken looks at the ledger itself. So does the writer, when somebody wrote by hand.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -85,6 +85,9 @@ impl Follow {
 
     fn turn(&mut self) -> Result<(), StoreError> {
         let upto = self.tail.wait()?;
+        if self.tail.is_by_hand() {
+            self.shared.look();
+        }
         self.shared.reached(upto);
         while self.after < upto {
             let wakeups = self.shared.wakeups();

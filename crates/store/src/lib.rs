@@ -127,6 +127,11 @@ pub trait Tail: Send {
     /// Waits for others to write, not much longer than a moment. Returns the last committed event's number.
     fn wait(&mut self) -> Result<u64, Error>;
 
+    /// Whether the last wait found hand writes that nobody has taken in yet.
+    fn is_by_hand(&self) -> bool {
+        false
+    }
+
     /// What others logged after a number, in order, at most `limit` batches; and how far this went. Events of this
     /// process are left out.
     fn foreign(&mut self, after: u64, limit: usize) -> Result<Foreign, Error>;

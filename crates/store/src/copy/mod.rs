@@ -137,6 +137,7 @@ pub fn run(
     let mut source = source.whole(keys)?;
     refuse_if_served(&mut *source)?;
     source.hold()?;
+    refuse_if_by_hand(&mut *source)?;
     let key = source.key()?;
     let place = target;
     if let Place::Sqlite(_) = place {
@@ -228,6 +229,17 @@ fn refuse_if_served(source: &mut dyn Side) -> Result<(), Failure> {
         ))),
         Some(_) | None => Ok(()),
     }
+}
+
+/// Only a hub can tell what a hand write amounts to.
+fn refuse_if_by_hand(source: &mut dyn Side) -> Result<(), Failure> {
+    if !source.is_by_hand()? {
+        return Ok(());
+    }
+    Err(Failure::Refused(format!(
+        "somebody wrote into {} since a hub served it; start the hub once so that what was written by hand is taken in, then copy",
+        source.name()
+    )))
 }
 
 /// Agents would have to be told new keys.

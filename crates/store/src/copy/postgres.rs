@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Row as Found};
 
 use super::Failure;
 use super::side::{Key, PAGE_BYTES, Side, Target, refuse_unless_empty};
-use super::tables::{FILLED_AT_BIRTH, HEAD, TABLES, Table};
+use super::tables::{FILLED_AT_BIRTH, HEAD, NOTES, TABLES, Table};
 use super::unfinished::{self, Progress};
 use super::value::{Row, Value};
 use crate::Error;
@@ -33,11 +33,12 @@ pub(super) struct PostgresSide {
     seen: Option<(&'static str, usize)>,
 }
 
-/// A copy takes as long as it takes. Rows are looked up by index, however few there seem to be.
+/// A copy takes as long as it takes, and is not written by hand. Rows are looked up by index, however few there seem to
+/// be.
 const SETTINGS: &str =
     "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
   SET LOCAL lock_timeout = '10s'; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off;
-  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;";
+  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; SET LOCAL switchboard.hub = 'on';";
 /// The rows asked for as long as nobody knows how large they are.
 const FIRST_ROWS: usize = 100;
 
@@ -212,8 +213,8 @@ impl Side for PostgresSide {
     }
 
     fn mark(&mut self) -> Result<String, Error> {
-        let sql = "SELECT format('event %s, written %s, served %s, batch %s of %s', seq, last_at, served_at, generation, writer)
-                   FROM sb_head";
+        let sql = "SELECT format('event %s, written %s, served %s, batch %s of %s%s', seq, last_at, served_at, generation, writer,
+                     CASE WHEN by_hand <> 0 THEN ', then by hand' END) FROM sb_head";
         let rows = self.ask(sql, Vec::new())?;
         let mark = rows.first().map(|row| row.text(0)).transpose()?.flatten();
         Ok(mark.unwrap_or_default().into_owned())
@@ -315,6 +316,11 @@ impl Side for PostgresSide {
             Error::Corrupt(format!("the key in {} has not 32 bytes", self.address))
         })?;
         Ok(Some(key))
+    }
+
+    fn is_by_hand(&mut self) -> Result<bool, Error> {
+        let notes = self.one_int(&format!("SELECT count(*) FROM {NOTES}"))?;
+        Ok(notes != 0)
     }
 }
 

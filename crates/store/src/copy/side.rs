@@ -51,6 +51,9 @@ pub(super) trait Side: Send {
 
     fn key(&mut self) -> Result<Option<Key>, Error>;
 
+    /// Whether somebody wrote by hand what no hub has taken in yet.
+    fn is_by_hand(&mut self) -> Result<bool, Error>;
+
     fn head(&mut self) -> Result<Row, Error> {
         let head = self.page(&HEAD, None, 1)?.pop();
         head.ok_or_else(|| Error::Corrupt(format!("{} has no head", self.name())))

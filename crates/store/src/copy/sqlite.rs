@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, ToSql, params, params_from_iter};
 
 use super::side::{Key, PAGE_BYTES, Side, Target, refuse_unless_empty, unfit};
-use super::tables::{FILLED_AT_BIRTH, HEAD, Kind, Table};
+use super::tables::{FILLED_AT_BIRTH, HEAD, Kind, NOTES, Table};
 use super::unfinished::{self, Progress};
 use super::value::{Row, Value, key, show_key};
 use super::{Failure, KeyFile};
@@ -80,8 +81,12 @@ impl<'a> SqliteSide<'a> {
         })
     }
 
-    /// Pages are whole or absent after a crash, whether synced or not; the last step syncs all of them.
+    /// Pages are whole or absent after a crash, whether synced or not; the last step syncs all of them. What is copied
+    /// was not written by hand.
     fn for_writing(self) -> Result<Self, Error> {
+        self.db
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
+            .map_err(open_error)?;
         self.db
             .execute_batch("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4096;")
             .map_err(open_error)?;
@@ -244,6 +249,10 @@ impl Side for SqliteSide<'_> {
 
     fn key(&mut self) -> Result<Option<Key>, Error> {
         self.keys.key()
+    }
+
+    fn is_by_hand(&mut self) -> Result<bool, Error> {
+        self.one(&format!("SELECT EXISTS (SELECT 1 FROM {NOTES})"))
     }
 }
 

@@ -38,6 +38,9 @@ impl Table {
     }
 }
 
+/// Notes of what was written by hand. There are none in a ledger that is copied.
+pub(super) const NOTES: &str = "sb_hand";
+
 /// Filled when a ledger is made, so a target that has rows here may still be empty.
 pub(super) const FILLED_AT_BIRTH: &str = "swarm_metadata";
 
@@ -52,7 +55,7 @@ pub(super) const HEAD: Table = Table {
         ("tasks", T), ("queued_deliveries", I), ("leases", I), ("answer_rows", I), ("answer_bytes", I), ("served_at", I),
         ("floor", I), ("last_message_at", I),
     ],
-    only_postgres: &[("writer", ""), ("generation", ""), ("schema_floor", "")],
+    only_postgres: &[("writer", ""), ("generation", ""), ("schema_floor", ""), ("by_hand", "")],
 };
 
 /// The event log.
@@ -90,7 +93,7 @@ pub(super) const TABLES: &[Table] = &[
     Table { name: "messages", keys: 1, only_postgres: &[], columns: &[
         ("number", I), ("id", T), ("type", T), ("from_agent", T), ("to_agent", T), ("payload", T), ("ack_required", I),
         ("acknowledged_at", T), ("acknowledged_by", T), ("delivered_at", T), ("expires_at", T), ("created_at", T),
-        ("rev", I), ("corr_id", T), ("handoff_task", T), ("handoff_epoch", I),
+        ("rev", I), ("corr_id", T), ("handoff_task", T), ("handoff_epoch", I), ("copy_of", I),
     ] },
     Table { name: "leases", keys: 1, only_postgres: &[], columns: &[
         ("file_path", T), ("agent_id", T), ("task_id", T), ("acquired_at", T), ("expires_at", T), ("renewed_count", I),
@@ -131,6 +134,7 @@ pub(super) const TABLES: &[Table] = &[
     Table { name: "sb_token", keys: 1, only_postgres: &[], columns: &[
         ("id", T), ("name", T), ("scope", T), ("hash", B), ("created_at", I), ("revoked_at", I),
     ] },
+    Table { name: "sb_sql_agent", keys: 1, only_postgres: &[], columns: &[("id", T)] },
     Table { name: "sb_former_agent", keys: 1, only_postgres: &[], columns: &[
         ("id", T), ("name", T), ("completed", I), ("failed", I), ("runtime_ms", I), ("registered_at", I), ("gone_at", I),
     ] },
@@ -152,8 +156,14 @@ mod tests {
     /// `table.column kind`
     type Names = BTreeSet<String>;
 
-    /// Of one engine only: nothing in them is moved as rows.
-    const OWN_TABLES: &[&str] = &["sb_migration", "sb_secret"];
+    /// Each ledger has its own: nothing in them is moved as rows.
+    const OWN_TABLES: &[&str] = &[
+        "sb_migration",
+        "sb_secret",
+        "sb_was",
+        "sb_task_transition",
+        NOTES,
+    ];
 
     /// Computed by the engine from other columns.
     const GENERATED: &str = "tasks.priority_order";

@@ -132,6 +132,7 @@ impl PostgresEngine {
         let Some(taken) = taken else {
             return Some(false);
         };
+        self.hand.begins(&taken);
         let (_, stepped_back_ms) = self.tell_time(&taken);
         self.stepped_back_ms = self.stepped_back_ms.or(stepped_back_ms);
         Some(true)
@@ -184,7 +185,7 @@ impl PostgresEngine {
         let taken = Taken::read(&rows)?;
         let found = match batch.first_event {
             _ if (taken.writer, taken.generation) == (self.me, batch.generation) => Some(true),
-            _ if self.is_undisturbed(&taken) => Some(false),
+            _ if self.wrote_last(&taken) => Some(false),
             None => None,
             Some(first) => {
                 let query = Query::new("SELECT 1 FROM sb_log WHERE first = $1 AND writer = $2");

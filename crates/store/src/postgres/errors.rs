@@ -23,7 +23,7 @@ pub(super) fn describe(error: &tokio_postgres::Error) -> String {
             "; free some disk space on the database's server, nothing acknowledged was lost"
         }
         Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => {
-            "; another coordinator holds the ledger's head"
+            "; another coordinator, or somebody who writes by hand, holds the ledger's head"
         }
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
             "; this server takes no writes, is it a standby?"

@@ -54,7 +54,10 @@ impl Scan<'_> {
             conditions.int(self.after),
             conditions.int(rows_max(page.limit + 1)),
         );
-        let range = format!("FROM {table} WHERE number {compare} {after} ORDER BY number {order}");
+        // Those below zero no hub has made, or are copies.
+        let range = format!(
+            "FROM {table} WHERE number {compare} {after} AND number > 0 ORDER BY number {order}"
+        );
         // A limit inside keeps the server from doing both parts at once, hence the edge comes last.
         let sql = format!(
             "(SELECT {columns}, NULL::bigint FROM (SELECT * {range} LIMIT {scan}) scanned WHERE {filter})

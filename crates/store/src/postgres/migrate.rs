@@ -25,6 +25,24 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0002_search.sql"),
         floor: 1,
     },
+    // Older builds do not say that it is a hub who writes.
+    Step {
+        name: "0003_by_hand",
+        sql: concat!(
+            include_str!("schema/0003_by_hand/notes.sql"),
+            include_str!("schema/0003_by_hand/tasks.sql"),
+            include_str!("schema/0003_by_hand/agents.sql"),
+            include_str!("schema/0003_by_hand/messages.sql"),
+            include_str!("schema/0003_by_hand/leases.sql"),
+            include_str!("schema/0003_by_hand/quality.sql"),
+        ),
+        floor: 3,
+    },
+    Step {
+        name: "0004_claims_by_hand",
+        sql: include_str!("schema/0004_claims_by_hand.sql"),
+        floor: 3,
+    },
 ];
 
 /// The newest schema this build knows.
@@ -63,7 +81,9 @@ pub(super) async fn run(session: &mut Session, steps: Steps) -> Result<(), Error
 async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
     // Whoever comes second waits until the first is done, however long a step takes.
     session
-        .simple("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
+        .simple(
+            "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; SET LOCAL switchboard.hub = 'on'",
+        )
         .await
         .map_err(world)?;
     let lock = Query::new("SELECT pg_advisory_xact_lock($1)").int(LOCK);

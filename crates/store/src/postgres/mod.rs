@@ -8,6 +8,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use switchboard_core::slice::Save;
+use switchboard_core::verb::Note;
 use switchboard_core::{Ask, Head, Slice, Timestamp, limits};
 use tokio::runtime::Runtime;
 use tokio::time::error::Elapsed;
@@ -18,6 +19,7 @@ use crate::rows::{self as stored, Columns};
 use crate::{Begun, Clock, Engine, Error, Reader, Tail, Word};
 
 mod address;
+mod by_hand;
 mod commit;
 pub(crate) mod errors;
 mod filter;
@@ -69,6 +71,7 @@ pub struct PostgresEngine {
     has_pruned: bool,
     /// Somebody else wrote between this process's last two batches.
     is_disturbed: bool,
+    hand: by_hand::Hand,
 }
 
 type InTime<T> = Result<Result<T, tokio_postgres::Error>, Elapsed>;
@@ -124,6 +127,7 @@ impl PostgresEngine {
             in_batch: false,
             has_pruned: false,
             is_disturbed: false,
+            hand: by_hand::Hand::default(),
         })
     }
 
@@ -242,17 +246,23 @@ impl PostgresEngine {
             slice.forget();
         }
         let (now, clock_stepped_back_ms) = self.tell_time(&taken);
+        self.hand.begins(&taken);
         slice.head = taken.head;
         slice.has_head = true;
         Ok(Begun {
             now,
             clock_stepped_back_ms,
-            by_hand: false,
+            by_hand: taken.by_hand,
         })
     }
 
-    /// Whether this process wrote last.
+    /// Whether nobody wrote after this process's last batch, another coordinator or a hand.
     fn is_undisturbed(&self, taken: &Taken) -> bool {
+        self.wrote_last(taken) && !taken.by_hand
+    }
+
+    /// Whether the last batch of all is this process's.
+    fn wrote_last(&self, taken: &Taken) -> bool {
         (taken.writer, taken.generation) == (self.me, self.committed)
     }
 
@@ -264,15 +274,16 @@ impl PostgresEngine {
     }
 }
 
-/// Takes its turn, then locks the head and reads it.
+/// Takes its turn, says that it is a hub who writes, then locks the head and reads it.
 ///
 /// The turn comes first, because who waits for a row that is rewritten time and again may wait for ever, while such a
 /// lock is handed to whoever has waited longest. The time is told outside of what waits, hence after it.
 fn head_queries() -> Vec<Query> {
-    let turn = "SELECT pg_advisory_xact_lock('sb_head'::regclass::oid::bigint)";
+    let turn = "SELECT pg_advisory_xact_lock('sb_head'::regclass::oid::bigint), set_config('switchboard.hub', 'on', true)";
     let head = format!(
-        "SELECT h.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM (
-           SELECT {}, writer, generation, schema_floor FROM sb_head WHERE id = 1 FOR UPDATE) h",
+        "SELECT h.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+           (EXISTS (SELECT 1 FROM sb_sql_agent))::int::bigint FROM (
+           SELECT {}, writer, generation, schema_floor, by_hand FROM sb_head WHERE id = 1 FOR UPDATE) h",
         stored::HEAD
     );
     vec![Query::new(turn), Query::new(head)]
@@ -284,8 +295,12 @@ struct Taken {
     writer: i64,
     generation: i64,
     schema_floor: u32,
+    /// There are notes of hand writes.
+    by_hand: bool,
     /// What the database's clock showed.
     shown: Timestamp,
+    /// Some agents read messages by SQL.
+    has_sql_agents: bool,
 }
 
 impl Taken {
@@ -301,7 +316,9 @@ impl Taken {
             writer: int(0)?,
             generation: int(1)?,
             schema_floor: u32::try_from(int(2)?).unwrap_or(u32::MAX),
-            shown: Timestamp(int(3)?),
+            by_hand: int(3)? != 0,
+            shown: Timestamp(int(4)?),
+            has_sql_agents: int(5)? != 0,
         })
     }
 }
@@ -329,8 +346,11 @@ impl Engine for PostgresEngine {
             true => limits::QUEUE_LOW,
             false => limits::QUEUE_PER_LOAD,
         };
-        let (queries, takers): (Vec<_>, Vec<_>) = load::loads(asks, queue_page)
+        let before = self.hand.rows_before(asks);
+        let (queries, takers): (Vec<_>, Vec<_>) = before
             .into_iter()
+            .chain(load::loads(asks, queue_page))
+            .chain(self.hand.also_present(asks))
             .map(|load| (load.query, load.take))
             .unzip();
         let answers = self.send(None, queries, None)?;
@@ -345,7 +365,7 @@ impl Engine for PostgresEngine {
             writer: self.me,
             generation: self.generation,
         };
-        self.unsent.extend(save::queries(save, by)?);
+        self.unsent.extend(save::queries(save, by, &mut self.hand)?);
         self.has_pruned |= !save.prunes.is_empty();
         if save.head.is_some() {
             self.first_event = save.log.first().map(|logged| logged.seq);
@@ -392,13 +412,20 @@ impl Engine for PostgresEngine {
         }
     }
 
+    fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<Vec<Note>, Error> {
+        let oldest = self.hand.oldest(limit);
+        let rows = self.send(None, vec![oldest], None)?;
+        let rows = rows.first().map_or(&[][..], Vec::as_slice);
+        self.hand.read(rows, slice)
+    }
+
     fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {
         self.connect()?;
         let silent_after = i64::try_from(limits::SILENT_AFTER.as_millis()).unwrap_or(i64::MAX);
         let query = Query::new(
             "SELECT (SELECT min(state_at) FROM tasks WHERE status = 'pending_retry'),
                (SELECT min(expires_at) FROM sb_delivery WHERE state = 'queued' AND expires_at IS NOT NULL),
-               (SELECT min(seen_at) + $1 FROM agents WHERE presence = 'live'),
+               (SELECT min(seen_at) + $1 FROM agents WHERE presence = 'live' AND rev > 0),
                (SELECT min(expires_at) FROM leases)",
         )
         .int(silent_after);

@@ -104,7 +104,7 @@ impl PostgresReader {
         // The word stands in the statement itself: only then is its index used.
         let one = |status| {
             format!(
-                "(SELECT {} FROM tasks WHERE status = '{status}' AND {} ORDER BY number {order} LIMIT {limit})",
+                "(SELECT {} FROM tasks WHERE status = '{status}' AND number > 0 AND {} ORDER BY number {order} LIMIT {limit})",
                 rows::TASK,
                 conditions.sql()
             )
@@ -129,7 +129,9 @@ impl Reader for PostgresReader {
 
     fn task(&self, which: &TaskRef) -> Result<Option<Task>, Error> {
         let query = match which {
-            TaskRef::Id(id) => select(rows::TASK, "tasks WHERE id = $1").text(id.as_str()),
+            TaskRef::Id(id) => {
+                select(rows::TASK, "tasks WHERE id = $1 AND number > 0").text(id.as_str())
+            }
             TaskRef::Number(number) => {
                 select(rows::TASK, "tasks WHERE number = $1").int(signed(*number))
             }
@@ -181,7 +183,7 @@ impl Reader for PostgresReader {
     }
 
     fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error> {
-        let query = select(rows::AGENT, "agents WHERE id = $1");
+        let query = select(rows::AGENT, "agents WHERE id = $1 AND rev > 0");
         self.row(&query.text(id.as_str()), rows::agent)
     }
 
@@ -195,7 +197,7 @@ impl Reader for PostgresReader {
         }
         let limit = conditions.int(rows_max(page.limit + 1));
         let sql = format!(
-            "SELECT {} FROM agents WHERE {} ORDER BY id LIMIT {limit}",
+            "SELECT {} FROM agents WHERE rev > 0 AND {} ORDER BY id LIMIT {limit}",
             rows::AGENT,
             conditions.sql()
         );
@@ -206,7 +208,7 @@ impl Reader for PostgresReader {
     fn agent_counts(&self) -> Result<AgentCounts, Error> {
         let query = select(
             "status, count(*)",
-            "agents WHERE presence <> 'gone' GROUP BY status",
+            "agents WHERE presence <> 'gone' AND rev > 0 GROUP BY status",
         );
         let found = self.rows(&query, |row| {
             let count = row.int(1)?.unwrap_or_default();
@@ -229,7 +231,7 @@ impl Reader for PostgresReader {
         let after = conditions.text(page.after.as_deref().unwrap_or_default());
         let limit = conditions.int(rows_max(paging::leases_to_read(filter, page)));
         let sql = format!(
-            "SELECT {} FROM {leases} WHERE file_path > {after} ORDER BY file_path LIMIT {limit}",
+            "SELECT {} FROM {leases} WHERE file_path > {after} AND rev > 0 ORDER BY file_path LIMIT {limit}",
             rows::LEASE
         );
         let read = self.rows(&conditions.query(sql), rows::lease)?;
@@ -237,7 +239,7 @@ impl Reader for PostgresReader {
     }
 
     fn message(&self, id: &MessageId) -> Result<Option<(Message, Vec<Delivery>)>, Error> {
-        let query = select(rows::MESSAGE, "messages WHERE id = $1");
+        let query = select(rows::MESSAGE, "messages WHERE id = $1 AND number > 0");
         let Some(message) = self.row(&query.text(id.as_str()), rows::message)? else {
             return Ok(None);
         };
@@ -274,13 +276,13 @@ impl Reader for PostgresReader {
                 conditions.and(format!("m.created_at > {at}"));
                 // Numbers grow with time, so earlier ones need no look at the message.
                 conditions.and(format!(
-                    "d.number >= (SELECT number FROM messages WHERE created_at > {at} ORDER BY created_at, number LIMIT 1)"
+                    "d.number >= (SELECT number FROM messages WHERE created_at > {at} AND number > 0 ORDER BY created_at, number LIMIT 1)"
                 ));
             }
             Since::Message(id) => {
                 let id = conditions.text(id.as_str());
                 conditions.and(format!(
-                    "d.number > coalesce((SELECT number FROM messages WHERE id = {id}), 0)"
+                    "d.number > coalesce((SELECT number FROM messages WHERE id = {id} AND number > 0), 0)"
                 ));
             }
         }

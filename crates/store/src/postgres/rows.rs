@@ -35,6 +35,29 @@ impl Columns for Row {
     }
 }
 
+/// The columns of a row from a number on.
+pub(super) struct Behind<'a>(pub &'a Row, pub usize);
+
+impl Columns for Behind<'_> {
+    type Error = Error;
+
+    fn text(&self, column: usize) -> Result<Option<Cow<'_, str>>, Error> {
+        Columns::text(self.0, self.1 + column)
+    }
+
+    fn int(&self, column: usize) -> Result<Option<i64>, Error> {
+        Columns::int(self.0, self.1 + column)
+    }
+
+    fn real(&self, column: usize) -> Result<Option<f64>, Error> {
+        Columns::real(self.0, self.1 + column)
+    }
+
+    fn bytes(&self, column: usize) -> Result<Option<&[u8]>, Error> {
+        Columns::bytes(self.0, self.1 + column)
+    }
+}
+
 fn unexpected(error: tokio_postgres::Error) -> Error {
     Error::Corrupt(format!("a column has another type than expected: {error}"))
 }

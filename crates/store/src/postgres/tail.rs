@@ -41,6 +41,7 @@ pub(super) struct PostgresTail {
     announced_at: Instant,
     looked_at: Instant,
     look_every: Duration,
+    by_hand: bool,
 }
 
 /// What this process committed.
@@ -65,6 +66,7 @@ impl PostgresTail {
             announced_at: now,
             looked_at: now,
             look_every: LOOK_EVERY,
+            by_hand: false,
         })
     }
 
@@ -99,6 +101,7 @@ impl Tail for PostgresTail {
             announced_at,
             looked_at,
             look_every,
+            by_hand,
         } = self;
         let head = here.run(async {
             let is_new = line.connect().await?;
@@ -123,11 +126,17 @@ impl Tail for PostgresTail {
                 }
             }
             *looked_at = Instant::now();
-            line.ask(&Query::new("SELECT seq FROM sb_head")).await
+            line.ask(&Query::new("SELECT seq, by_hand FROM sb_head"))
+                .await
         })?;
-        let seq = head.first().map(|row| row.int(0)).transpose()?.flatten();
-        seq.map(i64::unsigned_abs)
-            .ok_or_else(|| Error::Corrupt("it has no head".to_owned()))
+        let no_head = || Error::Corrupt("it has no head".to_owned());
+        let head = head.first().ok_or_else(no_head)?;
+        *by_hand = head.int(1)?.is_some_and(|notes| notes != 0);
+        head.int(0)?.map(i64::unsigned_abs).ok_or_else(no_head)
+    }
+
+    fn is_by_hand(&self) -> bool {
+        self.by_hand
     }
 
     fn foreign(&mut self, after: u64, limit: usize) -> Result<Foreign, Error> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use switchboard_store::conformance::{self, Deed, Everything, Ledger, Random, perform};
 use switchboard_store::copy::{self, Failure, Key, KeyFile, Phase, Place, Step, Summary};
 use switchboard_store::postgres::{Address, PostgresEngine};
@@ -83,14 +84,15 @@ fn fill(file: &Path, seed: u64, steps: usize) {
         perform(&mut ledger, &clock, &deeds);
     }
     drop(ledger);
-    let db = Connection::open(file).expect("a file");
-    db.execute_batch(
+    as_the_hub(file).execute_batch(
         "UPDATE tasks SET title = 'nul ' || char(0) || ' sub ' || char(26) || '0 end' WHERE number % 2 = 1;
          WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 2600)
          INSERT INTO sb_nonce SELECT 'agent ' || (i % 7), 'nonce ' || char(i % 40) || i, i FROM n;
          WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
          INSERT INTO sb_dep SELECT 'gone ' || (i / 900), i, 'task' FROM n;
          INSERT INTO sb_former_agent VALUES ('ä' || char(0), 'former', 1, 2, 3, 4, 5);
+         INSERT INTO sb_sql_agent VALUES ('direct');
+         INSERT INTO messages(number, id, type, from_agent, to_agent, rev, copy_of) VALUES (-3, 'm:direct', 'custom', 'a', 'direct', 1, 1);
          INSERT INTO migrations(id, name) VALUES (1, 'theirs');
          INSERT INTO swarm_metadata(key, value) VALUES ('note', NULL);
          INSERT INTO quality_snapshots(id, test_coverage, build_output) VALUES ('hand', 0.1, 'x');
@@ -99,6 +101,14 @@ fn fill(file: &Path, seed: u64, steps: usize) {
          UPDATE sb_head SET answer_rows = answer_rows + 1, answer_bytes = answer_bytes + 100;",
     )
     .expect("rows by hand");
+}
+
+/// Whatever it writes is not taken for a hand write.
+fn as_the_hub(file: &Path) -> Connection {
+    let db = Connection::open(file).expect("a file");
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
+        .expect("triggers are switched off");
+    db
 }
 
 fn everything(place: &Place) -> Everything {
@@ -171,8 +181,7 @@ fn a_ledger_goes_to_a_database_and_back_and_stays_the_same() {
 #[test]
 fn learnings_are_found_by_their_words_after_a_return() {
     let Some(world) = world(5) else { return };
-    Connection::open(world.file("source.db"))
-        .unwrap()
+    as_the_hub(&world.file("source.db"))
         .execute_batch(
             "INSERT INTO sb_learning(id, text, created_at) VALUES ('l-hand', 'the quokka sleeps', 1);
              INSERT INTO sb_learning_words(sb_learning_words) VALUES ('rebuild')",
@@ -312,7 +321,7 @@ fn whatever_differs_between_two_ledgers_is_named() {
     ];
     for (sql, expected) in cases {
         let changed = world.database.sql(&format!(
-            "WITH done AS ({sql} RETURNING 1) SELECT count(*) FROM done"
+            "SET switchboard.hub = 'on'; WITH done AS ({sql} RETURNING 1) SELECT count(*) FROM done"
         ));
         assert_eq!(changed, "1", "{sql}");
         refused(
@@ -342,7 +351,7 @@ fn many_differences_are_counted_and_some_are_named() {
 #[test]
 fn a_log_with_a_gap_is_not_taken_for_whole() {
     let Some(world) = world(31) else { return };
-    let db = Connection::open(world.file("source.db")).unwrap();
+    let db = as_the_hub(&world.file("source.db"));
     db.execute_batch("DELETE FROM sb_log WHERE first = (SELECT first FROM sb_log ORDER BY first LIMIT 1 OFFSET 3)")
         .unwrap();
     drop(db);
@@ -355,7 +364,7 @@ fn a_log_with_a_gap_is_not_taken_for_whole() {
 #[test]
 fn wrong_counters_of_the_source_are_told_and_do_not_stop_the_copy() {
     let Some(world) = world(37) else { return };
-    let db = Connection::open(world.file("source.db")).unwrap();
+    let db = as_the_hub(&world.file("source.db"));
     db.execute_batch("UPDATE sb_head SET leases = leases + 5, task_number = 0")
         .unwrap();
     drop(db);
@@ -383,7 +392,7 @@ fn a_ledger_moves_through_a_pooler_as_well() {
 #[test]
 fn a_page_is_bounded_in_bytes() {
     let Some(world) = world(79) else { return };
-    let db = Connection::open(world.file("source.db")).unwrap();
+    let db = as_the_hub(&world.file("source.db"));
     db.execute_batch(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
          INSERT INTO quality_snapshots(id, build_output) SELECT 'big ' || i, hex(randomblob(150000)) FROM n",

@@ -27,10 +27,10 @@ fn a_target_that_is_not_empty_is_refused_and_left_alone() {
         .create_database();
     let address = Address::parse(&empty.url).unwrap();
     drop(PostgresEngine::open(address.clone()).unwrap());
-    empty.sql("INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('a', 'b', 'c')");
+    empty.sql("INSERT INTO agents(id, name) VALUES ('b', 'b')");
     refused(
         copy::run(&source, &Place::Postgres(address), &kept(), &mut quietly),
-        &["not empty", "leases"],
+        &["not empty", "agents"],
     );
 }
 
@@ -96,11 +96,11 @@ fn a_database_that_is_served_is_not_copied() {
 fn a_source_that_was_written_meanwhile_is_noticed_at_the_end() {
     let Some(world) = world(53) else { return };
     let (source, there, back) = (world.source(), world.there(), world.back());
-    let by_hand = Connection::open(world.file("source.db")).unwrap();
+    let other_hub = as_the_hub(&world.file("source.db"));
     let mut meddle = Some(());
     let done = copy::run(&source, &there, &kept(), &mut |_| {
         if meddle.take().is_some() {
-            by_hand
+            other_hub
                 .execute_batch("UPDATE tasks SET branch = 'meanwhile'")
                 .unwrap();
         }
@@ -114,15 +114,20 @@ fn a_source_that_was_written_meanwhile_is_noticed_at_the_end() {
         .create_database();
     let there = Place::Postgres(Address::parse(&other.url).unwrap());
     copied(&source, &there, &kept());
-    let mut meddle = Some(());
-    let done = copy::run(&there, &back, &Kept::default(), &mut |_| {
-        if meddle.take().is_some() {
-            other.sql(SERVED_NOW);
-        }
-        ControlFlow::Continue(())
-    });
-    assert!(matches!(done, Err(Failure::Moved(_))), "{done:?}");
-    opens_in_vain(&back);
+    let by_hand = "INSERT INTO agents(id, name) VALUES ('direct-3', 'by hand')";
+    let again = Place::Sqlite(world.file("made/again.db"));
+    for (write, back) in [(SERVED_NOW, back), (by_hand, again)] {
+        let mut meddle = Some(());
+        let done = copy::run(&there, &back, &Kept::default(), &mut |_| {
+            if meddle.take().is_some() {
+                other.sql(write);
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(matches!(done, Err(Failure::Moved(_))), "{done:?}");
+        opens_in_vain(&back);
+        other.sql("UPDATE sb_head SET served_at = served_at - 1000000");
+    }
 }
 
 #[test]
@@ -144,7 +149,7 @@ fn an_unfinished_copy_goes_on_only_from_the_same_source_as_it_was() {
         copy::run(&there, &world.back(), &keys, &mut quietly),
         &["unfinished copy"],
     );
-    let db = Connection::open(world.file("source.db")).unwrap();
+    let db = as_the_hub(&world.file("source.db"));
     db.execute_batch("UPDATE sb_head SET served_at = served_at + 1")
         .unwrap();
     refused(
@@ -173,7 +178,7 @@ fn a_key_of_another_ledger_is_not_overwritten() {
 #[test]
 fn what_the_database_cannot_hold_is_named() {
     let Some(world) = world(67) else { return };
-    let db = Connection::open(world.file("source.db")).unwrap();
+    let db = as_the_hub(&world.file("source.db"));
     db.execute_batch(
         "UPDATE tasks SET retry_count = 'many' WHERE number = (SELECT max(number) FROM tasks)",
     )
@@ -193,7 +198,7 @@ fn what_the_database_cannot_hold_is_named() {
 #[test]
 fn a_ledger_of_an_older_build_is_refused_with_the_way_to_bring_it_up_to_date() {
     let Some(world) = world(71) else { return };
-    let db = Connection::open(world.file("source.db")).unwrap();
+    let db = as_the_hub(&world.file("source.db"));
     db.execute_batch("DELETE FROM sb_migration WHERE version > 1")
         .unwrap();
     drop(db);
@@ -201,4 +206,25 @@ fn a_ledger_of_an_older_build_is_refused_with_the_way_to_bring_it_up_to_date() {
         copy::run(&world.source(), &world.there(), &kept(), &mut quietly),
         &["schema version 1", "switchboard up"],
     );
+}
+
+#[test]
+fn what_was_written_by_hand_is_taken_in_before_a_ledger_is_copied() {
+    let words = ["start the hub once so that what was written by hand is taken in"];
+    let Some(world) = world(83) else { return };
+    let (source, there) = (world.source(), world.there());
+    let by_hand = Connection::open(world.file("source.db")).unwrap();
+    let insert = "INSERT INTO agents(id, name) VALUES ('direct-2', 'by hand')";
+    by_hand.execute_batch(insert).unwrap();
+    refused(copy::run(&source, &there, &kept(), &mut quietly), &words);
+    as_the_hub(&world.file("source.db"))
+        .execute_batch("DELETE FROM sb_hand; DELETE FROM agents WHERE rev = 0")
+        .unwrap();
+    copied(&source, &there, &kept());
+    world.database.sql(insert);
+    refused(
+        copy::run(&there, &world.back(), &Kept::default(), &mut quietly),
+        &words,
+    );
+    assert!(!world.file("made").exists(), "nothing was made");
 }

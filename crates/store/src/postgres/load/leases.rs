@@ -48,7 +48,7 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
 
 fn sql(condition: &str) -> String {
     format!(
-        "SELECT {}, q.i FROM unnest($1) WITH ORDINALITY AS q(k, i) JOIN leases l ON {condition} ORDER BY q.i, file_path",
+        "SELECT {}, q.i FROM unnest($1) WITH ORDINALITY AS q(k, i) JOIN leases l ON {condition} AND l.rev > 0 ORDER BY q.i, file_path",
         rows::LEASE
     )
 }
@@ -70,8 +70,8 @@ fn near_by(near: Vec<&LeasePath>) -> Load<'_> {
         }
     }
     let sql = format!(
-        "SELECT {columns}, q.i FROM unnest($1, $2) AS q(p, i) JOIN leases l ON l.prefix = q.p
-         UNION SELECT {columns}, q.i FROM unnest($3, $4, $5) AS q(f, t, i) JOIN leases l ON l.prefix > q.f AND l.prefix < q.t",
+        "SELECT {columns}, q.i FROM unnest($1, $2) AS q(p, i) JOIN leases l ON l.prefix = q.p AND l.rev > 0
+         UNION SELECT {columns}, q.i FROM unnest($3, $4, $5) AS q(f, t, i) JOIN leases l ON l.prefix > q.f AND l.prefix < q.t AND l.rev > 0",
         columns = rows::LEASE
     );
     let query = Query::rows(sql, above).and(below);

@@ -4,11 +4,9 @@ use std::collections::HashSet;
 
 use switchboard_core::slice::InboxAsk;
 use switchboard_core::{Ask, Message, limits};
-use tokio_postgres::Row;
 
 use super::{Load, by_ordinal, load, select};
-use crate::Error;
-use crate::postgres::rows::{Batch, rows_max};
+use crate::postgres::rows::{Batch, Behind, rows_max};
 use crate::postgres::session::Query;
 use crate::rows;
 
@@ -30,7 +28,10 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
         }
     }
     if !messages.is_empty() {
-        let query = select(rows::MESSAGE, "messages WHERE id = ANY($1)");
+        let query = select(
+            rows::MESSAGE,
+            "messages WHERE id = ANY($1) AND rev > 0 AND number > 0",
+        );
         let query = query.texts(messages.iter().map(|id| id.as_str()));
         loads.push(load(query, move |rows, slice| {
             for row in &rows {
@@ -96,7 +97,7 @@ fn inbox(ask: &InboxAsk) -> Load<'_> {
         let mut seen = HashSet::new();
         for row in &found {
             let message = rows::message(row)?;
-            let delivery = rows::delivery(&Second(row))?;
+            let delivery = rows::delivery(&Behind(row, MESSAGE_COLUMNS))?;
             let id = message.id.clone();
             if seen.insert(id.clone()) {
                 slice.put_message(&id, Some(message));
@@ -109,28 +110,5 @@ fn inbox(ask: &InboxAsk) -> Load<'_> {
     })
 }
 
-/// The delivery's columns behind the message's.
-struct Second<'a>(&'a Row);
-
 /// How many columns [`rows::MESSAGE`] names.
 const MESSAGE_COLUMNS: usize = 16;
-
-impl rows::Columns for Second<'_> {
-    type Error = Error;
-
-    fn text(&self, column: usize) -> Result<Option<std::borrow::Cow<'_, str>>, Error> {
-        self.0.text(MESSAGE_COLUMNS + column)
-    }
-
-    fn int(&self, column: usize) -> Result<Option<i64>, Error> {
-        self.0.int(MESSAGE_COLUMNS + column)
-    }
-
-    fn real(&self, column: usize) -> Result<Option<f64>, Error> {
-        self.0.real(MESSAGE_COLUMNS + column)
-    }
-
-    fn bytes(&self, column: usize) -> Result<Option<&[u8]>, Error> {
-        self.0.bytes(MESSAGE_COLUMNS + column)
-    }
-}

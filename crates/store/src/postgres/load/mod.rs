@@ -148,7 +148,7 @@ fn agents<'a>(ids: Vec<&'a AgentId>, loads: &mut Vec<Load<'a>>) {
             Ok(())
         },
     ));
-    let query = select(rows::AGENT, "agents WHERE id = ANY($1)").texts(words());
+    let query = select(rows::AGENT, "agents WHERE id = ANY($1) AND rev > 0").texts(words());
     loads.push(load(query, move |rows, slice| {
         put_agents(&rows, slice)?;
         ids.into_iter().for_each(|id| slice.put_agent(id, None));
@@ -168,7 +168,7 @@ fn put_agents(rows: &[Row], slice: &mut Slice) -> Result<Vec<AgentId>> {
 }
 
 fn tasks(ids: Vec<&TaskId>) -> Load<'_> {
-    let query = select(rows::TASK, "tasks WHERE id = ANY($1)");
+    let query = select(rows::TASK, "tasks WHERE id = ANY($1) AND rev > 0");
     let query = query.texts(ids.iter().map(|id| id.as_str()));
     load(query, move |rows, slice| {
         for row in &rows {
@@ -301,7 +301,7 @@ fn remembered(row: &Row) -> Result<Remembered> {
 fn one(ask: &Ask) -> Load<'_> {
     match ask {
         Ask::PresentAgents => load(
-            select(rows::AGENT, "agents WHERE presence <> 'gone' ORDER BY id"),
+            select(rows::AGENT, "agents WHERE presence <> 'gone' AND rev > 0 ORDER BY id"),
             |rows, slice| {
                 slice.ranges.present_agents = Some(put_agents(&rows, slice)?);
                 Ok(())
@@ -310,7 +310,7 @@ fn one(ask: &Ask) -> Load<'_> {
         Ask::QuietAgents { since, limit } => load(
             select(
                 rows::AGENT,
-                "agents WHERE presence = 'live' AND seen_at <= $1 ORDER BY seen_at, id LIMIT $2",
+                "agents WHERE presence = 'live' AND rev > 0 AND seen_at <= $1 ORDER BY seen_at, id LIMIT $2",
             )
             .int(since.0)
             .int(rows_max(*limit)),
@@ -323,7 +323,7 @@ fn one(ask: &Ask) -> Load<'_> {
         Ask::GoneAgents { before, limit } => load(
             select(
                 rows::AGENT,
-                "agents WHERE presence = 'gone' AND presence_at < $1 ORDER BY presence_at, id LIMIT $2",
+                "agents WHERE presence = 'gone' AND rev > 0 AND presence_at < $1 ORDER BY presence_at, id LIMIT $2",
             )
             .int(before.0)
             .int(rows_max(*limit)),
@@ -360,7 +360,7 @@ fn one(ask: &Ask) -> Load<'_> {
         Ask::DueLeases { until, limit } => load(
             select(
                 rows::LEASE,
-                "leases WHERE expires_at <= $1 ORDER BY expires_at, file_path LIMIT $2",
+                "leases WHERE rev > 0 AND expires_at <= $1 ORDER BY expires_at, file_path LIMIT $2",
             )
             .text(Iso::new(*until).as_str())
             .int(rows_max(*limit)),

@@ -113,11 +113,13 @@ pub(super) fn forget(save: &Save<'_>, queries: &mut Vec<Query>) {
     if save.forgotten_agents.is_empty() {
         return;
     }
-    let ids = save
-        .forgotten_agents
-        .iter()
-        .map(|former| former.id.as_str());
-    queries.push(Query::new("DELETE FROM agents WHERE id = ANY($1)").texts(ids));
+    let ids = || {
+        save.forgotten_agents
+            .iter()
+            .map(|former| former.id.as_str())
+    };
+    queries.push(Query::new("DELETE FROM agents WHERE id = ANY($1)").texts(ids()));
+    queries.push(Query::new("DELETE FROM sb_sql_agent WHERE id = ANY($1)").texts(ids()));
     let mut batch = Batch::default();
     for former in save.forgotten_agents {
         batch

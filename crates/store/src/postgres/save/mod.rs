@@ -9,13 +9,15 @@ use switchboard_core::{Delivery, Head, Lease, Logged, Message};
 
 mod agents;
 mod appended;
+mod copies;
 mod shape;
 mod tasks;
 
+use super::by_hand::Hand;
 use super::rows::{Batch, rows_max, signed};
 use super::session::Query;
 use crate::Error;
-use crate::columns::{counts, log_body};
+use crate::columns::{counts, log_body, shown_message};
 use crate::text::Iso;
 use shape::{insert, update, upsert};
 
@@ -25,6 +27,25 @@ pub(super) struct Signature {
     pub writer: i64,
     pub generation: i64,
 }
+
+const MESSAGE: [&str; 16] = [
+    "number",
+    "id",
+    "type",
+    "from_agent",
+    "to_agent",
+    "payload",
+    "ack_required",
+    "acknowledged_at",
+    "acknowledged_by",
+    "delivered_at",
+    "expires_at",
+    "created_at",
+    "rev",
+    "corr_id",
+    "handoff_task",
+    "handoff_epoch",
+];
 
 macro_rules! statements {
     ($($name:ident = $made:expr;)*) => { $(static $name: LazyLock<String> = LazyLock::new(|| $made);)* };
@@ -36,10 +57,9 @@ statements! {
     LEASES = upsert("leases", &["file_path"], &[
         "file_path", "agent_id", "task_id", "acquired_at", "expires_at", "renewed_count", "rev", "prefix", "fencing",
     ]);
-    NEW_MESSAGES = insert("messages", &[
-        "number", "id", "type", "from_agent", "to_agent", "payload", "ack_required", "acknowledged_at", "acknowledged_by",
-        "delivered_at", "expires_at", "created_at", "rev", "corr_id", "handoff_task", "handoff_epoch",
-    ]);
+    NEW_MESSAGES = insert("messages", &MESSAGE);
+    // Over what a hand made of them.
+    TAKEN_MESSAGES = upsert("messages", &["id"], &MESSAGE);
     MESSAGES = update("messages", 1, &["number", "acknowledged_at", "acknowledged_by", "delivered_at", "rev"]);
     NEW_DELIVERIES = insert("sb_delivery", &[
         "agent", "number", "message", "state", "delivered_at", "acknowledged_at", "expires_at",
@@ -47,19 +67,28 @@ statements! {
     DELIVERIES = update("sb_delivery", 2, &["agent", "number", "state", "delivered_at", "acknowledged_at"]);
 }
 
-pub(super) fn queries(save: &Save<'_>, by: Signature) -> Result<Vec<Query>, Error> {
+pub(super) fn queries(
+    save: &Save<'_>,
+    by: Signature,
+    hand: &mut Hand,
+) -> Result<Vec<Query>, Error> {
     let mut queries = Vec::with_capacity(16);
+    hand.drop_notes(save.adopted, &mut queries);
     delete(save, &mut queries);
-    tasks::save(save, &mut queries);
+    tasks::save(save, hand, &mut queries);
     agents::save(save, &mut queries);
     lanes(save, &mut queries);
     leases(save, &mut queries);
-    messages(save, &mut queries);
+    messages(save, hand, &mut queries);
     deliveries(save, &mut queries);
+    if hand.has_sql_agents() {
+        copies::save(save, &mut queries);
+    }
     appended::save(save, &mut queries);
     if let Some(head) = save.head {
+        hand.drop_raw(&mut queries);
         log(save.log, by, &mut queries)?;
-        queries.push(put_head(head, by));
+        queries.push(put_head(head, by, hand));
     }
     // After the head, which counts what these take away.
     for prune in save.prunes {
@@ -127,16 +156,16 @@ fn leases(save: &Save<'_>, queries: &mut Vec<Query>) {
     push(queries, &LEASES, batch);
 }
 
-fn messages(save: &Save<'_>, queries: &mut Vec<Query>) {
+fn messages(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
     let (mut new, mut changed) = (Batch::default(), Batch::default());
     for (message, is_new) in &save.messages {
         let message: &Message = message;
-        let acknowledged = message.acknowledged.as_ref();
-        let acknowledged_at = acknowledged.map(|(_, at)| Iso::new(*at));
-        let acknowledged_at = acknowledged_at.as_ref().map(Iso::as_str);
-        let acknowledged_by = acknowledged.map(|(by, _)| by.as_str());
-        let delivered_at = message.delivered_at.map(Iso::new);
+        let (delivered_at, acknowledged_at) = shown_message(message);
+        let (delivered_at, acknowledged_at) =
+            (delivered_at.map(Iso::new), acknowledged_at.map(Iso::new));
         let delivered_at = delivered_at.as_ref().map(Iso::as_str);
+        let acknowledged_at = acknowledged_at.as_ref().map(Iso::as_str);
+        let acknowledged_by = message.acknowledged.as_ref().map(|(by, _)| by.as_str());
         if !is_new {
             changed
                 .count(message.number)
@@ -167,7 +196,11 @@ fn messages(save: &Save<'_>, queries: &mut Vec<Query>) {
             .int(handoff.map(|(_, epoch)| signed(*epoch)))
             .end();
     }
-    push(queries, &NEW_MESSAGES, new);
+    let insert = match hand.is_noted() {
+        true => &TAKEN_MESSAGES,
+        false => &NEW_MESSAGES,
+    };
+    push(queries, insert, new);
     push(queries, &MESSAGES, changed);
 }
 
@@ -216,28 +249,37 @@ fn log(log: &[Logged], by: Signature, queries: &mut Vec<Query>) -> Result<(), Er
     Ok(())
 }
 
-fn put_head(head: &Head, by: Signature) -> Query {
-    Query::new(
-        "UPDATE sb_head SET seq = $1, last_at = $2, task_number = $3, message_number = $4, lane = $5, fencing = $6, tasks = $7,
+fn put_head(head: &Head, by: Signature, hand: &Hand) -> Query {
+    let put = "UPDATE sb_head SET seq = $1, last_at = $2, task_number = $3, message_number = $4, lane = $5, fencing = $6, tasks = $7,
            queued_deliveries = $8, leases = $9, answer_rows = $10, answer_bytes = $11, served_at = $12, floor = $13,
-           last_message_at = $14, writer = $15, generation = $16 WHERE id = 1",
-    )
-    .int(signed(head.seq))
-    .int(head.last_at.0)
-    .int(signed(head.task_number))
-    .int(signed(head.message_number))
-    .int(signed(head.lane))
-    .int(signed(head.fencing))
-    .text(&counts(head))
-    .int(signed(head.queued_deliveries))
-    .int(signed(head.leases))
-    .int(signed(head.idempotency_rows))
-    .int(signed(head.idempotency_bytes))
-    .int(head.served_at.0)
-    .int(head.floor.0)
-    .int(head.last_message_at.0)
-    .int(by.writer)
-    .int(by.generation)
+           last_message_at = $14, writer = $15, generation = $16";
+    let query = match hand.is_noted() {
+        false => Query::new(format!("{put} WHERE id = 1")),
+        true => Query::new(format!(
+            "{put}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > $17))::int WHERE id = 1"
+        )),
+    };
+    let query = query
+        .int(signed(head.seq))
+        .int(head.last_at.0)
+        .int(signed(head.task_number))
+        .int(signed(head.message_number))
+        .int(signed(head.lane))
+        .int(signed(head.fencing))
+        .text(&counts(head))
+        .int(signed(head.queued_deliveries))
+        .int(signed(head.leases))
+        .int(signed(head.idempotency_rows))
+        .int(signed(head.idempotency_bytes))
+        .int(head.served_at.0)
+        .int(head.floor.0)
+        .int(head.last_message_at.0)
+        .int(by.writer)
+        .int(by.generation);
+    match hand.is_noted() {
+        false => query,
+        true => query.int(hand.gone_upto()),
+    }
 }
 
 fn prune(prune: &Prune, queries: &mut Vec<Query>) {
@@ -268,10 +310,11 @@ fn prune(prune: &Prune, queries: &mut Vec<Query>) {
                 Query::new(
                     "WITH old AS (
                        DELETE FROM messages WHERE number IN (
-                         SELECT m.number FROM messages m WHERE m.created_at < $1 AND NOT EXISTS (
+                         SELECT m.number FROM messages m WHERE m.created_at < $1 AND m.number > 0 AND NOT EXISTS (
                            SELECT 1 FROM sb_delivery d WHERE d.number = m.number AND d.state = 'queued')
                          ORDER BY m.created_at LIMIT $2)
-                       RETURNING number)
+                       RETURNING number),
+                     copies AS (DELETE FROM messages WHERE copy_of IN (SELECT number FROM old))
                      DELETE FROM sb_delivery WHERE number IN (SELECT number FROM old)",
                 )
                 .text(Iso::new(*before).as_str())

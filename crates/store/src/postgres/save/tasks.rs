@@ -5,45 +5,44 @@ use std::sync::LazyLock;
 use switchboard_core::Task;
 use switchboard_core::slice::Save;
 
-use super::shape::{insert, update};
+use super::shape::{insert, update, upsert};
 use crate::columns::{shown, store_progress, worked_minutes};
+use crate::postgres::by_hand::Hand;
 use crate::postgres::rows::{Batch, signed};
 use crate::postgres::session::Query;
 use crate::text::{Iso, list};
 
-static INSERT: LazyLock<String> = LazyLock::new(|| {
-    insert(
-        "tasks",
-        &[
-            "number",
-            "id",
-            "title",
-            "description",
-            "status",
-            "priority",
-            "type",
-            "dependencies",
-            "blockers",
-            "required_skills",
-            "files",
-            "estimated_minutes",
-            "branch",
-            "audience",
-            "on_dependency_failure",
-            "corr_id",
-            "retry_count",
-            "max_retries",
-            "failure_type",
-            "last_error",
-            "dependants",
-            "lane",
-            "created_at",
-            "updated_at",
-            "rev",
-            "state_at",
-        ],
-    )
-});
+const NEW: [&str; 26] = [
+    "number",
+    "id",
+    "title",
+    "description",
+    "status",
+    "priority",
+    "type",
+    "dependencies",
+    "blockers",
+    "required_skills",
+    "files",
+    "estimated_minutes",
+    "branch",
+    "audience",
+    "on_dependency_failure",
+    "corr_id",
+    "retry_count",
+    "max_retries",
+    "failure_type",
+    "last_error",
+    "dependants",
+    "lane",
+    "created_at",
+    "updated_at",
+    "rev",
+    "state_at",
+];
+static INSERT: LazyLock<String> = LazyLock::new(|| insert("tasks", &NEW));
+/// Over what a hand made of them.
+static TAKE: LazyLock<String> = LazyLock::new(|| upsert("tasks", &["id"], &NEW));
 
 /// What a claim, progress and a completion touch. What people wrote stays untouched.
 const WORK: [&str; 15] = [
@@ -99,7 +98,7 @@ static DESCRIBE: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
+pub(super) fn save(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
     let (mut new, mut dependencies) = (Batch::default(), Batch::default());
     let (mut changed, mut requeued) = (Batch::default(), Batch::default());
     let mut described = Batch::default();
@@ -113,8 +112,8 @@ pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
                     .text(task.id.as_str())
                     .end();
             }
-            // Otherwise it was created and taken, or failed, within one batch.
-            if task.epoch == 0 && !task.status().is_final() {
+            // Otherwise it was created and taken, or failed, within one batch, or is written over a hand's row.
+            if task.epoch == 0 && !task.status().is_final() && !hand.is_noted() {
                 continue;
             }
         } else if save.redescribed_tasks.contains(&task.id) {
@@ -129,8 +128,12 @@ pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
             changed.end();
         }
     }
+    let insert = match hand.is_noted() {
+        true => &TAKE,
+        false => &INSERT,
+    };
     for (sql, batch) in [
-        (&INSERT, new),
+        (insert, new),
         (&DESCRIBE, described),
         (&REQUEUE, requeued),
         (&UPDATE, changed),

@@ -1,0 +1,44 @@
+//! Broadcasts for agents that read the table themselves: a row for each, so that reading it is one agent's own deed.
+
+use switchboard_core::slice::Save;
+
+use crate::postgres::rows::{Batch, signed};
+use crate::postgres::session::Query;
+use crate::text::Iso;
+
+// Whoever took a copy's id before has a message of that name.
+const COPY: &str = "INSERT INTO messages(number, id, type, from_agent, to_agent, payload, ack_required, expires_at, created_at, rev, copy_of)
+   SELECT least(0, (SELECT min(number) FROM messages)) - row_number() OVER (), m.id || ':' || s.id, m.type, m.from_agent, s.id,
+     m.payload, m.ack_required, m.expires_at, m.created_at, m.rev, m.number
+   FROM messages m JOIN sb_delivery d ON d.number = m.number JOIN sb_sql_agent s ON s.id = d.agent
+   WHERE m.number = ANY($1) ON CONFLICT (id) DO NOTHING";
+
+const MARK: &str =
+    "UPDATE messages c SET delivered_at = v.delivered_at, acknowledged_at = v.acknowledged_at, acknowledged_by = v.acknowledged_by
+     FROM unnest($1, $2, $3, $4, $5) AS v(number, agent, delivered_at, acknowledged_at, acknowledged_by)
+     WHERE c.copy_of = v.number AND c.to_agent = v.agent";
+
+pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
+    let new = save.messages.iter().filter(|(_, is_new)| *is_new);
+    let broadcasts: Vec<i64> = new
+        .filter(|(message, _)| message.to.is_none())
+        .map(|(message, _)| signed(message.number))
+        .collect();
+    if !broadcasts.is_empty() {
+        queries.push(Query::new(COPY).ints(broadcasts));
+    }
+    let mut marked = Batch::default();
+    for (delivery, _) in save.deliveries.iter().filter(|(_, is_new)| !is_new) {
+        let delivered_at = delivery.delivered_at.map(Iso::new);
+        let acknowledged_at = delivery.acknowledged_at.map(Iso::new);
+        let by = acknowledged_at.as_ref().map(|_| delivery.agent.as_str());
+        marked
+            .count(delivery.number)
+            .text(delivery.agent.as_str())
+            .text(delivered_at.as_ref().map(Iso::as_str))
+            .text(acknowledged_at.as_ref().map(Iso::as_str))
+            .text(by)
+            .end();
+    }
+    super::push(queries, MARK, marked);
+}
