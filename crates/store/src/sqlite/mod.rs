@@ -1,7 +1,7 @@
 //! The ledger in one SQLite file: one writer connection, readers beside it, checkpoints on a thread of their own.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -43,9 +43,23 @@ pub struct SqliteEngine {
 
 /// How long a batch waits for a foreign writer before its callers are told to come back.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// How soon the lock is asked for again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 /// How soon a hand write is noticed at the latest.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 const STATEMENTS_CACHED: usize = 128;
+
+/// Asks often: SQLite's own pauses grow, and direct clients that write without one would keep the hub from its turn.
+fn wait_for_lock() -> impl FnMut(i32) -> bool {
+    let mut since = Instant::now();
+    move |asked| {
+        if asked == 0 {
+            since = Instant::now();
+        }
+        std::thread::sleep(ASK_AGAIN_AFTER);
+        since.elapsed() < LOCK_WAIT
+    }
+}
 
 impl SqliteEngine {
     /// Opens a ledger, making the file or bringing its schema up to date.
@@ -54,7 +68,7 @@ impl SqliteEngine {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = Connection::open_with_flags(path, flags).map_err(open_error)?;
-        db.busy_timeout(LOCK_WAIT).map_err(open_error)?;
+        db.busy_handler(Some(wait_for_lock())).map_err(open_error)?;
         let mode: String = db
             .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
             .map_err(open_error)?;
