@@ -110,13 +110,16 @@ fn created(steps: &mut Steps, is: &Task) {
     };
     steps.push(Box::new(CreateTasks { tasks: vec![new] }));
     match is.status() {
-        TaskStatus::Waiting | TaskStatus::Ready => {}
+        TaskStatus::Waiting | TaskStatus::Ready
+            if is.retries == 0 && is.previous_agents.is_empty() => {}
         TaskStatus::Claimed | TaskStatus::InProgress => {
             if let Some(agent) = is.holder() {
                 take(steps, is, agent);
             }
         }
-        TaskStatus::RetryWait
+        TaskStatus::Waiting
+        | TaskStatus::Ready
+        | TaskStatus::RetryWait
         | TaskStatus::NeedsPerson
         | TaskStatus::Completed
         | TaskStatus::Failed
@@ -455,36 +458,37 @@ struct Bring {
 }
 
 impl Step for Bring {
-    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         if let Some(task) = want.task(&self.task.id) {
             want.lane_of(task);
+            want.lane_for(&LaneKey::of(&self.brought(task, now)));
             want_dependants_released(want, task);
         }
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
         let known = find(slice, &self.task.id)?;
-        let mut task = known.clone();
-        task.retries = self.task.retries;
-        task.previous_agents.clone_from(&self.task.previous_agents);
-        task.started_at = self.task.started_at;
-        task.created_at = self.task.created_at.min(now);
-        let mut changes = Changes::default();
+        let task = self.brought(known, now);
         let result = || self.task.result.clone().unwrap_or_else(|| "{}".into());
+        let then = |at: Timestamp| if at.0 > 0 { at.min(now) } else { now };
+        let mut changes = Changes::default();
         let (mut task, event) = match &self.task.state {
-            TaskState::Completed { by, .. } => task.complete(by, result(), now),
-            TaskState::NeedsPerson { by, .. } => {
-                task.ask_person(by, result(), "it came with a question", now)
+            TaskState::Completed { by, at } => task.complete(by, result(), then(*at)),
+            TaskState::NeedsPerson { by, at } => {
+                task.ask_person(by, result(), "it came with a question", then(*at))
             }
             TaskState::RetryWait { until } => {
                 task.retry_later(failure_of(&self.task), (*until).max(now), now)
             }
-            TaskState::Failed { .. } => task.fail(failure_of(&self.task), now),
-            TaskState::Canceled { .. }
-            | TaskState::Waiting
+            TaskState::Failed { at } => task.fail(failure_of(&self.task), then(*at)),
+            TaskState::Canceled { at } => task.cancel("canceled before it came", then(*at)),
+            TaskState::Waiting
             | TaskState::Ready
             | TaskState::Claimed { .. }
-            | TaskState::InProgress { .. } => task.cancel("canceled before it came", now),
+            | TaskState::InProgress { .. } => {
+                changes.tasks.push(task);
+                return Ok(changes);
+            }
         };
         task.updated_at = self.task.updated_at.min(now);
         let completed = matches!(event, Event::TaskCompleted { .. });
@@ -493,5 +497,19 @@ impl Step for Bring {
             release_dependants(slice, &mut changes, known, now);
         }
         Ok(changes)
+    }
+}
+
+impl Bring {
+    /// The new row with what the old one remembers.
+    fn brought(&self, known: &Task, now: Timestamp) -> Task {
+        let mut task = known.clone();
+        task.retries = self.task.retries;
+        task.previous_agents.clone_from(&self.task.previous_agents);
+        task.last_failure.clone_from(&self.task.last_failure);
+        task.started_at = self.task.started_at;
+        task.created_at = self.task.created_at.min(now);
+        task.snapshot.clone_from(&self.task.snapshot);
+        task
     }
 }
