@@ -37,7 +37,7 @@ pub const STREAMS_MAX: usize = 128;
 /// Transactions that are open between calls, of one token.
 pub const TRANSACTIONS_PER_TOKEN_MAX: usize = 4;
 /// Connections to the ledger.
-pub const SESSIONS_MAX: usize = 32;
+pub const SESSIONS_MAX: usize = 24;
 /// A stream without a transaction is dropped after this.
 pub const IDLE_FOR_MAX: Duration = Duration::from_secs(10);
 /// A transaction that nobody goes on with is rolled back after this.
