@@ -1,0 +1,9 @@
+//! Direct SQL as `docs/direct-sql.md` tells it: the tests run that page, with the programs that people have.
+
+mod beginning;
+mod day;
+mod lock;
+mod page;
+mod programs;
+mod swarm;
+mod tables;
