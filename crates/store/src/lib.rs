@@ -16,6 +16,7 @@ pub mod postgres;
 mod query;
 mod rows;
 pub mod sqlite;
+pub mod swarm_db;
 mod text;
 
 use std::time::Duration;

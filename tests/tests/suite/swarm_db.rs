@@ -258,15 +258,15 @@ db.execute('PRAGMA journal_mode = {mode}')
 db.executescript('''
 CREATE TABLE tasks (id TEXT PRIMARY KEY, title TEXT NOT NULL, description TEXT, status TEXT DEFAULT 'pending',
   priority TEXT DEFAULT 'medium', type TEXT DEFAULT 'code', assigned_agent TEXT, dependencies TEXT DEFAULT '[]',
-  required_skills TEXT DEFAULT '[]', result TEXT, completed_at TEXT,
+  required_skills TEXT DEFAULT '[]', result TEXT, completed_at TEXT, retry_count INTEGER DEFAULT 0,
   created_at TEXT DEFAULT (datetime('now')), updated_at TEXT DEFAULT (datetime('now')));
 CREATE TABLE agents (id TEXT PRIMARY KEY, name TEXT, type TEXT, status TEXT, skills TEXT, tasks_completed INTEGER,
   last_heartbeat TEXT, registered_at TEXT DEFAULT (datetime('now')));
 INSERT INTO agents VALUES ('gone', 'Gone', 'codex', 'busy', '[]', 4, '2026-01-01T00:00:00.000Z', '2026-01-01 00:00:00');
 INSERT INTO tasks(id, title, status, assigned_agent) VALUES ('first', 'First', 'in_progress', 'gone');
 INSERT INTO tasks(id, title, status, dependencies) VALUES ('second', 'Second', 'blocked', '[\"first\"]');
-INSERT INTO tasks(id, title, status, assigned_agent, result, completed_at, created_at)
-  VALUES ('done', 'Done', 'completed', 'gone', '{{\"x\":1}}', '2026-01-02T00:00:00Z', '2026-01-01 00:00:00');
+INSERT INTO tasks(id, title, status, assigned_agent, result, completed_at, created_at, retry_count)
+  VALUES ('done', 'Done', 'completed', 'gone', '{{\"x\":1}}', '2026-01-02T00:00:00Z', '2026-01-01 00:00:00', 1);
 ''')
 db.commit()
 db.close()"
@@ -291,6 +291,9 @@ fn is_imported(client: &mut Client) {
     assert_eq!(done["status"], "completed");
     assert_eq!(done["assignedAgent"], "gone");
     assert_eq!(done["createdAt"], "2026-01-01T00:00:00.000Z");
+    assert_eq!(done["completedAt"], "2026-01-02T00:00:00.000Z");
+    assert_eq!(done["result"], json!({"x": 1}));
+    assert_eq!(done["retryCount"], 1);
     let agent = client.get(&format!("{API}/agents/gone")).expect(200);
     assert_eq!(agent["agent"]["status"], json!("offline"), "{agent}");
 }

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
-use super::held;
+use switchboard_store::swarm_db::is_ledger;
 
 /// Where Jetpack's tools look, and where the ledger really is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl SwarmDb {
             return Look::Odd;
         }
         // Settings may name the place before it was ever a ledger.
-        if self.is_in_place() && held::is_ledger(&path) {
+        if self.is_in_place() && is_ledger(&path) {
             Look::Ledger
         } else {
             Look::Old
@@ -119,7 +119,7 @@ impl SwarmDb {
             return Look::Linked;
         }
         let ours = leads_to.starts_with(real(&self.project))
-            && (!leads_to.exists() || held::is_ledger(&leads_to));
+            && (!leads_to.exists() || is_ledger(&leads_to));
         if ours {
             Look::Stale { target }
         } else {

@@ -2,13 +2,11 @@
 //!
 //! A database that those tools made there before is imported first, in one transaction of the ledger together with a
 //! mark; then it is kept under another name, then the link takes its place. Killed anywhere in between, the next start
-//! goes on from what it finds. What the rows mean is decided when the hub adopts them, like everything written by hand.
+//! goes on from what it finds. How rows are read and written is `switchboard_store::swarm_db`; what they mean is decided
+//! when the hub adopts them, like everything written by hand.
 
-mod held;
-mod import;
 mod link;
-mod old;
-mod order;
+mod opener;
 mod report;
 #[cfg(test)]
 #[cfg(unix)]
@@ -18,10 +16,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use held::Held;
+use switchboard_store::swarm_db::{self as store, Held, Report, Stopped, Unfit};
+
 use link::Prepared;
 pub use link::{Look, SwarmDb};
-use report::Report;
 
 /// Why the hub does not start: an old file that must not be touched now. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +113,7 @@ impl SwarmDb {
             Look::Unreadable { why } => Step::Warn(self.cannot_link(&why)),
             Look::Old if self.is_in_place() => self.make_room()?,
             Look::Old => match self.prepare() {
-                Ok(link) => Step::Import(Held::take(&self.path())?, link),
+                Ok(link) => Step::Import(take(&self.path())?, link),
                 Err(error) => Step::Warn(format!(
                     "{}; what is in it was not imported",
                     self.cannot_link(&error.to_string())
@@ -134,9 +132,9 @@ impl SwarmDb {
 
     /// An old file stands where the ledger is to be.
     fn make_room(&self) -> Result<Step, Refused> {
-        let mut held = Held::take(&self.path())?;
+        let mut held = take(&self.path())?;
         let aside = self.folder().join(IMPORTING);
-        held.rename(&aside).map_err(|error| Refused::Unusable {
+        rename(&mut held, &aside).map_err(|error| Refused::Unusable {
             path: self.path(),
             why: error.to_string(),
         })?;
@@ -147,7 +145,7 @@ impl SwarmDb {
     fn left_over(&self) -> Result<Step, Refused> {
         let aside = self.folder().join(IMPORTING);
         if fs::symlink_metadata(&aside).is_ok_and(|found| found.is_file()) {
-            return Held::take(&aside).map(Step::Replace);
+            return take(&aside).map(Step::Replace);
         }
         Ok(Step::Nothing)
     }
@@ -171,14 +169,14 @@ impl Plan {
             Step::Link(link) => told.link(&swarm, link.settle()),
             Step::Renew(link) => told.link(&swarm, link.renew()),
             Step::Import(mut held, link) => {
-                let report = import::import(&held, swarm.ledger())?;
+                let report = import(&held, swarm.ledger())?;
                 if let Some(kept) = told.keep(report.as_ref(), &mut held) {
                     told.link(&swarm, link.settle());
                     told.still_open(&kept);
                 }
             }
             Step::Replace(mut held) => {
-                let report = import::import(&held, swarm.ledger())?;
+                let report = import(&held, swarm.ledger())?;
                 if let Some(kept) = told.keep(report.as_ref(), &mut held) {
                     told.still_open(&kept);
                 }
@@ -223,8 +221,8 @@ impl Told {
         let name = Path::new(shown).with_file_name(name).display().to_string();
         match report {
             Some(report) => {
-                self.imported = Some(report.line(&name));
-                self.warnings.extend(report.warnings(&name));
+                self.imported = Some(report::line(report, &name));
+                self.warnings.extend(report::warnings(report, &name));
             }
             None => {
                 self.imported = Some(format!(
@@ -237,7 +235,7 @@ impl Told {
 
     /// Somebody may have opened it while it was held, and waits.
     fn still_open(&mut self, kept: &Path) {
-        if let Some(who) = held::opener_of(kept) {
+        if let Some(who) = opener::opener_of(kept) {
             self.warnings.push(format!(
                 "the old {} is still open{who}, which cannot write to it any more; start that program again",
                 SwarmDb::SHOWN
@@ -257,6 +255,45 @@ pub fn hint(project: &Path) -> Option<String> {
     })
 }
 
+/// Makes sure that nobody else has the file. Nothing of it has changed if this fails.
+fn take(path: &Path) -> Result<Held, Refused> {
+    let in_use = |who| Refused::InUse {
+        path: path.to_owned(),
+        who,
+    };
+    if let Some(who) = opener::opener_of(path) {
+        return Err(in_use(who));
+    }
+    Held::take(path).map_err(|unfit| {
+        let path = path.to_owned();
+        match unfit {
+            Unfit::InUse => in_use(String::new()),
+            Unfit::Damaged(why) => Refused::Damaged { path, why },
+            Unfit::Unusable(why) => Refused::Unusable { path, why },
+            Unfit::IsLedger => Refused::IsLedger { path },
+        }
+    })
+}
+
+/// `None`: this very file was imported before.
+fn import(held: &Held, ledger: &Path) -> Result<Option<Report>, Refused> {
+    store::import(held, ledger).map_err(|stopped| {
+        let path = held.path().to_owned();
+        match stopped {
+            Stopped::Old(why) => Refused::Damaged { path, why },
+            stopped @ Stopped::Ledger(_) => Refused::Import {
+                path,
+                why: stopped.to_string(),
+            },
+        }
+    })
+}
+
+fn rename(held: &mut Held, to: &Path) -> io::Result<()> {
+    held.rename(to)?;
+    link::sync(to.parent().unwrap_or(Path::new("")))
+}
+
 /// Renames an imported file to the first name that is free.
 fn keep(held: &mut Held) -> io::Result<PathBuf> {
     let folder = held.path().parent().unwrap_or(Path::new("")).to_owned();
@@ -267,7 +304,7 @@ fn keep(held: &mut Held) -> io::Result<PathBuf> {
     for name in names {
         let kept = folder.join(&name);
         if fs::symlink_metadata(&kept).is_err() {
-            held.rename(&kept)?;
+            rename(held, &kept)?;
             return Ok(kept);
         }
     }

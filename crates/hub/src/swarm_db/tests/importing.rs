@@ -92,7 +92,7 @@ fn nothing_is_doubled_or_lost_wherever_a_start_is_killed() {
             };
             if killed_after >= 1 {
                 project.open();
-                import::import(&held, &project.ledger).unwrap().unwrap();
+                import(&held, &project.ledger).unwrap().unwrap();
             }
             if killed_after >= 2 {
                 keep(&mut held).unwrap();
@@ -137,8 +137,8 @@ fn a_file_that_was_imported_before_a_kill_is_not_read_again() {
     let project = Project::new();
     drop(project.old(&format!("{SCHEMA} {TWO_TASKS}")));
     project.open();
-    let held = Held::take(&project.path()).unwrap();
-    import::import(&held, &project.ledger).unwrap().unwrap();
+    let held = take(&project.path()).unwrap();
+    import(&held, &project.ledger).unwrap().unwrap();
     drop(held);
     let told = project.start().unwrap();
     assert!(told.imported.unwrap().contains("had been imported before"));
@@ -236,21 +236,6 @@ fn only_so_many_rows_are_named_and_the_rest_is_counted() {
 }
 
 #[test]
-fn an_older_file_lacks_columns_and_tables() {
-    let project = Project::new();
-    drop(project.old(
-        "CREATE TABLE tasks(id TEXT, title TEXT, status TEXT); INSERT INTO tasks VALUES ('a', 'A', 'failed')",
-    ));
-    let told = project.start().unwrap();
-    assert!(told.imported.unwrap().starts_with("imported 1 task from"));
-    assert_eq!(told.warnings, [""; 0]);
-    assert_eq!(
-        project.texts("SELECT status || max_retries || priority FROM tasks"),
-        ["failed2medium"]
-    );
-}
-
-#[test]
 fn an_empty_file_is_put_aside() {
     let project = Project::new();
     drop(project.old(""));
@@ -345,22 +330,4 @@ fn where_no_link_can_be_made_an_old_file_stays_untouched() {
     assert!(told.warnings[0].contains("was not imported"), "{told:?}");
     assert_eq!(project.swarm().look(), Look::Old);
     assert_eq!(project.numbers("SELECT count(*) FROM tasks"), 0);
-}
-
-#[test]
-fn a_large_file_comes_along_whole() {
-    let project = Project::new();
-    let many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 5000)
-                INSERT INTO tasks(id, title, dependencies) SELECT 't-' || x, 't',
-                  CASE WHEN x % 2 THEN '[]' ELSE json_array('t-' || (x - 1)) END FROM n";
-    drop(project.old(&format!("{SCHEMA} {many}")));
-    let told = project.start().unwrap();
-    assert!(told.imported.unwrap().starts_with("imported 5000 tasks"));
-    assert_eq!(
-        project.numbers("SELECT count(DISTINCT key) FROM sb_hand"),
-        5000
-    );
-    let early = "SELECT count(*) FROM sb_hand h JOIN tasks t ON t.id = h.key JOIN json_each(t.dependencies) d
-                 JOIN sb_hand n ON n.key = d.value WHERE n.n > h.n";
-    assert_eq!(project.numbers(early), 0);
 }

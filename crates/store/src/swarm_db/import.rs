@@ -12,13 +12,11 @@ use rusqlite::{
 };
 use switchboard_core::{Timestamp, iso};
 
-use super::Refused;
+use super::Stopped;
 use super::held::Held;
 use super::old::{self, Fate, Fields, Reason};
 use super::order::{Edges, order};
-use super::report::{
-    AGENTS, BASELINES, Kind, MESSAGES, METADATA, MIGRATIONS, Report, SNAPSHOTS, Skipped, TASKS,
-};
+use super::report::{Kind, Report, Skipped};
 
 mod rows;
 
@@ -28,40 +26,23 @@ const MARK: &str = "imported_from";
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// Imports what the ledger does not have. `None`: this very file was imported before.
-pub fn import(held: &Held, ledger: &Path) -> Result<Option<Report>, Refused> {
-    let refused = |stop: Stop| match stop {
-        Stop::Old(error) => Refused::Damaged {
-            path: held.path().to_owned(),
-            why: error.to_string(),
-        },
-        Stop::Ledger(error) => Refused::Import {
-            path: held.path().to_owned(),
-            why: format!("the ledger could not be written: {error}"),
-        },
-    };
-    let mut db = open(ledger).map_err(Stop::Ledger).map_err(refused)?;
+pub fn import(held: &Held, ledger: &Path) -> Result<Option<Report>, Stopped> {
+    let mut db = open(ledger).map_err(Stop::Ledger)?;
     let tx = db
         .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(Stop::Ledger)
-        .map_err(refused)?;
+        .map_err(Stop::Ledger)?;
     let mark = held.fingerprint();
-    if marked(&tx)
-        .map_err(Stop::Ledger)
-        .map_err(refused)?
-        .as_deref()
-        == Some(mark.as_str())
-    {
+    if marked(&tx).map_err(Stop::Ledger)?.as_deref() == Some(mark.as_str()) {
         return Ok(None);
     }
-    let report = Import {
+    let import = Import {
         old: &held.db,
         tx: &tx,
         now: wall(),
         report: Report::default(),
-    }
-    .run(&mark)
-    .map_err(refused)?;
-    tx.commit().map_err(Stop::Ledger).map_err(refused)?;
+    };
+    let report = import.run(&mark)?;
+    tx.commit().map_err(Stop::Ledger)?;
     Ok(Some(report))
 }
 
@@ -75,6 +56,15 @@ enum Stop {
 impl From<rusqlite::Error> for Stop {
     fn from(error: rusqlite::Error) -> Self {
         Stop::Old(error)
+    }
+}
+
+impl From<Stop> for Stopped {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Old(error) => Stopped::Old(error.to_string()),
+            Stop::Ledger(error) => Stopped::Ledger(error.to_string()),
+        }
     }
 }
 
@@ -161,7 +151,7 @@ impl Import<'_> {
     }
 
     fn agents(&mut self) -> Result<(), Stop> {
-        self.each(("agents", AGENTS), old::Agent::read, |tx, agent| {
+        self.each(("agents", Kind::Agents), old::Agent::read, |tx, agent| {
             let is_new = rows::agent(tx, agent)?;
             if is_new {
                 rows::note(tx, "agents", "id", &agent.id)?;
@@ -171,14 +161,14 @@ impl Import<'_> {
     }
 
     fn snapshots(&mut self) -> Result<(), Stop> {
-        let of = ("quality_snapshots", SNAPSHOTS);
+        let of = ("quality_snapshots", Kind::Snapshots);
         self.each(of, old::Snapshot::read, rows::snapshot)
     }
 
     fn tasks(&mut self) -> Result<(), Stop> {
         let first = rows::lowest_number(self.tx, "tasks").map_err(Stop::Ledger)? - 1;
         let mut number = first;
-        self.each(("tasks", TASKS), old::Task::read, |tx, task| {
+        self.each(("tasks", Kind::Tasks), old::Task::read, |tx, task| {
             let is_new = rows::task(tx, number, task)?;
             if is_new {
                 number -= 1;
@@ -284,7 +274,7 @@ impl Import<'_> {
             if rows::message(self.tx, number, &message).map_err(Stop::Ledger)? {
                 rows::note(self.tx, "messages", "id", &message.id).map_err(Stop::Ledger)?;
                 number -= 1;
-                self.report.came(MESSAGES);
+                self.report.came(Kind::Messages);
             } else {
                 self.report.known.push(message.id.clone());
             }
@@ -294,7 +284,7 @@ impl Import<'_> {
 
     /// The one that the ledger has stays.
     fn baseline(&mut self) -> Result<(), Stop> {
-        let of = ("quality_baseline", BASELINES);
+        let of = ("quality_baseline", Kind::Baselines);
         self.each(of, old::Baseline::read, |tx, baseline| {
             let is_new = rows::baseline(tx, baseline)?;
             if is_new {
@@ -311,7 +301,7 @@ impl Import<'_> {
             Ok((name.ok_or_else(|| "it has no name".to_owned())?, at))
         };
         let sql = "INSERT OR IGNORE INTO migrations(name, applied_at) VALUES (?1, ?2)";
-        self.each(("migrations", MIGRATIONS), read, |tx, (name, at)| {
+        self.each(("migrations", Kind::Migrations), read, |tx, (name, at)| {
             let put = tx.prepare_cached(sql)?.execute(params![name, text(*at)])?;
             Ok(put > 0)
         })
@@ -332,7 +322,7 @@ impl Import<'_> {
                         .and_then(|mut put| put.execute(params![key, value]))
                         .map_err(Stop::Ledger)?;
                     if put > 0 {
-                        self.report.came(METADATA);
+                        self.report.came(Kind::Metadata);
                     } else {
                         self.report.known.push(key);
                     }

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, Result, params};
 use switchboard_core::{TaskStatus, Timestamp};
 
+use super::super::old::{Agent, Baseline, Message, Snapshot, Task};
 use super::text;
-use crate::swarm_db::old::{Agent, Baseline, Message, Snapshot, Task};
 
 /// New rows are numbered downwards from here, until the hub gives them numbers of its own.
 pub fn lowest_number(db: &Connection, table: &'static str) -> Result<i64> {
@@ -151,18 +151,17 @@ pub fn task(db: &Connection, number: i64, task: &Task) -> Result<bool> {
     Ok(put > 0)
 }
 
-/// The instant that belongs to its state.
+/// The instant that belongs to its state: until when it waits, or since when it is as it is.
 fn since(task: &Task) -> Timestamp {
     let at = match task.status {
         TaskStatus::RetryWait => task.next_retry_at,
-        TaskStatus::Completed => task.completed_at,
-        TaskStatus::Waiting
-        | TaskStatus::Ready
-        | TaskStatus::Claimed
-        | TaskStatus::InProgress
-        | TaskStatus::NeedsPerson
+        TaskStatus::NeedsPerson
+        | TaskStatus::Completed
         | TaskStatus::Failed
-        | TaskStatus::Canceled => None,
+        | TaskStatus::Canceled => task.completed_at,
+        TaskStatus::Waiting | TaskStatus::Ready | TaskStatus::Claimed | TaskStatus::InProgress => {
+            None
+        }
     };
     at.unwrap_or(task.updated_at)
 }
