@@ -82,8 +82,14 @@ impl Desk {
 
     /// Makes the directories and begins to watch them.
     pub async fn open(&mut self) {
-        if let Err(error) = self.enter().await {
-            self.complain(&error.to_string());
+        match self.enter().await {
+            Ok(true) => {
+                let path = self.bench.place.path();
+                tracing::info!("requests as files are taken in {}", path.display());
+            }
+            // It was said why.
+            Ok(false) => {}
+            Err(error) => self.complain(&error.to_string()),
         }
     }
 
