@@ -56,11 +56,6 @@ impl Deed {
         }
     }
 
-    /// Whether it needs a clock and caretakers that obey the scene.
-    pub fn needs_virtual_time(&self) -> bool {
-        !matches!(self, Deed::Call(_))
-    }
-
     pub fn needs_keys(&self) -> bool {
         matches!(self, Deed::Call(Call { key: Some(_), .. }))
     }

@@ -1,6 +1,7 @@
 //! The engines that scenes are played on, each with an empty ledger for each scene.
 
 use std::cell::Cell;
+use std::path::Path;
 
 use switchboard_store::memory::MemoryEngine;
 use switchboard_store::postgres::{Address, PostgresEngine, Steps};
@@ -19,7 +20,14 @@ pub enum Kind {
 
 /// Where an empty ledger is, as long as this is kept.
 pub struct Ground {
-    _folder: Option<TempDir>,
+    folder: Option<TempDir>,
+}
+
+impl Ground {
+    /// The folder with its file, if it is in one.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_ref().map(TempDir::path)
+    }
 }
 
 impl Kind {
@@ -41,7 +49,7 @@ impl Kind {
     }
 
     pub fn open(&self, clock: ManualClock) -> (Box<dyn Engine>, Ground) {
-        let nowhere = Ground { _folder: None };
+        let nowhere = Ground { folder: None };
         match self {
             Kind::Memory => (Box::new(MemoryEngine::new(Box::new(clock))), nowhere),
             Kind::Sqlite => {
@@ -49,7 +57,7 @@ impl Kind {
                 let path = folder.path().join("switchboard.db");
                 let engine = SqliteEngine::open(&path, Box::new(clock)).expect("a new ledger");
                 let ground = Ground {
-                    _folder: Some(folder),
+                    folder: Some(folder),
                 };
                 (Box::new(engine), ground)
             }
@@ -86,8 +94,10 @@ impl Stage {
 /// Everything but what a new ledger has.
 const EMPTY: &str = "
     DO $$ DECLARE name text; BEGIN
+      -- As a hub: what is deleted by hand would be noted, and history is kept.
+      PERFORM set_config('switchboard.hub', 'on', true);
       FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename NOT IN
-        ('sb_migration', 'migrations', 'swarm_metadata', 'first_head')
+        ('sb_migration', 'migrations', 'swarm_metadata', 'sb_task_transition', 'first_head')
       LOOP EXECUTE format('DELETE FROM %I', name); END LOOP;
     END $$;
     INSERT INTO sb_head SELECT * FROM first_head";

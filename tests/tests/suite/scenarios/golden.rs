@@ -1,4 +1,4 @@
-//! The recorded requests of protocol 1.0 (`crates/wire/golden`) acted upon, over both HTTP transports.
+//! The recorded requests of protocol 1.0 (`crates/wire/golden`) acted upon, over HTTP and in files.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ enum Form {
     Full,
 }
 
-const BOTH: [Transport; 2] = [Transport::Paths, Transport::Envelopes];
+const TRANSPORTS: [Transport; 3] = [Transport::Paths, Transport::Envelopes, Transport::Files];
 const FORMS: [Form; 2] = [Form::Required, Form::Full];
 
 struct Play {
@@ -91,6 +91,11 @@ impl Play {
         let response = match self.transport {
             Transport::Envelopes => self.hub.envelope(operation, given, None).await,
             Transport::Paths => self.on_path(name, given).await,
+            Transport::Files => {
+                let body = self.hub.in_file(operation, given, None).await;
+                assert_eq!(body["success"], true, "{name}: {body}");
+                return body;
+            }
         };
         assert_eq!(response.status, 200, "{name}: {}", response.body);
         assert_eq!(response.body["success"], true, "{name}: {}", response.body);
@@ -160,7 +165,7 @@ async fn failure(transport: Transport, form: Form) {
 /// jetpack.version.backward_compatible
 #[tokio::test]
 async fn recorded_requests_of_1_0_act_as_they_did() {
-    for transport in BOTH {
+    for transport in TRANSPORTS {
         for form in FORMS {
             everything_up_to_completion(transport, form).await;
             failure(transport, form).await;

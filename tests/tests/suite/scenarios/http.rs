@@ -1,7 +1,7 @@
-//! The whole hub in this process, on a socket and a ledger, with a clock that stands still.
-//!
-//! Steps go out as real requests; on [`Transport::Envelopes`] the ten operations go through `POST /protocol`. The status
-//! of every answer is held against the table of routes and the codes of errors.
+//! The whole hub in this process, on a socket and a ledger: requests to it, on paths, in envelopes and in files.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -10,45 +10,34 @@ use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value};
 use switchboard_core::Timestamp;
-use switchboard_hub::Running;
 use switchboard_hub::config::Config;
-use switchboard_store::conformance::START;
+use switchboard_hub::{Hub, Running};
 use switchboard_store::{Engine, ManualClock};
+use switchboard_tests::PATIENCE;
 use switchboard_wire::jetpack::{ErrorBody, Method, Operation, ROUTES, Route};
 use tokio::net::TcpStream;
-use tokio::runtime::Runtime;
 
-use super::act::{Call, Deed};
 use super::engine::{Ground, Kind};
-use super::scene::Scene;
-use super::{Answer, Driver};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Each operation on its own path.
-    Paths,
-    /// The ten operations in envelopes.
-    Envelopes,
-}
-
-pub struct Socket {
-    runtime: Runtime,
-    transport: Transport,
-    kind: Kind,
-    stage: Option<Stage>,
-}
-
-struct Stage {
-    hub: HubHere,
-    events_seen: u64,
-}
 
 /// A hub in this process, and one connection to it.
 pub struct HubHere {
     running: Running,
     connection: SendRequest<Full<Bytes>>,
-    _folder: tempfile::TempDir,
-    _ground: Ground,
+    /// For the names of request files.
+    files: u64,
+    folder: tempfile::TempDir,
+    ground: Ground,
+}
+
+/// How the ten operations reach the hub; everything else goes over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Each operation on its own path.
+    Paths,
+    /// In envelopes.
+    Envelopes,
+    /// In request files, whose answers are files.
+    Files,
 }
 
 /// What came back over the socket.
@@ -58,101 +47,12 @@ pub struct Response {
     pub body: Value,
 }
 
-impl Socket {
-    pub fn new(transport: Transport) -> Self {
-        Socket::on(Kind::Sqlite, transport)
-    }
-
-    pub fn on(kind: Kind, transport: Transport) -> Self {
-        let runtime = Runtime::new().expect("a runtime");
-        Socket {
-            runtime,
-            transport,
-            kind,
-            stage: None,
-        }
-    }
-}
-
-impl Driver for Socket {
-    fn name(&self) -> String {
-        let way = match self.transport {
-            Transport::Paths => "each operation on its path",
-            Transport::Envelopes => "operations in envelopes",
-        };
-        format!("HTTP over {}, {way}", self.kind.name())
-    }
-
-    fn can_run(&self, scene: &Scene) -> bool {
-        !scene
-            .steps
-            .iter()
-            .any(|step| step.deed.needs_virtual_time())
-    }
-
-    fn begin(&mut self, scene: &Scene) {
-        let policy = scene.policy.clone();
-        // Opened outside of the runtime, which an engine may not block.
-        let opened = self.kind.open(ManualClock::at(START));
-        let hub = HubHere::start_on(opened, self.kind.name(), |config| {
-            config.limits.enabled = false;
-            config.quality = policy;
-        });
-        let hub = self.runtime.block_on(hub);
-        self.stage = Some(Stage {
-            hub,
-            events_seen: 0,
-        });
-    }
-
-    fn perform(&mut self, deed: &Deed) -> Answer {
-        let stage = self.stage.as_mut().expect("a scene has begun");
-        let Deed::Call(call) = deed else {
-            unreachable!("scenes that move time do not run here");
-        };
-        let body = self.runtime.block_on(stage.call(call, self.transport));
-        Answer { body }
-    }
-
-    fn end(&mut self) {
-        if let Some(stage) = self.stage.take() {
-            self.runtime.block_on(stage.hub.stop());
-        }
-    }
-}
-
-impl Stage {
-    async fn call(&mut self, call: &Call, transport: Transport) -> Value {
-        let route = route(call.route);
-        let mut given = call.given.clone();
-        if call.route == "events" {
-            given.insert("after".to_owned(), self.events_seen.into());
-        }
-        let key = call.key.as_deref();
-        let response = match (transport, operation(call.route)) {
-            (Transport::Envelopes, Some(operation)) => {
-                self.hub.envelope(operation, given, key).await
-            }
-            (Transport::Paths | Transport::Envelopes, _) => {
-                self.hub
-                    .on_path(route, call.id.as_deref(), given, key)
-                    .await
-            }
-        };
-        check_status(route, &response);
-        if call.route == "events" {
-            self.events_seen = response.body["latest"].as_u64().expect("the newest number");
-        }
-        response.body
-    }
-}
-
 pub fn route(name: &str) -> &'static Route {
     let found = ROUTES.iter().find(|route| route.operation_id == name);
     found.unwrap_or_else(|| panic!("there is no route {name}"))
 }
 
-fn operation(route: &str) -> Option<Operation> {
+pub fn operation(route: &str) -> Option<Operation> {
     Some(match route {
         "register" => Operation::Register,
         "heartbeat" => Operation::Heartbeat,
@@ -202,7 +102,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// A success has the status of its route, a refusal that of its code.
-fn check_status(route: &Route, response: &Response) {
+pub fn check_status(route: &Route, response: &Response) {
     let expected = match serde_json::from_value::<ErrorBody>(response.body.clone()) {
         Ok(error) => error.status(),
         Err(_) => route.status,
@@ -214,6 +114,27 @@ fn check_status(route: &Route, response: &Response) {
     );
 }
 
+fn enveloped(operation: Operation, mut given: Map<String, Value>, key: Option<&str>) -> Value {
+    given.insert("protocolVersion".to_owned(), "1.0".into());
+    given.insert("operation".to_owned(), operation.as_str().into());
+    if let Some(key) = key {
+        given.insert("requestId".to_owned(), key.into());
+    }
+    Value::Object(given)
+}
+
+/// How often to look for a file. Only decides how quickly a scene goes on.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+async fn appears(path: &Path) -> Vec<u8> {
+    loop {
+        if let Ok(read) = std::fs::read(path) {
+            return read;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
 impl HubHere {
     /// Its clock stands at `now`.
     pub async fn start(now: Timestamp, change: impl FnOnce(&mut Config)) -> Self {
@@ -221,7 +142,7 @@ impl HubHere {
         Self::start_on(opened, Kind::Sqlite.name(), change).await
     }
 
-    async fn start_on(
+    pub async fn start_on(
         (engine, ground): (Box<dyn Engine>, Ground),
         store: &'static str,
         change: impl FnOnce(&mut Config),
@@ -240,24 +161,54 @@ impl HubHere {
         HubHere {
             running,
             connection,
-            _folder: folder,
-            _ground: ground,
+            files: 0,
+            folder,
+            ground,
         }
+    }
+
+    /// The hub itself, past all its doors.
+    pub fn itself(&self) -> &Hub {
+        &self.running.hub
+    }
+
+    /// The file that its ledger is kept in.
+    pub fn database(&self) -> PathBuf {
+        let folder = self.ground.folder().expect("a ledger in a file");
+        folder.join("switchboard.db")
     }
 
     /// An operation through `POST /protocol`.
     pub async fn envelope(
         &mut self,
         operation: Operation,
-        mut given: Map<String, Value>,
+        given: Map<String, Value>,
         key: Option<&str>,
     ) -> Response {
-        given.insert("protocolVersion".to_owned(), "1.0".into());
-        given.insert("operation".to_owned(), operation.as_str().into());
-        if let Some(key) = key {
-            given.insert("requestId".to_owned(), key.into());
-        }
-        self.post("/api/v1/protocol", &Value::Object(given)).await
+        let body = enveloped(operation, given, key);
+        self.post("/api/v1/protocol", &body).await
+    }
+
+    /// An operation in a request file, written beside and renamed.
+    pub async fn in_file(
+        &mut self,
+        operation: Operation,
+        given: Map<String, Value>,
+        key: Option<&str>,
+    ) -> Value {
+        self.files += 1;
+        let stem = format!("{}-{}", operation.as_str().to_lowercase(), self.files);
+        let protocol = self.folder.path().join(".jetpack/protocol");
+        let requests = protocol.join("requests");
+        let beside = requests.join(format!(".{stem}.tmp"));
+        let body = enveloped(operation, given, key).to_string();
+        std::fs::write(&beside, body).expect("a request can be written");
+        std::fs::rename(&beside, requests.join(format!("{stem}.json")))
+            .expect("a file can be renamed");
+        let answer = protocol.join(format!("responses/{stem}-response.json"));
+        let read = tokio::time::timeout(PATIENCE, appears(&answer)).await;
+        let read = read.unwrap_or_else(|_| panic!("{stem} is not answered"));
+        serde_json::from_slice(&read).expect("an answer is JSON")
     }
 
     /// A request on its own path, with the id in the path and a GET's members in its query.

@@ -37,7 +37,7 @@ impl fmt::Display for Place {
 }
 
 /// One item of an expected outcome.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Expected {
     /// The answer's item has to begin with these.
     pub words: Vec<String>,

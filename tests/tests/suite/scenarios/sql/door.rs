@@ -1,0 +1,309 @@
+//! Where statements go in: a connection of one's own on the hub's file, or the hub's libSQL endpoint.
+
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::{Value as Cell, ValueRef};
+use rusqlite::{Connection, Statement, params_from_iter};
+use serde_json::{Map, Value, json};
+use switchboard_store::{Clock as _, ManualClock};
+use switchboard_wire::IsoTime;
+use switchboard_wire::jetpack::Method;
+
+use crate::scenarios::http::HubHere;
+
+pub enum Door {
+    File(Connection),
+    /// With this token.
+    Pipeline(String),
+}
+
+/// Parameters by their names, without the colon.
+pub type Given = Map<String, Value>;
+pub type Row = Map<String, Value>;
+
+/// What became of one statement.
+pub struct Ran {
+    pub rows: Vec<Row>,
+    pub changed: u64,
+}
+
+impl Door {
+    /// As the page says that a file is opened, with the scene's clock for `now`.
+    pub fn file(hub: &HubHere, clock: &ManualClock) -> Door {
+        let db = Connection::open(hub.database()).expect("the hub's file can be opened");
+        db.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA wal_autocheckpoint = 0;")
+            .expect("it can be set up");
+        tell_time(&db, clock);
+        Door::File(db)
+    }
+
+    /// A token of scope `sql`, as a steward makes one.
+    pub async fn pipeline(hub: &mut HubHere) -> Door {
+        let made = hub
+            .post(
+                "/api/v1/tokens",
+                &json!({"name": "scenes", "scopes": ["sql"]}),
+            )
+            .await;
+        let token = made.body["token"].as_str();
+        Door::Pipeline(token.unwrap_or_else(|| panic!("{}", made.body)).to_owned())
+    }
+
+    /// Runs statements in turn; the first that fails undoes them all.
+    pub async fn run(
+        &mut self,
+        hub: &mut HubHere,
+        statements: &[String],
+        given: &Given,
+    ) -> Result<Vec<Ran>, String> {
+        match self {
+            Door::File(db) => on_file(db, statements, given),
+            Door::Pipeline(token) => on_pipeline(hub, token, statements, given).await,
+        }
+    }
+}
+
+fn on_file(db: &Connection, statements: &[String], given: &Given) -> Result<Vec<Ran>, String> {
+    let several = statements.len() > 1 && !statements[0].starts_with("BEGIN");
+    let around = |sql: &str| {
+        if several {
+            db.execute_batch(sql).map_err(|error| error.to_string())
+        } else {
+            Ok(())
+        }
+    };
+    around("BEGIN IMMEDIATE")?;
+    let ran: rusqlite::Result<Vec<Ran>> =
+        statements.iter().map(|sql| one(db, sql, given)).collect();
+    let ran = ran.map_err(|error| match error {
+        // The sentence of a trigger as its client sees it.
+        rusqlite::Error::SqliteFailure(_, Some(sentence)) => sentence,
+        other => other.to_string(),
+    });
+    if ran.is_err() && !db.is_autocommit() {
+        db.execute_batch("ROLLBACK")
+            .expect("what was begun can be undone");
+        return ran;
+    }
+    around("COMMIT")?;
+    ran
+}
+
+fn one(db: &Connection, sql: &str, given: &Given) -> rusqlite::Result<Ran> {
+    let mut statement = db.prepare(sql)?;
+    bind(&mut statement, given)?;
+    let names: Vec<String> = statement
+        .column_names()
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    let is_query = sql.starts_with("SELECT");
+    let mut rows = Vec::new();
+    let mut found = statement.raw_query();
+    while let Some(row) = found.next()? {
+        let cell = |(at, name): (usize, &String)| Ok((name.clone(), json_of(row.get_ref(at)?)));
+        rows.push(
+            names
+                .iter()
+                .enumerate()
+                .map(cell)
+                .collect::<rusqlite::Result<Row>>()?,
+        );
+    }
+    drop(found);
+    let changed = if is_query { 0 } else { db.changes() };
+    Ok(Ran { rows, changed })
+}
+
+fn bind(statement: &mut Statement<'_>, given: &Given) -> rusqlite::Result<()> {
+    for at in 1..=statement.parameter_count() {
+        let name = statement.parameter_name(at).expect("parameters have names");
+        let value = &given[name.trim_start_matches(':')];
+        let cell = match value {
+            Value::Null => Cell::Null,
+            Value::Bool(yes) => Cell::Integer((*yes).into()),
+            Value::Number(number) => match number.as_i64() {
+                Some(whole) => Cell::Integer(whole),
+                None => Cell::Real(number.as_f64().unwrap_or_default()),
+            },
+            Value::String(text) => Cell::Text(text.clone()),
+            Value::Array(_) | Value::Object(_) => Cell::Text(value.to_string()),
+        };
+        statement.raw_bind_parameter(at, cell)?;
+    }
+    Ok(())
+}
+
+fn json_of(cell: ValueRef<'_>) -> Value {
+    match cell {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => number.into(),
+        ValueRef::Real(number) => number.into(),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into(),
+        ValueRef::Blob(_) => panic!("the public tables hold no blobs"),
+    }
+}
+
+/// Rows of a statement with parameters in order.
+pub fn rows<const N: usize>(db: &Connection, sql: &str, given: [&str; N]) -> Vec<Row> {
+    let mut statement = db.prepare_cached(sql).expect("it is SQL");
+    let names: Vec<String> = statement
+        .column_names()
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    let read = |row: &rusqlite::Row<'_>| {
+        let cell = |(at, name): (usize, &String)| Ok((name.clone(), json_of(row.get_ref(at)?)));
+        names.iter().enumerate().map(cell).collect()
+    };
+    let found = statement.query_map(params_from_iter(given), read);
+    let found = found.and_then(Iterator::collect);
+    found.expect("tables can be read")
+}
+
+/// The functions of time by the scene's clock instead of the machine's, in triggers too.
+fn tell_time(db: &Connection, clock: &ManualClock) {
+    for name in [
+        "strftime",
+        "julianday",
+        "datetime",
+        "date",
+        "time",
+        "unixepoch",
+    ] {
+        let theirs = Connection::open_in_memory().expect("a place to calculate");
+        let clock = clock.clone();
+        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
+        let made = db.create_scalar_function(name, -1, flags, move |call| {
+            let mut cells = Vec::with_capacity(call.len());
+            for at in 0..call.len() {
+                let cell: Cell = call.get(at)?;
+                cells.push(match cell {
+                    Cell::Text(text) if text.eq_ignore_ascii_case("now") => {
+                        Cell::Text(IsoTime(clock.clone().now().0).to_string())
+                    }
+                    other => other,
+                });
+            }
+            let places = vec!["?"; cells.len()].join(", ");
+            theirs
+                .prepare_cached(&format!("SELECT {name}({places})"))?
+                .query_row(params_from_iter(cells), |row| row.get::<_, Cell>(0))
+        });
+        made.expect("a function can be replaced");
+    }
+}
+
+/// All in one batch, each only if the one before went well.
+async fn on_pipeline(
+    hub: &mut HubHere,
+    token: &str,
+    statements: &[String],
+    given: &Given,
+) -> Result<Vec<Ran>, String> {
+    let mut all: Vec<&str> = statements.iter().map(String::as_str).collect();
+    if all.len() > 1 && !all[0].starts_with("BEGIN") {
+        all.insert(0, "BEGIN IMMEDIATE");
+        all.push("COMMIT");
+    }
+    let named: Vec<Value> = given
+        .iter()
+        .map(|(name, value)| json!({"name": name, "value": cell_of(value)}))
+        .collect();
+    let used = |sql: &str| -> Vec<Value> {
+        let is_used = |name: &str| {
+            let name = format!(":{name}");
+            let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+            sql.match_indices(&name)
+                .any(|(at, _)| ends(&sql[at + name.len()..]))
+        };
+        named
+            .iter()
+            .filter(|one| one["name"].as_str().is_some_and(is_used))
+            .cloned()
+            .collect()
+    };
+    let steps: Vec<Value> = all
+        .iter()
+        .enumerate()
+        .map(|(at, sql)| {
+            let stmt = json!({"sql": sql, "named_args": used(sql), "want_rows": true});
+            match at.checked_sub(1) {
+                Some(before) => json!({"stmt": stmt, "condition": {"type": "ok", "step": before}}),
+                None => json!({"stmt": stmt}),
+            }
+        })
+        .collect();
+    let body = json!({"baton": null, "requests": [
+        {"type": "batch", "batch": {"steps": steps}},
+        {"type": "close"},
+    ]});
+    let bearer = format!("Bearer {token}");
+    let headers = [("authorization", bearer.as_str())];
+    let answer = hub
+        .send(Method::Post, "/v2/pipeline", &headers, Some(&body))
+        .await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let result = &answer.body["results"][0];
+    assert_eq!(result["type"], "ok", "{result}");
+    let result = &result["response"]["result"];
+    let errors = result["step_errors"].as_array().into_iter().flatten();
+    let sentence = errors
+        .filter_map(|error| error["message"].as_str())
+        .map(|message| {
+            let cut = message.split_once(": ");
+            // The client's library puts the class of an error before its sentence.
+            match cut {
+                Some((class, sentence)) if class.starts_with("SQLite") => sentence.to_owned(),
+                _ => message.to_owned(),
+            }
+        })
+        .next();
+    if let Some(sentence) = sentence {
+        return Err(sentence);
+    }
+    let results = result["step_results"].as_array().into_iter().flatten();
+    Ok(results.map(ran).collect())
+}
+
+fn ran(result: &Value) -> Ran {
+    let names: Vec<&str> = result["cols"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|column| column["name"].as_str())
+        .collect();
+    let row = |cells: &Value| {
+        let cells = cells.as_array().into_iter().flatten().map(value_of);
+        let names = names.iter().map(|name| (*name).to_owned());
+        names.zip(cells).collect()
+    };
+    let rows = result["rows"].as_array().into_iter().flatten();
+    Ran {
+        rows: rows.map(row).collect(),
+        changed: result["affected_row_count"].as_u64().unwrap_or_default(),
+    }
+}
+
+fn cell_of(value: &Value) -> Value {
+    match value {
+        Value::Null => json!({"type": "null"}),
+        Value::Bool(yes) => json!({"type": "integer", "value": u8::from(*yes).to_string()}),
+        Value::Number(number) if number.is_f64() => json!({"type": "float", "value": number}),
+        Value::Number(number) => json!({"type": "integer", "value": number.to_string()}),
+        Value::String(text) => json!({"type": "text", "value": text}),
+        Value::Array(_) | Value::Object(_) => json!({"type": "text", "value": value.to_string()}),
+    }
+}
+
+fn value_of(cell: &Value) -> Value {
+    match cell["type"].as_str() {
+        Some("integer") => {
+            let number = cell["value"]
+                .as_str()
+                .and_then(|text| text.parse::<i64>().ok());
+            number.expect("an integer is a number as text").into()
+        }
+        Some("null") => Value::Null,
+        _ => cell["value"].clone(),
+    }
+}
