@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use switchboard_core::changes::{Adopted, AdoptedRow};
 use switchboard_core::slice::Save;
 use switchboard_core::verb::Note;
-use switchboard_core::{AgentId, Ask, Slice};
+use switchboard_core::{AgentId, Ask, Lease, LeasePath, Slice};
 
 use super::load::{rows_max, signed};
 use super::rows;
@@ -69,58 +69,116 @@ fn raw(db: &Connection, row: &Row<'_>) -> rusqlite::Result<RawNote> {
     })
 }
 
-/// While notes are left, a row that one of them is about is what it was before it.
-pub(super) fn load_before(db: &Connection, ask: &Ask, slice: &mut Slice) -> rusqlite::Result<()> {
-    let (table, key) = match ask {
-        Ask::Task(id) => ("tasks", id.as_str()),
-        Ask::Agent(id) => ("agents", id.as_str()),
-        Ask::Message(id) => ("messages", id.as_str()),
-        Ask::PresentAgents => return agents_before(db, slice),
-        _ => return Ok(()),
-    };
-    let first = db
-        .prepare_cached(&format!(
-            "SELECT {NOTE} FROM sb_hand h {ROW} WHERE h.tbl = ? AND h.key = ? ORDER BY h.n LIMIT 1"
-        ))?
-        .query_row(params![table, key], |row| raw(db, row))
-        .optional()?;
-    if let Some(first) = first {
-        first.put_before(slice);
-    }
-    Ok(())
+/// What the hub knew of rows that notes are about; for one batch, during which no note comes to it.
+#[derive(Default)]
+pub(super) struct Before {
+    /// The keys of agents and leases; everything the hub knew of those is in the working set then.
+    agents: Option<Vec<AgentId>>,
+    leases: Option<Vec<LeasePath>>,
 }
 
-/// Every agent that a note is about, as the hub knew it.
-fn agents_before(db: &Connection, slice: &mut Slice) -> rusqlite::Result<()> {
+impl Before {
+    /// Goes before the answer to an ask: a row that a note is about is what it was before it.
+    pub fn put(&mut self, db: &Connection, ask: &Ask, slice: &mut Slice) -> rusqlite::Result<()> {
+        let (table, key) = match ask {
+            Ask::Task(id) => ("tasks", id.as_str()),
+            Ask::Agent(id) => ("agents", id.as_str()),
+            Ask::Message(id) => ("messages", id.as_str()),
+            Ask::PresentAgents if self.agents.is_none() => {
+                let keys = put_all(db, "agents", slice)?;
+                self.agents = Some(keys.into_iter().map(AgentId::from).collect());
+                return Ok(());
+            }
+            Ask::LeasesNear(_) | Ask::LeasesOfAgent(_) | Ask::LeasesOfTask(_)
+                if self.leases.is_none() =>
+            {
+                let keys = put_all(db, "leases", slice)?;
+                self.leases = Some(keys.iter().map(|key| LeasePath::stored(key)).collect());
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        let first = db
+            .prepare_cached(&format!(
+                "SELECT {NOTE} FROM sb_hand h {ROW} WHERE h.tbl = ? AND h.key = ? ORDER BY h.n LIMIT 1"
+            ))?
+            .query_row(params![table, key], |row| raw(db, row))
+            .optional()?;
+        if let Some(first) = first {
+            first.put_before(slice);
+        }
+        Ok(())
+    }
+
+    /// Comes after it: a range has what a hand made of the rows, and is put right by the working set.
+    pub fn correct(&self, ask: &Ask, slice: &mut Slice) {
+        match ask {
+            Ask::PresentAgents => {
+                let mut present = slice.ranges.present_agents.take().unwrap_or_default();
+                present.extend(self.agents.iter().flatten().cloned());
+                present.retain(|id| {
+                    let known = slice.known_agent(id).flatten();
+                    known.is_some_and(|agent| !agent.is_gone())
+                });
+                present.sort();
+                present.dedup();
+                slice.ranges.present_agents = Some(present);
+            }
+            Ask::LeasesNear(path) => {
+                let found = slice.ranges.leases_near.remove(path);
+                let found = self.leases_that(slice, found, |lease| lease.path.overlaps(path));
+                slice.ranges.leases_near.insert(path.clone(), found);
+            }
+            Ask::LeasesOfAgent(agent) => {
+                let found = slice.ranges.leases_of_agent.remove(agent);
+                let found = self.leases_that(slice, found, |lease| lease.agent == *agent);
+                slice.ranges.leases_of_agent.insert(agent.clone(), found);
+            }
+            Ask::LeasesOfTask(task) => {
+                let found = slice.ranges.leases_of_task.remove(task);
+                let of_task = |lease: &Lease| lease.task.as_ref() == Some(task);
+                let found = self.leases_that(slice, found, of_task);
+                slice.ranges.leases_of_task.insert(task.clone(), found);
+            }
+            _ => {}
+        }
+    }
+
+    /// Of the leases that were found and those that notes are about, the ones that are so.
+    fn leases_that(
+        &self,
+        slice: &Slice,
+        found: Option<Vec<LeasePath>>,
+        is_so: impl Fn(&Lease) -> bool,
+    ) -> Vec<LeasePath> {
+        let is_so = |path: &LeasePath| slice.lease(path).is_some_and(&is_so);
+        let noted = self.leases.iter().flatten().cloned();
+        let all = found.into_iter().flatten().chain(noted);
+        let mut paths: Vec<LeasePath> = all.filter(is_so).collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+}
+
+/// Puts every row of a table that a note is about as the hub knew it; returns their keys.
+fn put_all(db: &Connection, table: &str, slice: &mut Slice) -> rusqlite::Result<Vec<String>> {
     let first: Vec<RawNote> = db
         .prepare_cached(&format!(
-            "SELECT {NOTE} FROM sb_hand h {ROW} WHERE h.n IN (SELECT min(n) FROM sb_hand WHERE tbl = 'agents' GROUP BY key)"
+            "SELECT {NOTE} FROM sb_hand h {ROW} WHERE h.n IN (SELECT min(n) FROM sb_hand WHERE tbl = ? GROUP BY key)"
         ))?
-        .query_map([], |row| raw(db, row))?
+        .query_map([table], |row| raw(db, row))?
         .collect::<rusqlite::Result<_>>()?;
     first.iter().for_each(|note| note.put_before(slice));
-    Ok(())
+    Ok(first.into_iter().map(|note| note.key).collect())
 }
 
-/// Who is present although a hand has deleted or replaced its row, which the hub has not heard of yet.
-pub(super) fn also_present(db: &Connection, slice: &mut Slice) -> rusqlite::Result<()> {
-    let noted: Vec<String> = db
-        .prepare_cached("SELECT DISTINCT key FROM sb_hand WHERE tbl = 'agents'")?
-        .query_map([], |row| Ok(row.text(0)?.unwrap_or_default().into_owned()))?
-        .collect::<rusqlite::Result<_>>()?;
-    let Some(mut present) = slice.ranges.present_agents.take() else {
-        return Ok(());
-    };
-    let is_there = |id: &AgentId| {
-        slice
-            .known_agent(id)
-            .flatten()
-            .is_some_and(|agent| !agent.is_gone())
-    };
-    present.extend(noted.into_iter().map(AgentId::from).filter(is_there));
-    present.sort();
-    present.dedup();
-    slice.ranges.present_agents = Some(present);
+/// The hub has ended this lease: notes of it that are left tell of one that the hub no longer knows.
+pub(super) fn lease_ended(db: &Connection, path: &LeasePath) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE sb_hand SET was = json_set(was, '$.rev', 0) WHERE tbl = 'leases' AND key = ? AND was IS NOT NULL",
+    )?
+    .execute([path.as_str()])?;
     Ok(())
 }
 

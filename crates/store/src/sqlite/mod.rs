@@ -35,6 +35,8 @@ pub struct SqliteEngine {
     data_version: Option<i64>,
     /// There are notes of hand writes that no batch has taken in yet.
     by_hand: bool,
+    /// Of a batch that began with such notes.
+    before: Option<by_hand::Before>,
     last_at: Timestamp,
     pruned: save::Pruned,
     checkpointer: checkpoint::Checkpointer,
@@ -96,6 +98,7 @@ impl SqliteEngine {
             clock,
             data_version: None,
             by_hand: false,
+            before: None,
             last_at: Timestamp::ZERO,
             pruned: save::Pruned::default(),
             checkpointer,
@@ -121,6 +124,7 @@ impl SqliteEngine {
             self.data_version = Some(version);
             self.by_hand = by_hand::is_noted(&self.db).map_err(world)?;
         }
+        self.before = self.by_hand.then(by_hand::Before::default);
         let head = &mut slice.head;
         head.idempotency_rows = head.idempotency_rows.saturating_sub(self.pruned.answers);
         head.idempotency_bytes = head
@@ -152,19 +156,19 @@ impl Engine for SqliteEngine {
 
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
         for ask in asks {
-            if self.by_hand {
-                by_hand::load_before(&self.db, ask, slice).map_err(world)?;
+            if let Some(before) = &mut self.before {
+                before.put(&self.db, ask, slice).map_err(world)?;
             }
             load::load(&self.db, ask, slice).map_err(world)?;
-            if self.by_hand && *ask == Ask::PresentAgents {
-                by_hand::also_present(&self.db, slice).map_err(world)?;
+            if let Some(before) = &self.before {
+                before.correct(ask, slice);
             }
         }
         Ok(())
     }
 
     fn save(&mut self, save: &Save<'_>) -> Result<(), Error> {
-        let pruned = save::save(&self.db, save).map_err(world)?;
+        let pruned = save::save(&self.db, save, self.by_hand).map_err(world)?;
         if !save.adopted.is_empty() {
             self.by_hand = by_hand::is_noted(&self.db).map_err(world)?;
         }

@@ -54,6 +54,7 @@ fn verb(desk: &mut Desk, choice: u64, seen: &Everything, page: usize) -> String 
     match Deed::choose(choice, seen) {
         Deed::Wait(span) => {
             desk.wait(span);
+            desk.run(page, &[]);
             format!("wait {span:?}")
         }
         Deed::Sweep(_) => format!("{:?}", desk.run(page, &[])),

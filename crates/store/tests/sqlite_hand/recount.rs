@@ -8,7 +8,6 @@ use crate::desk::Desk;
 /// Queries that find something only where the ledger contradicts itself.
 const CONTRADICTIONS: &[(&str, &str)] = &[
     ("notes are left", "SELECT n, tbl, key, deed FROM sb_hand"),
-    ("remembered rows are left", "SELECT tbl, key FROM sb_was"),
     (
         "tasks that were never taken in",
         "SELECT id, number, rev FROM tasks WHERE rev <= 0 OR number <= 0",

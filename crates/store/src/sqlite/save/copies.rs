@@ -1,6 +1,8 @@
 //! Broadcasts for agents that read the table themselves: a row for each, so that reading it is one agent's own deed.
 
 use rusqlite::{Connection, params};
+use switchboard_core::MessageId;
+use switchboard_core::changes::AdoptedRow;
 use switchboard_core::slice::Save;
 
 use super::Result;
@@ -8,6 +10,11 @@ use crate::sqlite::load::signed;
 use crate::sqlite::text::Iso;
 
 pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
+    for adopted in save.adopted {
+        if let AdoptedRow::Message(id) = &adopted.row {
+            restore(db, id)?;
+        }
+    }
     if save.deliveries.is_empty() || !has_readers(db)? {
         return Ok(());
     }
@@ -36,6 +43,27 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
             ])?;
         }
     }
+    Ok(())
+}
+
+/// Whatever a hand made of the copies of this message, they show what became of its deliveries.
+fn restore(db: &Connection, id: &MessageId) -> Result {
+    let shown = |column: &str| {
+        format!(
+            "(SELECT strftime('%Y-%m-%dT%H:%M:%S', {column} / 1000, 'unixepoch') || printf('.%03dZ', {column} % 1000) FROM sb_delivery
+              WHERE sb_delivery.number = copy_of AND agent = to_agent AND {column} IS NOT NULL)"
+        )
+    };
+    let (delivered, acknowledged) = (
+        shown("sb_delivery.delivered_at"),
+        shown("sb_delivery.acknowledged_at"),
+    );
+    db.prepare_cached(&format!(
+        "UPDATE messages SET delivered_at = {delivered}, acknowledged_at = {acknowledged},
+           acknowledged_by = iif({acknowledged} IS NULL, NULL, to_agent)
+         WHERE copy_of = (SELECT number FROM messages WHERE id = ?)"
+    ))?
+    .execute([id.as_str()])?;
     Ok(())
 }
 

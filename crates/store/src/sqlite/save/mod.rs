@@ -26,9 +26,10 @@ pub(super) struct Pruned {
     pub answer_bytes: u64,
 }
 
-pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned> {
+/// With hand writes left to take in, rows are written whole: a hand may have changed any part of them.
+pub(super) fn save(db: &Connection, save: &Save<'_>, whole: bool) -> rusqlite::Result<Pruned> {
     let mut pruned = Pruned::default();
-    delete(db, save)?;
+    delete(db, save, whole)?;
     for (task, new) in &save.tasks {
         if *new {
             insert_task(db, task)?;
@@ -39,16 +40,16 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
             }
             continue;
         }
-        if save.redescribed_tasks.contains(&task.id) {
+        if whole || save.redescribed_tasks.contains(&task.id) {
             describe_task(db, task)?;
         }
-        if save.requeued_tasks.contains(&task.id) {
+        if whole || save.requeued_tasks.contains(&task.id) {
             requeue_task(db, task)?;
         }
         update_task(db, task)?;
     }
     for (agent, new) in &save.agents {
-        if *new || save.redescribed_agents.contains(&agent.id) {
+        if *new || whole || save.redescribed_agents.contains(&agent.id) {
             put_agent(db, agent)?;
         } else {
             update_agent(db, agent)?;
@@ -93,7 +94,7 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> rusqlite::Result<Pruned>
     Ok(pruned)
 }
 
-fn delete(db: &Connection, save: &Save<'_>) -> Result {
+fn delete(db: &Connection, save: &Save<'_>, whole: bool) -> Result {
     by_hand::drop_notes(db, save)?;
     for former in save.forgotten_agents {
         db.prepare_cached("DELETE FROM agents WHERE id = ?")?
@@ -117,6 +118,9 @@ fn delete(db: &Connection, save: &Save<'_>) -> Result {
     for path in save.ended_leases {
         db.prepare_cached("DELETE FROM leases WHERE file_path = ?")?
             .execute([path.as_str()])?;
+        if whole {
+            by_hand::lease_ended(db, path)?;
+        }
     }
     Ok(())
 }
