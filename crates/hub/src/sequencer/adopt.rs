@@ -7,10 +7,13 @@ use switchboard_core::verb::{HandStep, Note, Written};
 use switchboard_core::{GatePolicy, Refusal, Timestamp, Want};
 use switchboard_store::Error as StoreError;
 
-use super::{Listener, ROUNDS_MAX, Sequencer};
+use super::{Ground, Listener, ROUNDS_MAX, Sequencer};
 
-/// Notes taken in by one batch; the rest comes with the next ones.
-const NOTES_MAX: usize = 512;
+/// Notes that are read at a time.
+const NOTES_PER_PAGE: usize = 512;
+/// Pages taken in by one batch; the rest comes with the next ones. It is over within the five seconds that direct clients
+/// wait for the file's lock.
+const PAGES_MAX: usize = 64;
 
 pub(super) struct Adoption {
     policy: Arc<GatePolicy>,
@@ -43,19 +46,39 @@ impl Adoption {
 }
 
 impl<L: Listener> Sequencer<L> {
+    /// Takes in everything that was noted, page by page, within this batch: between two notes about one row it is as no
+    /// hand left it, and somebody else would be given a task that a later note tells is claimed.
     pub(super) fn adopt(&mut self, now: Timestamp) -> Result<(), StoreError> {
-        let notes = self.engine.hand_notes(NOTES_MAX, &mut self.slice)?;
-        // There may be more than one batch takes in.
-        self.looking |= notes.len() == NOTES_MAX;
-        for note in notes {
-            self.adoption.current = Some(note.number);
-            if let Some(why) = self.take_in(&note, now)? {
-                tracing::warn!(row = ?note.row(), why, "a hand write did not hold; its row is put back");
-                self.slice.apply(note.undone(why), now);
+        for _ in 0..PAGES_MAX {
+            let notes = self.engine.hand_notes(NOTES_PER_PAGE, &mut self.slice)?;
+            let is_last = notes.len() < NOTES_PER_PAGE;
+            for note in notes {
+                self.adoption.current = Some(note.number);
+                if let Some(why) = self.take_in(&note, now)? {
+                    tracing::warn!(row = ?note.row(), why, "a hand write did not hold; its row is put back");
+                    self.slice.apply(note.undone(why), now);
+                }
             }
+            self.adoption.current = None;
+            if is_last {
+                return Ok(());
+            }
+            self.save_page()?;
         }
-        self.adoption.current = None;
+        self.looking = true;
         Ok(())
+    }
+
+    /// Saves what a page of notes came to, so that the engine has the next one to tell.
+    fn save_page(&mut self) -> Result<(), StoreError> {
+        self.settle();
+        if self.ground == Ground::Gone {
+            return Err(StoreError::Unavailable(
+                "the batch before was not written".to_owned(),
+            ));
+        }
+        let engine = &mut self.engine;
+        self.slice.save_rows(|save| engine.save(save))
     }
 
     /// Takes a note's steps in turn; tells why it did not hold, if so.
