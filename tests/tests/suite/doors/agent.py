@@ -10,18 +10,18 @@ db = sqlite3.connect(told["database"], isolation_level=None, timeout=30)
 db.execute("PRAGMA wal_autocheckpoint = 0")
 
 
-def run(name, **given):
-    return db.execute(told[name], given).fetchall()
+def run(block, given):
+    return db.execute(told[block], given).fetchall()
 
 
 def say(*words):
     print(json.dumps(words), flush=True)
 
 
-run("register", **told["registration"])
+run("register", told["registration"])
 agent = told["registration"]["agent"]
 while True:
-    claimed = run("claim", agent=agent, exclude="[]")
+    claimed = run("claim", {"agent": agent, "exclude": "[]"})
     if not claimed:
         if not db.execute("SELECT 1 FROM tasks WHERE status <> 'completed' LIMIT 1").fetchall():
             break
@@ -29,5 +29,6 @@ while True:
         continue
     task, epoch = claimed[0][0], claimed[0][-1]
     say("handed", task, epoch)
-    done = run("complete", agent=agent, task=task, epoch=epoch, result='{"summary":"done"}')
+    report = {"agent": agent, "task": task, "epoch": epoch, "result": '{"summary":"done"}'}
+    done = run("complete", report)
     say("completed" if done else "lost", task, epoch)
