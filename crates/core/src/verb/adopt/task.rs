@@ -1,6 +1,7 @@
 //! Tasks that were written by hand.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Step, Steps};
 use crate::attempt::Outcome;
@@ -110,8 +111,6 @@ fn created(steps: &mut Steps, is: &Task) {
     };
     steps.push(Box::new(CreateTasks { tasks: vec![new] }));
     match is.status() {
-        TaskStatus::Waiting | TaskStatus::Ready
-            if is.retries == 0 && is.previous_agents.is_empty() => {}
         TaskStatus::Claimed | TaskStatus::InProgress => {
             if let Some(agent) = is.holder() {
                 take(steps, is, agent);
@@ -452,6 +451,9 @@ impl Step for GiveUp {
     }
 }
 
+/// Older rows come with a past.
+const JUST_NOW: Duration = Duration::from_secs(10);
+
 /// A task that comes with a past, from a file that was not the hub's.
 struct Bring {
     task: Task,
@@ -486,7 +488,9 @@ impl Step for Bring {
             | TaskState::Ready
             | TaskState::Claimed { .. }
             | TaskState::InProgress { .. } => {
-                changes.tasks.push(task);
+                if task != *known {
+                    changes.tasks.push(task);
+                }
                 return Ok(changes);
             }
         };
@@ -508,7 +512,10 @@ impl Bring {
         task.previous_agents.clone_from(&self.task.previous_agents);
         task.last_failure.clone_from(&self.task.last_failure);
         task.started_at = self.task.started_at;
-        task.created_at = self.task.created_at.min(now);
+        // What was written just now was created now; its order is that of the ledger.
+        if now.since(self.task.created_at) > JUST_NOW {
+            task.created_at = self.task.created_at;
+        }
         task.snapshot.clone_from(&self.task.snapshot);
         task
     }
