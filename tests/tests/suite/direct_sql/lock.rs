@@ -1,4 +1,4 @@
-//! What the page says of a file that another program keeps locked, and of one that no hub serves.
+//! What the page says of a file that another program keeps locked, of one that no hub serves, and of much at once.
 
 use rusqlite::Connection;
 use serde_json::json;
@@ -97,4 +97,31 @@ fn what_was_written_while_no_hub_ran_is_taken_in_when_one_starts() {
         "task_claimed",
     ];
     assert!(of_interest.by_ref().eq(expected.iter()), "{happened:?}");
+}
+
+#[test]
+fn a_task_that_was_claimed_in_sql_is_nobody_elses_while_much_more_is_taken_in() {
+    let project = Project::new();
+    let hub = project.start();
+    let mut client = hub.client();
+    client.register("bob");
+    let mut file = Connection::open(swarm_db(&project)).expect("it opens");
+    let all = file.transaction().expect("nobody else writes");
+    let insert =
+        "INSERT INTO tasks (id, title, status, priority) VALUES (?, 'one of many', 'ready', ?)";
+    let mut many = all.prepare(insert).expect("it is SQL");
+    many.execute(["anns", "critical"]).expect("it is a task");
+    for n in 0..3000 {
+        let task = format!("task-{n}");
+        many.execute([&task, "low"]).expect("it is a task");
+    }
+    drop(many);
+    let claim = "INSERT INTO agents (id, name) VALUES ('ann', 'Ann');
+        UPDATE tasks SET status = 'claimed', assigned_agent = 'ann' WHERE id = 'anns' AND status = 'ready';";
+    all.execute_batch(claim).expect("the first task is ready");
+    all.commit().expect("it is written");
+    // The most urgent comes first, if nobody has it.
+    let claimed = client.claim("bob").expect("there are thousands");
+    assert_eq!(claimed["priority"], "low", "{claimed}");
+    assert_eq!(client.task("anns")["assignedAgent"], "ann");
 }

@@ -5,5 +5,6 @@ mod day;
 mod lock;
 mod page;
 mod programs;
+mod story;
 mod swarm;
 mod tables;

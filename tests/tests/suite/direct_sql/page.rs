@@ -14,12 +14,14 @@ pub struct Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     Sqlite,
+    Postgres,
 }
 
 impl Flavour {
     fn word(self) -> &'static str {
         match self {
             Flavour::Sqlite => "sql",
+            Flavour::Postgres => "psql",
         }
     }
 }
@@ -61,4 +63,10 @@ impl Page {
         let sql = self.blocks.get(name);
         sql.unwrap_or_else(|| panic!("the page has no statement {name}"))
     }
+}
+
+#[test]
+fn the_page_has_the_same_statements_for_both_databases() {
+    let (sqlite, postgres) = (Page::read(Flavour::Sqlite), Page::read(Flavour::Postgres));
+    assert_eq!(sqlite.names(), postgres.names());
 }

@@ -1,4 +1,4 @@
-//! The programs that run the page: the `sqlite3` command-line tool, and Python.
+//! The programs that run the page: the `sqlite3` command-line tool, Python, and `psql`.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 use serde_json::{Map, Value, json};
-use switchboard_test_cluster::Missing;
+use switchboard_test_cluster::{Missing, Server};
 
 use super::page::{Flavour, Page};
 
@@ -154,5 +154,69 @@ impl Drop for Python {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// `psql`, started anew for each block.
+#[derive(Debug)]
+pub struct Psql {
+    page: Page,
+    program: PathBuf,
+    url: String,
+}
+
+/// What stands between the fields and the records that psql prints: no text has them.
+const FIELD: char = '\u{1f}';
+const RECORD: char = '\u{1e}';
+
+impl Psql {
+    pub fn open(server: &Server, url: &str) -> Psql {
+        Psql {
+            page: Page::read(Flavour::Postgres),
+            program: server.bindir().join("psql"),
+            url: url.to_owned(),
+        }
+    }
+
+    /// The rows of a result that was printed: its names, then a record each.
+    fn rows(printed: &str) -> Vec<Value> {
+        let mut records = printed
+            .trim_end_matches(['\n', RECORD])
+            .split(RECORD)
+            .map(|record| record.split(FIELD).collect::<Vec<_>>());
+        let names = records.next().unwrap_or_default();
+        let field = |text: &str| {
+            text.parse::<i64>()
+                .map_or_else(|_| Value::from(text), Value::from)
+        };
+        let row = |record: Vec<&str>| {
+            let fields = names.iter().zip(record);
+            fields
+                .map(|(name, text)| ((*name).to_owned(), field(text)))
+                .collect()
+        };
+        records.map(row).collect()
+    }
+}
+
+impl Runner for Psql {
+    fn run(&mut self, block: &str, values: &Values) -> Result<Vec<Value>, String> {
+        let mut psql = Command::new(&self.program);
+        psql.args(["--no-psqlrc", "--no-password", "-qA", "-P", "footer=off"])
+            .args(["-v", "ON_ERROR_STOP=1", "-f", "-", "-d", &self.url])
+            .args(["-F", &FIELD.to_string(), "-R", &RECORD.to_string()]);
+        for (name, value) in values {
+            let text = match value {
+                Value::Null => String::new(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            psql.arg("-v").arg(format!("{name}={text}"));
+        }
+        let output = fed(psql, self.page.sql(block));
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(Psql::rows(&String::from_utf8_lossy(&output.stdout)))
     }
 }
