@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use switchboard_core::event::{Event, Logged};
 use switchboard_core::slice::Notices;
 use switchboard_core::verb::Serve;
-use switchboard_core::{Ask, Changes, GatePolicy, LaneKey, Slice, Timestamp, Verb, Want, limits};
+use switchboard_core::{Changes, GatePolicy, LaneKey, Slice, Timestamp, Verb, Want, limits};
 use switchboard_store::{Begun, Engine, Error as StoreError, Word};
 use tokio::sync::oneshot;
 
@@ -27,8 +27,6 @@ const HEAD_SOON: Duration = Duration::from_millis(2);
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// Rounds of a batch in which all its verbs ask.
 const ROUNDS_TOGETHER: usize = 8;
-/// Rounds of asking before a verb is taken for broken.
-const ROUNDS_MAX: usize = 100_000;
 
 /// What reaches the writer.
 pub(crate) enum Input {
@@ -408,8 +406,13 @@ impl<L: Listener> Sequencer<L> {
                 self.drain(jobs);
             }
             self.note_time(&begun);
-            if begun.by_hand {
-                self.adopt(begun.now)?;
+            if begun.by_hand && !self.adopt(begun.now)? {
+                if !self.stands() {
+                    self.undo();
+                } else if let Ended::Done(done) = self.save(&mut Vec::new(), begun.now, at)? {
+                    self.tell(&done);
+                }
+                continue;
             }
             let mut decided = 0;
             loop {
@@ -535,47 +538,6 @@ impl<L: Listener> Sequencer<L> {
         }
     }
 
-    /// Sees to it that the first job finds all it asks for. When something is missing, what the jobs after it
-    /// miss is loaded along, so that a batch costs as many rounds as its deepest verb. Later in a batch only
-    /// what a verb before has changed is missing, and that each loads for itself.
-    fn load_for(
-        &mut self,
-        jobs: &[Box<dyn Job>],
-        rounds: &mut usize,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        for _ in 0..ROUNDS_MAX {
-            let mut want = Want::new(&self.slice);
-            jobs[0].asks(&mut want, now);
-            if want.is_satisfied() {
-                return Ok(());
-            }
-            if *rounds > 0 {
-                *rounds -= 1;
-                jobs[1..].iter().for_each(|job| job.asks(&mut want, now));
-            }
-            self.load(&want.into_asks())?;
-        }
-        Err(StoreError::Unavailable(
-            "a verb never stopped asking".to_owned(),
-        ))
-    }
-
-    fn load(&mut self, asks: &[Ask]) -> Result<(), StoreError> {
-        // It would wait for the head, which others may hold; nobody waits for that who need not.
-        self.settle();
-        if self.ground == Ground::Gone {
-            return Err(StoreError::Unavailable(
-                "the batch before was not written".to_owned(),
-            ));
-        }
-        let engine = &mut self.engine;
-        if asks.iter().any(Ask::is_range) && self.slice.has_unsaved_rows() {
-            self.slice.save_rows(|save| engine.save(save))?;
-        }
-        engine.load(asks, &mut self.slice)
-    }
-
     /// Writes the signs of life that were held back.
     fn flush(&mut self) {
         if !self.slice.holds_pulses() {
@@ -595,6 +557,7 @@ impl<L: Listener> Sequencer<L> {
 }
 
 mod adopt;
+mod load;
 #[cfg(test)]
 mod tests;
 

@@ -7,12 +7,12 @@ use switchboard_core::verb::{HandStep, Note, Written};
 use switchboard_core::{GatePolicy, Refusal, Timestamp, Want};
 use switchboard_store::Error as StoreError;
 
-use super::{Ground, Listener, ROUNDS_MAX, Sequencer};
+use super::load::ROUNDS_MAX;
+use super::{Ground, Listener, Sequencer};
 
 /// Notes that are read at a time.
 const NOTES_PER_PAGE: usize = 512;
-/// Pages taken in by one batch; the rest comes with the next ones. It is over within the five seconds that direct clients
-/// wait for the file's lock.
+/// Pages taken in by one batch. It is over within the five seconds that direct clients wait for the file's lock.
 const PAGES_MAX: usize = 64;
 
 pub(super) struct Adoption {
@@ -46,9 +46,10 @@ impl Adoption {
 }
 
 impl<L: Listener> Sequencer<L> {
-    /// Takes in everything that was noted, page by page, within this batch: between two notes about one row it is as no
-    /// hand left it, and somebody else would be given a task that a later note tells is claimed.
-    pub(super) fn adopt(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    /// Takes in what was noted, page by page. False if there is more than one batch may take: then nobody is served before
+    /// the rest. Between two notes about one row it is as no hand left it, and somebody would be given a task that a
+    /// later note tells is claimed.
+    pub(super) fn adopt(&mut self, now: Timestamp) -> Result<bool, StoreError> {
         for _ in 0..PAGES_MAX {
             let notes = self.engine.hand_notes(NOTES_PER_PAGE, &mut self.slice)?;
             let is_last = notes.len() < NOTES_PER_PAGE;
@@ -61,12 +62,11 @@ impl<L: Listener> Sequencer<L> {
             }
             self.adoption.current = None;
             if is_last {
-                return Ok(());
+                return Ok(true);
             }
             self.save_page()?;
         }
-        self.looking = true;
-        Ok(())
+        Ok(false)
     }
 
     /// Saves what a page of notes came to, so that the engine has the next one to tell.
