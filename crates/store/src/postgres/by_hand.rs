@@ -3,9 +3,11 @@
 //! Who may write what is said by the triggers in `schema/0003_by_hand`. A row that a hand made has `rev` 0 and a number
 //! below zero; the hub's own is written over it, so that a statement that waits for its turn still finds it.
 
+use std::collections::BTreeSet;
+
 use switchboard_core::changes::{Adopted, AdoptedRow};
 use switchboard_core::verb::Note;
-use switchboard_core::{AgentId, Ask, Slice};
+use switchboard_core::{AgentId, Ask, Lease, LeasePath, Slice};
 use tokio_postgres::Row;
 
 use super::Taken;
@@ -88,12 +90,17 @@ impl Hand {
                 Ask::Task(id) => keys.text("tasks").text(id.as_str()).end(),
                 Ask::Agent(id) => keys.text("agents").text(id.as_str()).end(),
                 Ask::Message(id) => keys.text("messages").text(id.as_str()).end(),
-                Ask::PresentAgents => loads.push(before(Query::new(format!(
-                    "SELECT {NOTE} FROM sb_hand h {ROWS} WHERE h.n IN (
-                       SELECT min(n) FROM sb_hand WHERE tbl = 'agents' GROUP BY key)"
-                )))),
                 _ => {}
             }
+        }
+        let ranges = asks.iter().filter(|_| self.is_noted).filter_map(table_of);
+        let ranges: BTreeSet<&str> = ranges.collect();
+        if !ranges.is_empty() {
+            let sql = format!(
+                "SELECT {NOTE} FROM sb_hand h {ROWS} WHERE h.n IN (
+                   SELECT min(n) FROM sb_hand WHERE tbl = ANY($1) GROUP BY tbl, key)"
+            );
+            loads.push(before(Query::new(sql).texts(ranges)));
         }
         if !keys.is_empty() {
             let sql = format!(
@@ -105,26 +112,26 @@ impl Hand {
         loads
     }
 
-    /// Who is present although a hand has deleted or replaced its row, which the hub has not heard of yet.
-    pub fn also_present<'a>(&self, asks: &[Ask]) -> Option<Load<'a>> {
-        if !self.is_noted || !asks.contains(&Ask::PresentAgents) {
+    /// While notes are left, a range that was read from the rows has what a hand made of them: put right by the working
+    /// set.
+    pub fn ranges_before<'a>(&self, asks: &'a [Ask]) -> Option<Load<'a>> {
+        if !self.is_noted || !asks.iter().any(|ask| table_of(ask).is_some()) {
             return None;
         }
-        let query = Query::new("SELECT DISTINCT key FROM sb_hand WHERE tbl = 'agents'");
+        let query = Query::new(
+            "SELECT DISTINCT tbl, key FROM sb_hand WHERE tbl IN ('agents', 'leases')",
+        );
         Some(load(query, |rows, slice| {
-            let Some(mut present) = slice.ranges.present_agents.take() else {
-                return Ok(());
-            };
+            let (mut agents, mut leases) = (Vec::new(), Vec::new());
             for row in &rows {
-                let id = AgentId::from(row.text(0)?.unwrap_or_default().into_owned());
-                let known = slice.known_agent(&id).flatten();
-                if known.is_some_and(|agent| !agent.is_gone()) {
-                    present.push(id);
+                let key = row.text(1)?.unwrap_or_default();
+                match row.text(0)?.as_deref() {
+                    Some("agents") => agents.push(AgentId::from(key.into_owned())),
+                    _ => leases.push(LeasePath::stored(&key)),
                 }
             }
-            present.sort();
-            present.dedup();
-            slice.ranges.present_agents = Some(present);
+            asks.iter()
+                .for_each(|ask| put_right(ask, &agents, &leases, slice));
             Ok(())
         }))
     }
@@ -147,6 +154,14 @@ impl Hand {
         }
     }
 
+    /// The hub has ended these leases: notes of them that are left tell of what the hub no longer knows.
+    pub fn leases_ended(&self, ended: &[LeasePath], queries: &mut Vec<Query>) {
+        if self.is_noted && !ended.is_empty() {
+            let sql = "UPDATE sb_hand SET was = jsonb_set(was, '{rev}', '0') WHERE tbl = 'leases' AND key = ANY($1) AND was IS NOT NULL";
+            queries.push(Query::new(sql).texts(ended.iter().map(LeasePath::as_str)));
+        }
+    }
+
     /// Drops what hands made and the hub has not written over, once all is written.
     pub fn drop_raw(&mut self, queries: &mut Vec<Query>) {
         for ((table, key), raw) in TABLES.iter().zip(&mut self.raw) {
@@ -156,6 +171,56 @@ impl Hand {
                 queries.push(Query::new(sql).texts(raw.iter().map(String::as_str)));
             }
         }
+    }
+}
+
+/// The table that a range is read from.
+fn table_of(ask: &Ask) -> Option<&'static str> {
+    match ask {
+        Ask::PresentAgents => Some("agents"),
+        Ask::LeasesNear(_) | Ask::LeasesOfAgent(_) | Ask::LeasesOfTask(_) => Some("leases"),
+        _ => None,
+    }
+}
+
+/// Of what was found and what notes are about, leaves in a range what is so.
+fn put_right(ask: &Ask, agents: &[AgentId], leases: &[LeasePath], slice: &mut Slice) {
+    let that = |slice: &Slice, found: Option<Vec<LeasePath>>, is_so: &dyn Fn(&Lease) -> bool| {
+        let mut paths = found.unwrap_or_default();
+        paths.extend_from_slice(leases);
+        paths.retain(|path| slice.lease(path).is_some_and(is_so));
+        paths.sort();
+        paths.dedup();
+        paths
+    };
+    match ask {
+        Ask::PresentAgents => {
+            let mut present = slice.ranges.present_agents.take().unwrap_or_default();
+            present.extend_from_slice(agents);
+            present.retain(|id| {
+                let known = slice.known_agent(id).flatten();
+                known.is_some_and(|agent| !agent.is_gone())
+            });
+            present.sort();
+            present.dedup();
+            slice.ranges.present_agents = Some(present);
+        }
+        Ask::LeasesNear(path) => {
+            let found = slice.ranges.leases_near.remove(path);
+            let found = that(slice, found, &|lease| lease.path.overlaps(path));
+            slice.ranges.leases_near.insert(path.clone(), found);
+        }
+        Ask::LeasesOfAgent(agent) => {
+            let found = slice.ranges.leases_of_agent.remove(agent);
+            let found = that(slice, found, &|lease| lease.agent == *agent);
+            slice.ranges.leases_of_agent.insert(agent.clone(), found);
+        }
+        Ask::LeasesOfTask(task) => {
+            let found = slice.ranges.leases_of_task.remove(task);
+            let found = that(slice, found, &|lease| lease.task.as_ref() == Some(task));
+            slice.ranges.leases_of_task.insert(task.clone(), found);
+        }
+        _ => {}
     }
 }
 

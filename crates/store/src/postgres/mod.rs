@@ -350,7 +350,7 @@ impl Engine for PostgresEngine {
         let (queries, takers): (Vec<_>, Vec<_>) = before
             .into_iter()
             .chain(load::loads(asks, queue_page))
-            .chain(self.hand.also_present(asks))
+            .chain(self.hand.ranges_before(asks))
             .map(|load| (load.query, load.take))
             .unzip();
         let answers = self.send(None, queries, None)?;

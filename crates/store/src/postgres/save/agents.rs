@@ -8,6 +8,7 @@ use switchboard_core::{Agent, AgentId};
 
 use super::shape::{update, upsert};
 use crate::columns::{doing, minutes, presence};
+use crate::postgres::by_hand::Hand;
 use crate::postgres::rows::Batch;
 use crate::postgres::session::Query;
 use crate::text::{Iso, list};
@@ -76,13 +77,13 @@ static FORMER: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
+pub(super) fn save(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
     let (mut put, mut changed, mut pulses) = (Batch::default(), Batch::default(), Batch::default());
     let redescribed: HashSet<&AgentId> = save.redescribed_agents.iter().collect();
     let mut written: HashSet<&AgentId> = HashSet::with_capacity(save.agents.len());
     for (agent, new) in &save.agents {
         written.insert(&agent.id);
-        if *new || redescribed.contains(&agent.id) {
+        if *new || hand.is_noted() || redescribed.contains(&agent.id) {
             push_doing(agent, &mut put);
             push_being(agent, &mut put);
             put.end();

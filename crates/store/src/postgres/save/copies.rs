@@ -1,5 +1,6 @@
 //! Broadcasts for agents that read the table themselves: a row for each, so that reading it is one agent's own deed.
 
+use switchboard_core::changes::AdoptedRow;
 use switchboard_core::slice::Save;
 
 use crate::postgres::rows::{Batch, signed};
@@ -18,7 +19,28 @@ const MARK: &str =
      FROM unnest($1, $2, $3, $4, $5) AS v(number, agent, delivered_at, acknowledged_at, acknowledged_by)
      WHERE c.copy_of = v.number AND c.to_agent = v.agent";
 
+/// Whatever a hand made of the copies of these messages, they show what became of their deliveries.
+const RESTORE: &str =
+    "UPDATE messages c SET delivered_at = v.delivered_at, acknowledged_at = v.acknowledged_at,
+       acknowledged_by = CASE WHEN v.acknowledged_at IS NOT NULL THEN c.to_agent END
+     FROM (SELECT d.number, d.agent,
+         to_char(timestamp '1970-01-01' + d.delivered_at * interval '1 ms', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') AS delivered_at,
+         to_char(timestamp '1970-01-01' + d.acknowledged_at * interval '1 ms', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') AS acknowledged_at
+       FROM messages m JOIN sb_delivery d ON d.number = m.number WHERE m.id = ANY($1)) v
+     WHERE c.copy_of = v.number AND c.to_agent = v.agent";
+
 pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
+    let adopted = save.adopted.iter().filter_map(|adopted| match &adopted.row {
+        AdoptedRow::Message(id) => Some(id.as_str()),
+        AdoptedRow::Task(_)
+        | AdoptedRow::Agent(_)
+        | AdoptedRow::Lease(_)
+        | AdoptedRow::Baseline => None,
+    });
+    let adopted: Vec<&str> = adopted.collect();
+    if !adopted.is_empty() {
+        queries.push(Query::new(RESTORE).texts(adopted));
+    }
     let new = save.messages.iter().filter(|(_, is_new)| *is_new);
     let broadcasts: Vec<i64> = new
         .filter(|(message, _)| message.to.is_none())

@@ -75,8 +75,9 @@ pub(super) fn queries(
     let mut queries = Vec::with_capacity(16);
     hand.drop_notes(save.adopted, &mut queries);
     delete(save, &mut queries);
+    hand.leases_ended(save.ended_leases, &mut queries);
     tasks::save(save, hand, &mut queries);
-    agents::save(save, &mut queries);
+    agents::save(save, hand, &mut queries);
     lanes(save, &mut queries);
     leases(save, &mut queries);
     messages(save, hand, &mut queries);

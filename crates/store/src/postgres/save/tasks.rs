@@ -98,6 +98,7 @@ static DESCRIBE: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
+/// With hand writes to take in, rows are written whole: a hand may have changed any part of them.
 pub(super) fn save(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
     let (mut new, mut dependencies) = (Batch::default(), Batch::default());
     let (mut changed, mut requeued) = (Batch::default(), Batch::default());
@@ -116,10 +117,10 @@ pub(super) fn save(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
             if task.epoch == 0 && !task.status().is_final() && !hand.is_noted() {
                 continue;
             }
-        } else if save.redescribed_tasks.contains(&task.id) {
+        } else if hand.is_noted() || save.redescribed_tasks.contains(&task.id) {
             push_description(task, &mut described);
         }
-        if *is_new || save.requeued_tasks.contains(&task.id) {
+        if *is_new || hand.is_noted() || save.requeued_tasks.contains(&task.id) {
             push_work(task, &mut requeued);
             push_queue(task, &mut requeued);
             requeued.end();
