@@ -532,9 +532,11 @@ fn leases() -> Vec<Trigger> {
         &format!(
             "typeof(NEW.file_path) <> 'text' OR length(CAST(NEW.file_path AS BLOB)) NOT BETWEEN 1 AND {} OR {}
       OR NEW.file_path GLOB '*[*?{{]*' OR instr(NEW.file_path, char(92)) > 0 OR instr('/' || NEW.file_path || '/', '//') > 0
-      OR instr('/' || NEW.file_path || '/', '/./') > 0 OR instr('/' || NEW.file_path || '/', '/../') > 0",
+      OR instr('/' || NEW.file_path || '/', '/./') > 0 OR instr('/' || NEW.file_path || '/', '/../') > 0
+      OR length(NEW.file_path) - length(replace(NEW.file_path, '/', '')) >= {}",
             limits::PATH_BYTES_MAX,
-            control("NEW.file_path", 31)
+            control("NEW.file_path", 31),
+            limits::PATH_SEGMENTS_MAX
         ),
     )];
     new.extend(checks());
@@ -553,8 +555,9 @@ fn leases() -> Vec<Trigger> {
     let mut changed = vec![
         refuse(
             "leases: file_path, rev, prefix and fencing belong to the hub",
-            "NEW.file_path IS NOT OLD.file_path OR (NEW.rev IS NOT OLD.rev AND NEW.rev <> 0) OR (NEW.prefix IS NOT OLD.prefix AND NEW.prefix IS NOT NEW.file_path)
-      OR NEW.fencing IS NOT OLD.fencing",
+            "NEW.file_path IS NOT OLD.file_path OR NEW.fencing IS NOT OLD.fencing
+      OR (NEW.prefix IS NOT OLD.prefix AND (OLD.prefix IS NOT NULL OR NEW.prefix IS NOT NEW.file_path))
+      OR (NEW.rev IS NOT OLD.rev AND NOT (NEW.rev = 0 AND EXISTS (SELECT 1 FROM sb_hand WHERE tbl = 'leases' AND key = OLD.file_path)))",
         ),
         refuse(
             "leases.agent_id: another agent holds this lease, and it has not run out",
@@ -589,7 +592,7 @@ fn leases() -> Vec<Trigger> {
         },
         Trigger {
             name: "sb_leases_update_guard",
-            on: "BEFORE UPDATE OF file_path, agent_id, task_id, acquired_at, expires_at, renewed_count, rev, fencing ON leases".to_owned(),
+            on: "BEFORE UPDATE ON leases".to_owned(),
             body: changed,
         },
         Trigger {

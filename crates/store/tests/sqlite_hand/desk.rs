@@ -20,7 +20,7 @@ pub struct Desk {
     reader: Rc<dyn Reader>,
     slice: Slice,
     policy: Arc<GatePolicy>,
-    home: TempDir,
+    _home: TempDir,
 }
 
 const ROUNDS_MAX: usize = 1000;
@@ -39,13 +39,8 @@ impl Desk {
             clock,
             slice: Slice::default(),
             policy: Arc::default(),
-            home,
+            _home: home,
         }
-    }
-
-    /// Another program that has the file open.
-    pub fn another(&self) -> Connection {
-        client(&self.home)
     }
 
     pub fn everything(&self) -> Everything {

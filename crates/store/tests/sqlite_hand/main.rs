@@ -3,5 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod desk;
+mod grammar;
+mod guards;
 mod laws;
 mod recount;
+mod stage;
