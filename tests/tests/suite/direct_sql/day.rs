@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use switchboard_test_cluster::Cluster;
 use switchboard_tests::{API, Client, Hub, Project, until};
 

@@ -2,7 +2,8 @@
 
 use rusqlite::Connection;
 use serde_json::json;
-use switchboard_tests::{API, Project, until};
+use switchboard_test_cluster::Cluster;
+use switchboard_tests::{API, Hub, Project, until};
 
 use super::day::swarm_db;
 use super::programs::{Python, Runner as _, Values};
@@ -99,29 +100,47 @@ fn what_was_written_while_no_hub_ran_is_taken_in_when_one_starts() {
     assert!(of_interest.by_ref().eq(expected.iter()), "{happened:?}");
 }
 
+/// The most urgent task of thousands, and it is taken; more than the hub reads at a time.
+const MUCH: &str = "
+    INSERT INTO tasks (id, title, status, priority) VALUES ('anns', 'the best', 'ready', 'critical');
+    INSERT INTO tasks (id, title, status, priority)
+      WITH RECURSIVE count(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < 3000)
+      SELECT 'task-' || n, 'one of many', 'ready', 'low' FROM count;
+    INSERT INTO agents (id, name) VALUES ('ann', 'Ann');
+    UPDATE tasks SET status = 'claimed', assigned_agent = 'ann' WHERE id = 'anns' AND status = 'ready';";
+
+#[track_caller]
+fn taken_in_whole(hub: &Hub, write: impl FnOnce()) {
+    let mut client = hub.client();
+    client.register("bob");
+    write();
+    // On PostgreSQL word of it may come a moment later.
+    let claimed = until("there is something to claim", || client.claim("bob"));
+    assert_eq!(claimed["priority"], "low", "{claimed}");
+    assert_eq!(client.task("anns")["assignedAgent"], "ann");
+    assert_eq!(client.status()["tasks"]["total"], 3001);
+}
+
 #[test]
 fn a_task_that_was_claimed_in_sql_is_nobody_elses_while_much_more_is_taken_in() {
     let project = Project::new();
     let hub = project.start();
-    let mut client = hub.client();
-    client.register("bob");
-    let mut file = Connection::open(swarm_db(&project)).expect("it opens");
-    let all = file.transaction().expect("nobody else writes");
-    let insert =
-        "INSERT INTO tasks (id, title, status, priority) VALUES (?, 'one of many', 'ready', ?)";
-    let mut many = all.prepare(insert).expect("it is SQL");
-    many.execute(["anns", "critical"]).expect("it is a task");
-    for n in 0..3000 {
-        let task = format!("task-{n}");
-        many.execute([&task, "low"]).expect("it is a task");
-    }
-    drop(many);
-    let claim = "INSERT INTO agents (id, name) VALUES ('ann', 'Ann');
-        UPDATE tasks SET status = 'claimed', assigned_agent = 'ann' WHERE id = 'anns' AND status = 'ready';";
-    all.execute_batch(claim).expect("the first task is ready");
-    all.commit().expect("it is written");
-    // The most urgent comes first, if nobody has it.
-    let claimed = client.claim("bob").expect("there are thousands");
-    assert_eq!(claimed["priority"], "low", "{claimed}");
-    assert_eq!(client.task("anns")["assignedAgent"], "ann");
+    let file = Connection::open(swarm_db(&project)).expect("it opens");
+    taken_in_whole(&hub, || {
+        file.execute_batch(&format!("BEGIN IMMEDIATE; {MUCH} COMMIT;"))
+            .expect("all of it is allowed");
+    });
+}
+
+#[test]
+fn a_task_that_was_claimed_with_psql_is_nobody_elses_while_much_more_is_taken_in() {
+    let Some(server) = Cluster::shared("much at once with psql") else {
+        return;
+    };
+    let database = server.create_database();
+    let project = Project::on(&database.url);
+    let hub = project.start();
+    taken_in_whole(&hub, || {
+        database.sql(MUCH);
+    });
 }
