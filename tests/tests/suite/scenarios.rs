@@ -162,6 +162,13 @@ fn scenes_hold_by_direct_sql() {
     assert_eq!(driver.unused(), ["claim_of_the_document"]);
 }
 
+#[test]
+fn scenes_hold_by_sql_through_the_libsql_endpoint() {
+    let mut driver = BySql::new(Way::Pipeline);
+    run_all(&mut driver);
+    assert_eq!(driver.unused(), ["claim_of_the_document"]);
+}
+
 /// jetpack.principle.horizontal_scaling
 #[test]
 fn agents_join_without_a_cap_and_each_finds_work_of_its_own() {

@@ -6,8 +6,8 @@ use rusqlite::{Connection, Statement, params_from_iter};
 use serde_json::{Map, Value, json};
 use switchboard_store::{Clock as _, ManualClock};
 use switchboard_wire::IsoTime;
-use switchboard_wire::jetpack::Method;
 
+use super::pipeline;
 use crate::scenarios::http::HubHere;
 
 pub enum Door {
@@ -38,13 +38,9 @@ impl Door {
 
     /// A token of scope `sql`, as a steward makes one.
     pub async fn pipeline(hub: &mut HubHere) -> Door {
-        let made = hub
-            .post(
-                "/api/v1/tokens",
-                &json!({"name": "scenes", "scopes": ["sql"]}),
-            )
-            .await;
-        let token = made.body["token"].as_str();
+        let asked = json!({"name": "scenes", "scope": "sql"});
+        let made = hub.post("/api/v1/tokens", &asked).await;
+        let token = made.body["token"]["secret"].as_str();
         Door::Pipeline(token.unwrap_or_else(|| panic!("{}", made.body)).to_owned())
     }
 
@@ -57,7 +53,7 @@ impl Door {
     ) -> Result<Vec<Ran>, String> {
         match self {
             Door::File(db) => on_file(db, statements, given),
-            Door::Pipeline(token) => on_pipeline(hub, token, statements, given).await,
+            Door::Pipeline(token) => pipeline::run(hub, token, statements, given).await,
         }
     }
 }
@@ -91,11 +87,7 @@ fn on_file(db: &Connection, statements: &[String], given: &Given) -> Result<Vec<
 fn one(db: &Connection, sql: &str, given: &Given) -> rusqlite::Result<Ran> {
     let mut statement = db.prepare(sql)?;
     bind(&mut statement, given)?;
-    let names: Vec<String> = statement
-        .column_names()
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let is_query = sql.starts_with("SELECT");
     let mut rows = Vec::new();
     let mut found = statement.raw_query();
@@ -146,11 +138,7 @@ fn json_of(cell: ValueRef<'_>) -> Value {
 /// Rows of a statement with parameters in order.
 pub fn rows<const N: usize>(db: &Connection, sql: &str, given: [&str; N]) -> Vec<Row> {
     let mut statement = db.prepare_cached(sql).expect("it is SQL");
-    let names: Vec<String> = statement
-        .column_names()
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let read = |row: &rusqlite::Row<'_>| {
         let cell = |(at, name): (usize, &String)| Ok((name.clone(), json_of(row.get_ref(at)?)));
         names.iter().enumerate().map(cell).collect()
@@ -190,120 +178,5 @@ fn tell_time(db: &Connection, clock: &ManualClock) {
                 .query_row(params_from_iter(cells), |row| row.get::<_, Cell>(0))
         });
         made.expect("a function can be replaced");
-    }
-}
-
-/// All in one batch, each only if the one before went well.
-async fn on_pipeline(
-    hub: &mut HubHere,
-    token: &str,
-    statements: &[String],
-    given: &Given,
-) -> Result<Vec<Ran>, String> {
-    let mut all: Vec<&str> = statements.iter().map(String::as_str).collect();
-    if all.len() > 1 && !all[0].starts_with("BEGIN") {
-        all.insert(0, "BEGIN IMMEDIATE");
-        all.push("COMMIT");
-    }
-    let named: Vec<Value> = given
-        .iter()
-        .map(|(name, value)| json!({"name": name, "value": cell_of(value)}))
-        .collect();
-    let used = |sql: &str| -> Vec<Value> {
-        let is_used = |name: &str| {
-            let name = format!(":{name}");
-            let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-            sql.match_indices(&name)
-                .any(|(at, _)| ends(&sql[at + name.len()..]))
-        };
-        named
-            .iter()
-            .filter(|one| one["name"].as_str().is_some_and(is_used))
-            .cloned()
-            .collect()
-    };
-    let steps: Vec<Value> = all
-        .iter()
-        .enumerate()
-        .map(|(at, sql)| {
-            let stmt = json!({"sql": sql, "named_args": used(sql), "want_rows": true});
-            match at.checked_sub(1) {
-                Some(before) => json!({"stmt": stmt, "condition": {"type": "ok", "step": before}}),
-                None => json!({"stmt": stmt}),
-            }
-        })
-        .collect();
-    let body = json!({"baton": null, "requests": [
-        {"type": "batch", "batch": {"steps": steps}},
-        {"type": "close"},
-    ]});
-    let bearer = format!("Bearer {token}");
-    let headers = [("authorization", bearer.as_str())];
-    let answer = hub
-        .send(Method::Post, "/v2/pipeline", &headers, Some(&body))
-        .await;
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    let result = &answer.body["results"][0];
-    assert_eq!(result["type"], "ok", "{result}");
-    let result = &result["response"]["result"];
-    let errors = result["step_errors"].as_array().into_iter().flatten();
-    let sentence = errors
-        .filter_map(|error| error["message"].as_str())
-        .map(|message| {
-            let cut = message.split_once(": ");
-            // The client's library puts the class of an error before its sentence.
-            match cut {
-                Some((class, sentence)) if class.starts_with("SQLite") => sentence.to_owned(),
-                _ => message.to_owned(),
-            }
-        })
-        .next();
-    if let Some(sentence) = sentence {
-        return Err(sentence);
-    }
-    let results = result["step_results"].as_array().into_iter().flatten();
-    Ok(results.map(ran).collect())
-}
-
-fn ran(result: &Value) -> Ran {
-    let names: Vec<&str> = result["cols"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|column| column["name"].as_str())
-        .collect();
-    let row = |cells: &Value| {
-        let cells = cells.as_array().into_iter().flatten().map(value_of);
-        let names = names.iter().map(|name| (*name).to_owned());
-        names.zip(cells).collect()
-    };
-    let rows = result["rows"].as_array().into_iter().flatten();
-    Ran {
-        rows: rows.map(row).collect(),
-        changed: result["affected_row_count"].as_u64().unwrap_or_default(),
-    }
-}
-
-fn cell_of(value: &Value) -> Value {
-    match value {
-        Value::Null => json!({"type": "null"}),
-        Value::Bool(yes) => json!({"type": "integer", "value": u8::from(*yes).to_string()}),
-        Value::Number(number) if number.is_f64() => json!({"type": "float", "value": number}),
-        Value::Number(number) => json!({"type": "integer", "value": number.to_string()}),
-        Value::String(text) => json!({"type": "text", "value": text}),
-        Value::Array(_) | Value::Object(_) => json!({"type": "text", "value": value.to_string()}),
-    }
-}
-
-fn value_of(cell: &Value) -> Value {
-    match cell["type"].as_str() {
-        Some("integer") => {
-            let number = cell["value"]
-                .as_str()
-                .and_then(|text| text.parse::<i64>().ok());
-            number.expect("an integer is a number as text").into()
-        }
-        Some("null") => Value::Null,
-        _ => cell["value"].clone(),
     }
 }
