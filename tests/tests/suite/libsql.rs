@@ -142,7 +142,8 @@ fn on_postgresql_the_client_is_told_what_to_use_instead() {
     let Some(programs) = node("@libsql/client against PostgreSQL") else {
         return;
     };
-    let project = Project::on(&cluster.create_database().url);
+    let database = cluster.create_database();
+    let project = Project::on(&database.url);
     let hub = project.start();
     let said = run(&programs, "refused.mjs", &exports(&project));
     let said: Value = serde_json::from_str(&said).unwrap();

@@ -8,7 +8,7 @@ use switchboard_tests::{API, Client, Hub, Project, Request, until};
 
 use crate::libsql::exports;
 
-/// A statement and the code it is refused with.
+/// A statement and the code it is refused with; which of two, depends on whether somebody else wants to write.
 #[rustfmt::skip]
 const REFUSED: &[(&str, &str)] = &[
     // Others' things.
@@ -40,8 +40,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("CREATE VIEW mine AS SELECT * FROM tasks", "SQLITE_AUTH"),
     ("CREATE VIRTUAL TABLE mine USING fts5(x)", "SQLITE_AUTH"),
     ("CREATE UNIQUE INDEX mine ON tasks(status)", "SQLITE_AUTH"),
-    ("DELETE FROM sqlite_master", "SQLITE_AUTH"),
-    ("UPDATE sqlite_master SET sql = ''", "SQLITE_AUTH"),
+    ("DELETE FROM sqlite_master", "SQLITE_ERROR"),
+    ("UPDATE sqlite_master SET sql = ''", "SQLITE_ERROR"),
     ("INSERT INTO sqlite_master VALUES ('table', 'x', 'x', 0, '')", "SQLITE_ERROR"),
     ("REINDEX", "SQLITE_AUTH"),
     ("ANALYZE", "SQLITE_AUTH"),
@@ -78,8 +78,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(length(hex(randomblob(100000)))) FROM c", "SQLITE_INTERRUPT"),
     ("SELECT printf('%.*c', 1000000, 'a') LIKE '%' || printf('%.*c', 100000, '_') || 'b'", "SQLITE_ERROR"),
     // All there is of the write lock.
-    ("INSERT INTO migrations(name) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c", "SQLITE_INTERRUPT"),
-    ("UPDATE swarm_metadata SET value = (WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c)", "SQLITE_INTERRUPT"),
+    ("INSERT INTO migrations(name) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c", "SQLITE_BUSY or SQLITE_INTERRUPT"),
+    ("UPDATE swarm_metadata SET value = (WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c)", "SQLITE_BUSY or SQLITE_INTERRUPT"),
     ("SELECT 1; SELECT 2", "SQLITE_ERROR"),
 ];
 
@@ -116,6 +116,15 @@ fn oversized() -> Vec<(String, &'static str)> {
         ("SELECT 1;".repeat(25_000), "SQLITE_ERROR"),
         ("SELECT ?30000".to_owned(), "SQLITE_ERROR"),
     ]
+}
+
+/// Ends what goes on beside a test, however that ends.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 struct Stranger {
@@ -173,12 +182,15 @@ fn hostile_statements_are_refused_while_others_are_served() {
                 served.fetch_add(1, Ordering::Relaxed);
             }
         });
+        let ends = Over(&over);
         let cases = REFUSED.iter().map(|(sql, code)| ((*sql).to_owned(), *code));
         for (sql, code) in cases.chain(oversized()) {
             let start: String = sql.chars().take(120).collect();
             let result = stranger.execute(&sql);
             assert_eq!(result["type"], "error", "{start}: {result}");
-            assert_eq!(result["error"]["code"], code, "{start}: {result}");
+            let told = result["error"]["code"].as_str().unwrap_or_default();
+            let is_one = code.split(" or ").any(|code| code == told);
+            assert!(is_one, "{start}: {result} instead of {code}");
             let message = result["error"]["message"].as_str().unwrap_or_default();
             assert!(!message.is_empty(), "{start}");
             let before = served.load(Ordering::Relaxed);
@@ -186,7 +198,7 @@ fn hostile_statements_are_refused_while_others_are_served() {
                 (served.load(Ordering::Relaxed) > before || citizen.is_finished()).then_some(())
             });
         }
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         citizen.join().expect("everyone else was served");
     });
     let fine = stranger.execute("SELECT count(*) FROM migrations");
@@ -223,6 +235,7 @@ fn a_transaction_that_is_kept_open_does_not_keep_others_from_writing() {
             }
             lost
         });
+        let ends = Over(&over);
         let mut client = hub.client();
         for name in 0..20 {
             let made = client.post(
@@ -231,7 +244,7 @@ fn a_transaction_that_is_kept_open_does_not_keep_others_from_writing() {
             );
             made.expect(201);
         }
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         assert!(hog.join().expect("it ends") > 0, "it had to give way");
     });
     hub.stop();
