@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod by_hand_postgres;
 mod coordinators;
 mod errors;
 mod events;

@@ -118,9 +118,8 @@ impl Hand {
         if !self.is_noted || !asks.iter().any(|ask| table_of(ask).is_some()) {
             return None;
         }
-        let query = Query::new(
-            "SELECT DISTINCT tbl, key FROM sb_hand WHERE tbl IN ('agents', 'leases')",
-        );
+        let query =
+            Query::new("SELECT DISTINCT tbl, key FROM sb_hand WHERE tbl IN ('agents', 'leases')");
         Some(load(query, |rows, slice| {
             let (mut agents, mut leases) = (Vec::new(), Vec::new());
             for row in &rows {

@@ -30,13 +30,16 @@ const RESTORE: &str =
      WHERE c.copy_of = v.number AND c.to_agent = v.agent";
 
 pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
-    let adopted = save.adopted.iter().filter_map(|adopted| match &adopted.row {
-        AdoptedRow::Message(id) => Some(id.as_str()),
-        AdoptedRow::Task(_)
-        | AdoptedRow::Agent(_)
-        | AdoptedRow::Lease(_)
-        | AdoptedRow::Baseline => None,
-    });
+    let adopted = save
+        .adopted
+        .iter()
+        .filter_map(|adopted| match &adopted.row {
+            AdoptedRow::Message(id) => Some(id.as_str()),
+            AdoptedRow::Task(_)
+            | AdoptedRow::Agent(_)
+            | AdoptedRow::Lease(_)
+            | AdoptedRow::Baseline => None,
+        });
     let adopted: Vec<&str> = adopted.collect();
     if !adopted.is_empty() {
         queries.push(Query::new(RESTORE).texts(adopted));
