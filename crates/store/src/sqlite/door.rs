@@ -8,6 +8,7 @@ mod functions;
 mod guard;
 mod public;
 mod refused;
+mod rows;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -29,8 +30,9 @@ use turn::Turn;
 use watch::Watch;
 
 pub use refused::Refused;
+pub use rows::{Allowance, Column, Described, Query, Rows};
 pub use rusqlite::types::Value;
-pub use session::{Allowance, Column, Described, Query, Rows, Session};
+pub use session::Session;
 pub use turn::Waits;
 
 /// How long a statement may run that only reads.

@@ -21,9 +21,9 @@ pub(super) fn replace_slow_ones(db: &Connection) -> Result<()> {
     db.create_scalar_function("like", 2, flags, like)?;
     db.create_scalar_function("like", 3, flags, like)?;
     for arguments in [1, 2] {
-        db.create_scalar_function("trim", arguments, flags, |call| trim(call, true, true))?;
-        db.create_scalar_function("ltrim", arguments, flags, |call| trim(call, true, false))?;
-        db.create_scalar_function("rtrim", arguments, flags, |call| trim(call, false, true))?;
+        db.create_scalar_function("trim", arguments, flags, |call| trim(call, Ends::Both))?;
+        db.create_scalar_function("ltrim", arguments, flags, |call| trim(call, Ends::Left))?;
+        db.create_scalar_function("rtrim", arguments, flags, |call| trim(call, Ends::Right))?;
     }
     Ok(())
 }
@@ -68,7 +68,14 @@ fn replace(call: &Context<'_>) -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&replaced).into_owned()))
 }
 
-fn trim(call: &Context<'_>, left: bool, right: bool) -> Result<Option<String>> {
+#[derive(Clone, Copy, PartialEq)]
+enum Ends {
+    Both,
+    Left,
+    Right,
+}
+
+fn trim(call: &Context<'_>, ends: Ends) -> Result<Option<String>> {
     let Some(whole) = text(call.get_raw(0)) else {
         return Ok(None);
     };
@@ -81,11 +88,11 @@ fn trim(call: &Context<'_>, left: bool, right: bool) -> Result<Option<String>> {
     };
     let dropped: HashSet<&[u8]> = characters(&dropped).collect();
     let (mut from, mut to) = (0, whole.len());
-    if left {
+    if ends != Ends::Right {
         let kept = characters(&whole).take_while(|character| dropped.contains(character));
         from = kept.map(<[u8]>::len).sum();
     }
-    while right && to > from {
+    while ends != Ends::Left && to > from {
         let start = (from..to)
             .rev()
             .find(|at| !is_continuation(whole[*at]))
