@@ -2,7 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod by_hand;
+mod by_hand_agents;
+mod by_hand_many;
 mod by_hand_postgres;
+mod by_hand_rules;
+mod by_hand_same;
 mod coordinators;
 mod errors;
 mod events;

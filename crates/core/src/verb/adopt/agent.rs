@@ -3,11 +3,12 @@
 use super::{AgentWritten, Step, Steps};
 use crate::agent::{Agent, Doing, Presence};
 use crate::changes::Changes;
-use crate::id::AgentId;
+use crate::id::{AgentId, TaskId};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
+use crate::task::Phase;
 use crate::time::Timestamp;
-use crate::verb::{Deregister, Heartbeat, Register, ReportedTask, Verb, speaker};
+use crate::verb::{Deregister, Heartbeat, Register, ReportedTask, Verb};
 use crate::want::Want;
 
 pub(super) fn steps(
@@ -44,16 +45,37 @@ pub(super) fn steps(
                 steps.push(Box::new(register(is)));
                 return;
             }
+            let is = &with_process(was, is, how);
             if says_otherwise(was, is) {
                 steps.push(Box::new(Describe { is: is.clone() }));
             }
             if how != AgentWritten::Changed || does_otherwise(was, is) {
                 steps.push(Box::new(Appear {
-                    beat: beat(is, doing),
+                    doing: says_doing(was, is, how).then_some(doing),
+                    beat: beat(was, is, doing),
                     register: register(is),
                 }));
             }
         }
+    }
+}
+
+/// An insert that says nothing of its process is by the one that is known.
+fn with_process(was: &Agent, is: &Agent, how: AgentWritten) -> Agent {
+    let mut is = is.clone();
+    if how == AgentWritten::Inserted {
+        is.machine = is.machine.or_else(|| was.machine.clone());
+    }
+    is
+}
+
+/// Whether the hand says what the agent does. Otherwise its row may tell of a moment before the notes that came before.
+fn says_doing(was: &Agent, is: &Agent, how: AgentWritten) -> bool {
+    // A new row is idle unless it says otherwise.
+    let is_default = is.presence == Presence::Live(Doing::Idle) && !was.holds.is_empty();
+    match how {
+        AgentWritten::Inserted => !is_default,
+        AgentWritten::Beat | AgentWritten::Changed => was.presence != is.presence,
     }
 }
 
@@ -68,8 +90,9 @@ fn register(is: &Agent) -> Register {
     }
 }
 
-fn beat(is: &Agent, doing: Doing) -> Heartbeat {
-    let task = is.current.as_ref().map(|current| ReportedTask {
+fn beat(was: &Agent, is: &Agent, doing: Doing) -> Heartbeat {
+    let current = is.current.as_ref().filter(|_| at_work(was) != at_work(is));
+    let task = current.map(|current| ReportedTask {
         id: current.task.clone(),
         percent: current.percent,
         phase: current.phase,
@@ -96,20 +119,21 @@ fn says_otherwise(was: &Agent, is: &Agent) -> bool {
         || was.kind != is.kind
         || was.skills != is.skills
         || was.capabilities != is.capabilities
-        || was.machine != is.machine
+        || (is.machine.is_some() && was.machine != is.machine)
 }
 
 fn does_otherwise(was: &Agent, is: &Agent) -> bool {
-    let at_work = |agent: &Agent| {
-        let current = agent.current.as_ref();
-        current.map(|current| (current.task.clone(), current.percent, current.phase))
-    };
     was.presence != is.presence || at_work(was) != at_work(is)
 }
 
+fn at_work(agent: &Agent) -> Option<(&TaskId, Option<u8>, Option<Phase>)> {
+    let current = agent.current.as_ref();
+    current.map(|current| (&current.task, current.percent, current.phase))
+}
+
 /// What the hand saw of an agent may be older than what its notes before this one came to.
-fn is_here(slice: &Slice, id: &AgentId) -> bool {
-    slice.agent(id).is_some_and(|agent| !agent.is_gone())
+fn here<'a>(slice: &'a Slice, id: &AgentId) -> Option<&'a Agent> {
+    slice.agent(id).filter(|agent| !agent.is_gone())
 }
 
 /// Leaves, unless it has left already.
@@ -121,7 +145,7 @@ impl Step for SignOff {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
-        if !is_here(slice, &self.0.agent) {
+        if here(slice, &self.0.agent).is_none() {
             return Ok(Changes::default());
         }
         Verb::decide(&self.0, slice, now).map(|((), changes)| changes)
@@ -130,8 +154,12 @@ impl Step for SignOff {
 
 /// A sign of life, also of one that has signed off.
 struct Appear {
+    /// What it does, if the hand says so.
+    doing: Option<Doing>,
     beat: Heartbeat,
     register: Register,
+    /// The word for what it does is its own, not the one that it found in the row.
+    says: bool,
 }
 
 impl Step for Appear {
@@ -141,8 +169,18 @@ impl Step for Appear {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
-        if is_here(slice, &self.beat.agent) {
-            return Verb::decide(&self.beat, slice, now).map(|(_, changes)| changes);
+        let here = slice.agent(&self.beat.agent);
+        if let Some(here) = here.filter(|agent| !agent.is_gone()) {
+            let mut beat = self.beat.clone();
+            match here.presence {
+                Presence::Live(doing) if !self.says => beat.doing = doing,
+                // A row that was inserted anew says so by default.
+                _ if beat.doing == Doing::Idle && !here.holds.is_empty() => {
+                    beat.doing = Doing::Busy;
+                }
+                Presence::Live(_) | Presence::Silent { .. } | Presence::Gone { .. } => {}
+            }
+            return Verb::decide(&beat, slice, now).map(|(_, changes)| changes);
         }
         Verb::decide(&self.register, slice, now).map(|(_, changes)| changes)
     }
@@ -159,15 +197,17 @@ impl Step for Describe {
     }
 
     fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<Changes, Refusal> {
-        if !is_here(slice, &self.is.id) {
+        let Some(known) = here(slice, &self.is.id) else {
             return Ok(Changes::default());
-        }
-        let mut agent = speaker(slice, &self.is.id)?.clone();
+        };
+        let mut agent = known.clone();
         agent.name.clone_from(&self.is.name);
         agent.kind = self.is.kind;
         agent.skills = self.is.skills.clone();
         agent.capabilities = self.is.capabilities.clone();
-        agent.machine.clone_from(&self.is.machine);
+        if self.is.machine.is_some() {
+            agent.machine.clone_from(&self.is.machine);
+        }
         Ok(Changes {
             agents: vec![agent],
             ..Changes::default()
