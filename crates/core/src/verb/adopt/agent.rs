@@ -45,37 +45,17 @@ pub(super) fn steps(
                 steps.push(Box::new(register(is)));
                 return;
             }
-            let is = &with_process(was, is, how);
             if says_otherwise(was, is) {
                 steps.push(Box::new(Describe { is: is.clone() }));
             }
             if how != AgentWritten::Changed || does_otherwise(was, is) {
                 steps.push(Box::new(Appear {
-                    doing: says_doing(was, is, how).then_some(doing),
                     beat: beat(was, is, doing),
                     register: register(is),
+                    says: how == AgentWritten::Inserted || was.presence != is.presence,
                 }));
             }
         }
-    }
-}
-
-/// An insert that says nothing of its process is by the one that is known.
-fn with_process(was: &Agent, is: &Agent, how: AgentWritten) -> Agent {
-    let mut is = is.clone();
-    if how == AgentWritten::Inserted {
-        is.machine = is.machine.or_else(|| was.machine.clone());
-    }
-    is
-}
-
-/// Whether the hand says what the agent does. Otherwise its row may tell of a moment before the notes that came before.
-fn says_doing(was: &Agent, is: &Agent, how: AgentWritten) -> bool {
-    // A new row is idle unless it says otherwise.
-    let is_default = is.presence == Presence::Live(Doing::Idle) && !was.holds.is_empty();
-    match how {
-        AgentWritten::Inserted => !is_default,
-        AgentWritten::Beat | AgentWritten::Changed => was.presence != is.presence,
     }
 }
 
@@ -154,8 +134,6 @@ impl Step for SignOff {
 
 /// A sign of life, also of one that has signed off.
 struct Appear {
-    /// What it does, if the hand says so.
-    doing: Option<Doing>,
     beat: Heartbeat,
     register: Register,
     /// The word for what it does is its own, not the one that it found in the row.
@@ -169,8 +147,7 @@ impl Step for Appear {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
-        let here = slice.agent(&self.beat.agent);
-        if let Some(here) = here.filter(|agent| !agent.is_gone()) {
+        if let Some(here) = here(slice, &self.beat.agent) {
             let mut beat = self.beat.clone();
             match here.presence {
                 Presence::Live(doing) if !self.says => beat.doing = doing,
