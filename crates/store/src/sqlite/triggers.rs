@@ -319,8 +319,8 @@ fn agents() -> Vec<Trigger> {
             "NEW.rev <> 0 OR NEW.presence <> 'live' OR NEW.presence_at <> 0 OR NEW.seen_at <> 0 OR NEW.runtime_ms <> 0 OR NEW.holds <> '[]'
       OR NEW.commands <> '[]' OR NEW.metrics IS NOT NULL OR NEW.key_generation <> 0 OR NEW.inbox <> 0",
         ),
-        // The id of one that signed off is free.
-        "DELETE FROM agents WHERE id = NEW.id AND presence = 'gone';".to_owned(),
+        // The id of one that signed off or fell silent is free.
+        "DELETE FROM agents WHERE id = NEW.id AND presence <> 'live';".to_owned(),
         remember("agents", "id", &image("agents", rows::AGENT, &[], "")),
     ]);
     let mut changed = vec![refuse(

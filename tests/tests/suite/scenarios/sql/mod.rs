@@ -44,11 +44,7 @@ pub enum Way {
 const OTHERWISE: &[(&str, &str)] = &[
     (
         "agent-registration-stale.scene",
-        "the row of a silent agent is there, so its id is taken",
-    ),
-    (
-        "agent-registration.scene",
-        "whoever registers again says that it is idle, also with work in hand",
+        "the id of an agent is taken until the hub has noticed its silence",
     ),
     (
         "claim-previous-agents.scene",

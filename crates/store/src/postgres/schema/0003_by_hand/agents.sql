@@ -39,8 +39,8 @@ BEGIN
   THEN
     PERFORM sb_refuse('agents: the columns after last_active_at belong to the hub');
   END IF;
-  -- The id of one that signed off is free.
-  DELETE FROM agents WHERE id = NEW.id AND presence = 'gone';
+  -- The id of one that signed off or fell silent is free.
+  DELETE FROM agents WHERE id = NEW.id AND presence <> 'live';
   RETURN NEW;
 END $$;
 
