@@ -222,3 +222,6 @@ impl Step for Open {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

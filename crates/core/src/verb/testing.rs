@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::agent::{AgentKind, Capabilities, CommandKind, Machine};
 use crate::attempt::Attempt;
+use crate::changes::Adopted;
 use crate::event::{Event, Logged};
 use crate::head::Head;
 use crate::id::{AgentId, MessageId, TaskId, TokenId};
@@ -28,7 +29,10 @@ use crate::verb::{
 use crate::want::Want;
 use crate::{Agent, FormerAgent, GatePolicy, Skills, limits};
 
+mod hand;
 mod rows;
+
+pub(crate) use hand::{measured, unreadable};
 
 #[derive(Debug, Default)]
 pub(crate) struct Swarm {
@@ -48,6 +52,8 @@ pub(crate) struct Swarm {
     pub learnings: Vec<Learning>,
     pub tokens: BTreeMap<TokenId, Token>,
     pub log: Vec<Logged>,
+    /// Notes of hand writes that were taken up.
+    pub adopted: Vec<Adopted>,
     /// Events of the last run.
     pub said: Vec<Event>,
 }
@@ -168,33 +174,42 @@ impl Swarm {
     /// Runs a verb on an empty working set, and saves what it changed.
     pub fn run<V: Verb>(&mut self, verb: V) -> Result<V::Reply, Refusal> {
         let now = self.now;
+        let mut slice = self.load(|want| verb.asks(want, now));
+        let (reply, changes) = verb.decide(&slice, now)?;
+        slice.apply(changes, now);
+        self.said = self.save(slice);
+        Ok(reply)
+    }
+
+    /// Everything that is asked for, and nothing else.
+    fn load(&self, asks: impl Fn(&mut Want<'_>)) -> Slice {
         let mut slice = Slice::default();
         slice.head = self.head.clone();
         for round in 0.. {
             let mut want = Want::new(&slice);
-            verb.asks(&mut want, now);
-            let asks = want.into_asks();
-            if asks.is_empty() {
+            asks(&mut want);
+            let asked = want.into_asks();
+            if asked.is_empty() {
                 break;
             }
-            assert!(round < 1000, "a verb goes on asking for {asks:?}");
-            for ask in &asks {
+            assert!(round < 1000, "a verb goes on asking for {asked:?}");
+            for ask in &asked {
                 self.answer(ask, &mut slice);
             }
         }
-        let (reply, changes) = verb.decide(&slice, now)?;
-        slice.apply(changes, now);
-        self.said = slice
-            .log()
-            .iter()
-            .map(|logged| logged.event.clone())
-            .collect();
-        let saved: Result<(), ()> = slice.save_all(now, true, |save| {
+        slice
+    }
+
+    /// Keeps what changed; returns the events.
+    fn save(&mut self, mut slice: Slice) -> Vec<Event> {
+        let log = slice.log().iter();
+        let said = log.map(|logged| logged.event.clone()).collect();
+        let saved: Result<(), ()> = slice.save_all(self.now, true, |save| {
             self.keep(save);
             Ok(())
         });
         saved.expect("plain maps do not fail");
-        Ok(reply)
+        said
     }
 
     /// Runs a verb that must not be refused.

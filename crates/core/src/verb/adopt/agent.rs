@@ -49,10 +49,12 @@ pub(super) fn steps(
                 steps.push(Box::new(Describe { is: is.clone() }));
             }
             if how != AgentWritten::Changed || does_otherwise(was, is) {
+                // A row that is inserted anew is idle unless it says otherwise.
+                let is_default = how == AgentWritten::Inserted && doing == Doing::Idle;
                 steps.push(Box::new(Appear {
                     beat: beat(was, is, doing),
                     register: register(is),
-                    says: how == AgentWritten::Inserted || was.presence != is.presence,
+                    says: was.presence != is.presence && !is_default,
                 }));
             }
         }
@@ -149,13 +151,10 @@ impl Step for Appear {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
         if let Some(here) = here(slice, &self.beat.agent) {
             let mut beat = self.beat.clone();
-            match here.presence {
-                Presence::Live(doing) if !self.says => beat.doing = doing,
-                // A row that was inserted anew says so by default.
-                _ if beat.doing == Doing::Idle && !here.holds.is_empty() => {
-                    beat.doing = Doing::Busy;
-                }
-                Presence::Live(_) | Presence::Silent { .. } | Presence::Gone { .. } => {}
+            if let Presence::Live(doing) = here.presence
+                && !self.says
+            {
+                beat.doing = doing;
             }
             return Verb::decide(&beat, slice, now).map(|(_, changes)| changes);
         }

@@ -29,7 +29,9 @@ struct LetGo {
 }
 
 impl Step for LetGo {
-    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        let _ = want.leases_near(&self.path);
+    }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
         let mut changes = Changes::default();

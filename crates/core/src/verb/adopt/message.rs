@@ -4,6 +4,7 @@ use super::{Step, Steps};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, MessageId, TaskId};
+use crate::limits;
 use crate::message::{DeliveryState, Message, Sender};
 use crate::path::LeasePath;
 use crate::refusal::Refusal;
@@ -63,7 +64,9 @@ impl Post {
             kind: is.kind.clone(),
             payload: is.payload.clone(),
             ack_required: is.ack_required,
-            expires_in: is.expires_at.map(|at| at.since(now)),
+            expires_in: is
+                .expires_at
+                .map(|at| at.since(now).min(limits::MESSAGE_EXPIRES_MAX)),
             corr_id: is.corr_id.clone(),
             handoff: self.handoff.clone(),
             lock: self.lock.clone(),

@@ -80,6 +80,10 @@ pub(super) fn steps(
 ) {
     match (was, is) {
         (None, Some(is)) => created(steps, is),
+        (Some(was), Some(is)) if is_freed(was, is) => {
+            moved(steps, was, is, metrics, policy);
+            described(steps, was, is);
+        }
         (Some(was), Some(is)) => {
             described(steps, was, is);
             moved(steps, was, is, metrics, policy);
@@ -90,6 +94,12 @@ pub(super) fn steps(
         })),
         (None, None) => {}
     }
+}
+
+/// Held or finished before, and open now: only then may all that it says change.
+fn is_freed(was: &Task, is: &Task) -> bool {
+    let is_open = matches!(is.state, TaskState::Ready | TaskState::Waiting);
+    is_open && (was.holder().is_some() || was.status().is_final())
 }
 
 fn created(steps: &mut Steps, is: &Task) {
@@ -510,7 +520,10 @@ impl Bring {
         let mut task = known.clone();
         task.retries = self.task.retries;
         task.previous_agents.clone_from(&self.task.previous_agents);
-        task.last_failure.clone_from(&self.task.last_failure);
+        // A dependency that did not complete may have failed it just now.
+        if self.task.last_failure.is_some() {
+            task.last_failure.clone_from(&self.task.last_failure);
+        }
         task.started_at = self.task.started_at;
         // What was written just now was created now; its order is that of the ledger.
         if now.since(self.task.created_at) > JUST_NOW {

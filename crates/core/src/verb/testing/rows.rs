@@ -62,6 +62,7 @@ impl Swarm {
         for token in save.tokens {
             self.tokens.insert(token.id.clone(), token.clone());
         }
+        self.adopted.extend_from_slice(save.adopted);
         self.log.extend_from_slice(save.log);
     }
 
