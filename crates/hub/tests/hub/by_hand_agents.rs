@@ -109,6 +109,11 @@ async fn replacing_ones_own_row_keeps_tasks_and_leases_and_another_process_loses
             [["s1"]],
             "{same}"
         );
+        assert_eq!(
+            mixed.one("SELECT status FROM agents"),
+            "busy",
+            "a new row is idle by default, not by its word: {same}"
+        );
         assert_eq!(mixed.one("SELECT holds FROM agents"), "[\"t\"]", "{same}");
     }
     mixed
@@ -117,6 +122,36 @@ async fn replacing_ones_own_row_keeps_tasks_and_leases_and_another_process_loses
     assert_eq!(mixed.task("t").await["status"], "ready");
     assert!(all(&mixed.hand, "SELECT * FROM leases").is_empty());
     assert_eq!(mixed.agent("s1").await["status"], "idle");
+    mixed.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_agent_says_it_does_holds_and_a_beat_says_nothing_of_it() {
+    let mixed = Mixed::start().await;
+    mixed
+        .sql("INSERT INTO agents(id, name) VALUES ('s1', 's1'); INSERT INTO tasks(id, title) VALUES ('t', 't')")
+        .await;
+    // All before the hub looks: the row still says idle when it beats.
+    mixed
+        .sql(
+            "BEGIN; UPDATE tasks SET status = 'claimed', assigned_agent = 's1';
+             UPDATE agents SET last_heartbeat = CURRENT_TIMESTAMP WHERE id = 's1'; COMMIT",
+        )
+        .await;
+    assert_eq!(mixed.agent("s1").await["status"], "busy");
+    mixed
+        .sql("UPDATE agents SET current_task_progress = 60, current_task_phase = 'testing' WHERE id = 's1'")
+        .await;
+    let shown = all(
+        &mixed.hand,
+        "SELECT current_task_id, current_task_progress, current_task_phase FROM agents",
+    );
+    assert_eq!(shown, [["t", "60", "testing"]]);
+    for status in ["idle", "error", "shutting_down", "busy"] {
+        let say = format!("UPDATE agents SET status = '{status}' WHERE id = 's1'");
+        mixed.sql(&say).await;
+        assert_eq!(mixed.agent("s1").await["status"], status);
+    }
     mixed.stop().await;
 }
 

@@ -8,6 +8,7 @@ mod by_hand_many;
 mod by_hand_postgres;
 mod by_hand_rules;
 mod by_hand_same;
+mod by_hand_schema;
 mod coordinators;
 mod errors;
 mod events;
