@@ -77,3 +77,5 @@ pub const IDEMPOTENCY_ROWS_MAX: u64 = 1_000_000;
 pub const IDEMPOTENCY_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Past the bound the oldest keys go first, but never one younger than this.
 pub const IDEMPOTENCY_FOR_MIN: Duration = Duration::from_secs(3600);
+/// Notes of hand writes are read until they are larger than this.
+pub const HAND_NOTES_BYTES: usize = 8 * 1024 * 1024;

@@ -80,6 +80,18 @@ impl RawNote {
         }
     }
 
+    /// About how much text it carries.
+    pub fn bytes(&self) -> usize {
+        let texts = [
+            &self.was,
+            &self.became,
+            &self.text,
+            &self.result,
+            &self.texts,
+        ];
+        texts.into_iter().flatten().map(String::len).sum()
+    }
+
     pub fn read(self) -> Note {
         let number = self.number;
         let row = self.row();

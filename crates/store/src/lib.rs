@@ -75,10 +75,13 @@ pub trait Engine: Send {
         Some(true)
     }
 
-    /// What was written into the ledger's tables by hand and not taken in yet, oldest first. What the hub knew of those
-    /// rows goes into `slice`.
-    fn hand_notes(&mut self, _limit: usize, _slice: &mut Slice) -> Result<Vec<Note>, Error> {
-        Ok(Vec::new())
+    /// What was written into the ledger's tables by hand and not taken in yet: the oldest, at most `limit` of them, and
+    /// fewer where they are large. What the hub knew of those rows goes into `slice`.
+    fn hand_notes(&mut self, _limit: usize, _slice: &mut Slice) -> Result<HandPage, Error> {
+        Ok(HandPage {
+            notes: Vec::new(),
+            is_last: true,
+        })
     }
 
     /// How often to look whether anybody else wrote; `None` where nobody can, or where [`Engine::tail`] tells.
@@ -154,6 +157,14 @@ pub struct Foreign {
 
 /// Tells the writer that there is something to do.
 pub type Word = tokio::sync::Notify;
+
+/// Some of what was written by hand.
+#[derive(Debug)]
+pub struct HandPage {
+    pub notes: Vec<Note>,
+    /// There are none after these. If it is not known, there may be.
+    pub is_last: bool,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {

@@ -51,9 +51,8 @@ impl<L: Listener> Sequencer<L> {
     /// later note tells is claimed.
     pub(super) fn adopt(&mut self, now: Timestamp) -> Result<bool, StoreError> {
         for _ in 0..PAGES_MAX {
-            let notes = self.engine.hand_notes(NOTES_PER_PAGE, &mut self.slice)?;
-            let is_last = notes.len() < NOTES_PER_PAGE;
-            for note in notes {
+            let page = self.engine.hand_notes(NOTES_PER_PAGE, &mut self.slice)?;
+            for note in page.notes {
                 self.adoption.current = Some(note.number);
                 if let Some(why) = self.take_in(&note, now)? {
                     tracing::warn!(row = ?note.row(), why, "a hand write did not hold; its row is put back");
@@ -61,7 +60,7 @@ impl<L: Listener> Sequencer<L> {
                 }
             }
             self.adoption.current = None;
-            if is_last {
+            if page.is_last {
                 return Ok(true);
             }
             self.save_page()?;

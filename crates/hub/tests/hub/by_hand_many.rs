@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use switchboard_core::slice::Save;
-use switchboard_core::verb::Note;
 use switchboard_core::{Ask, Slice, Timestamp};
 use switchboard_store::sqlite::SqliteEngine;
-use switchboard_store::{Begun, Engine, Error, Reader};
+use switchboard_store::{Begun, Engine, Error, HandPage, Reader};
 
 use crate::by_hand::{DOCUMENTS_CLAIM, File, Mixed, all, claim, written};
 
@@ -162,9 +161,9 @@ async fn a_hub_that_dies_in_the_middle_leaves_every_note_for_the_next_one() {
     // Half way: notes were read and rows saved, and then there is no commit.
     let mut slice = Slice::default();
     assert!(engine.begin(&mut slice).unwrap().by_hand);
-    let notes = engine.hand_notes(5, &mut slice).unwrap();
-    assert_eq!(notes.len(), 5);
-    for note in &notes {
+    let found = engine.hand_notes(5, &mut slice).unwrap();
+    assert_eq!((found.notes.len(), found.is_last), (5, false));
+    for note in &found.notes {
         let changes = note.undone("never".to_owned());
         slice.apply(changes, Timestamp(0));
     }
@@ -218,7 +217,7 @@ impl Engine for Trap {
     fn rollback(&mut self) {
         self.inner.rollback();
     }
-    fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<Vec<Note>, Error> {
+    fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<HandPage, Error> {
         self.inner.hand_notes(limit, slice)
     }
     fn looks_every(&self) -> Option<std::time::Duration> {

@@ -6,20 +6,16 @@
 use std::collections::BTreeSet;
 
 use switchboard_core::changes::{Adopted, AdoptedRow};
-use switchboard_core::verb::Note;
-use switchboard_core::{AgentId, Ask, Lease, LeasePath, Slice};
+use switchboard_core::{AgentId, Ask, Lease, LeasePath, Slice, limits};
 use tokio_postgres::Row;
 
 use super::Taken;
 use super::load::{Load, load};
 use super::rows::{Batch, Behind, rows_max, signed};
 use super::session::Query;
-use crate::Error;
 use crate::by_hand::RawNote;
 use crate::rows::{self, Columns};
-
-/// Notes of one batch end with the one that makes them larger than this.
-const NOTES_BYTES: usize = 8 * 1024 * 1024;
+use crate::{Error, HandPage};
 
 /// What an open batch knows of hands.
 #[derive(Default)]
@@ -66,19 +62,30 @@ impl Hand {
             "SELECT {NOTE} FROM (
                SELECT sized.*, sum(size) OVER (ORDER BY n) - size AS before FROM (
                  SELECT h.*, {SIZE} AS size FROM sb_hand h {ROWS} WHERE h.n > $1 ORDER BY h.n LIMIT $2) sized) h
-             {ROWS} WHERE h.before <= {NOTES_BYTES} ORDER BY h.n"
+             {ROWS} WHERE h.before <= {} ORDER BY h.n",
+            limits::HAND_NOTES_BYTES
         );
         Query::new(sql).int(self.gone_upto).int(rows_max(limit))
     }
 
     /// The notes in rows of [`Hand::oldest`]; what the hub knew of their rows goes into the working set.
-    pub fn read(&mut self, rows: &[Row], slice: &mut Slice) -> Result<Vec<Note>, Error> {
+    pub fn read(
+        &mut self,
+        rows: &[Row],
+        limit: usize,
+        slice: &mut Slice,
+    ) -> Result<HandPage, Error> {
         if let Some(first) = rows.first() {
             self.gone_upto = first.int(0)?.unwrap_or(0) - 1;
         }
         let notes: Vec<RawNote> = rows.iter().map(note).collect::<Result<_, Error>>()?;
         notes.iter().for_each(|note| note.put_before(slice));
-        Ok(notes.into_iter().map(RawNote::read).collect())
+        // Counted a little differently than the database does: near the bound nobody knows.
+        let bytes: usize = notes.iter().map(RawNote::bytes).sum();
+        Ok(HandPage {
+            is_last: rows.len() < limit && bytes < limits::HAND_NOTES_BYTES / 2,
+            notes: notes.into_iter().map(RawNote::read).collect(),
+        })
     }
 
     /// While notes are left, a row that one of them is about is what it was before it.

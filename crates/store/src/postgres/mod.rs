@@ -8,7 +8,6 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use switchboard_core::slice::Save;
-use switchboard_core::verb::Note;
 use switchboard_core::{Ask, Head, Slice, Timestamp, limits};
 use tokio::runtime::Runtime;
 use tokio::time::error::Elapsed;
@@ -16,7 +15,7 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use crate::rows::{self as stored, Columns};
-use crate::{Begun, Clock, Engine, Error, Reader, Tail, Word};
+use crate::{Begun, Clock, Engine, Error, HandPage, Reader, Tail, Word};
 
 mod address;
 mod by_hand;
@@ -412,11 +411,11 @@ impl Engine for PostgresEngine {
         }
     }
 
-    fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<Vec<Note>, Error> {
+    fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<HandPage, Error> {
         let oldest = self.hand.oldest(limit);
         let rows = self.send(None, vec![oldest], None)?;
         let rows = rows.first().map_or(&[][..], Vec::as_slice);
-        self.hand.read(rows, slice)
+        self.hand.read(rows, limit, slice)
     }
 
     fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {

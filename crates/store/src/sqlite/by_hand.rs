@@ -5,17 +5,17 @@ use std::borrow::Cow;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use switchboard_core::changes::{Adopted, AdoptedRow};
 use switchboard_core::slice::Save;
-use switchboard_core::verb::Note;
-use switchboard_core::{AgentId, Ask, Lease, LeasePath, Slice};
+use switchboard_core::{AgentId, Ask, Lease, LeasePath, Slice, limits};
 
 use super::load::{rows_max, signed};
 use super::rows;
+use crate::HandPage;
 use crate::by_hand::RawNote;
 use crate::rows::Columns;
 
 /// Whether there is anything to take in.
 pub(super) fn is_noted(db: &Connection) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM sb_hand LIMIT 1")?
+    db.prepare_cached("SELECT 1 FROM sb_hand WHERE n > 0 LIMIT 1")?
         .exists([])
 }
 
@@ -23,7 +23,9 @@ const NOTE: &str = "h.n, h.tbl, h.key, h.deed, h.was, h.became,
     CASE h.tbl WHEN 'tasks' THEN t.description WHEN 'messages' THEN m.payload END, t.result, t.quality_snapshot_id,
     coalesce(t.rev, m.rev, a.rev, l.rev), (SELECT json_extract(later.was, '$.texts') FROM sb_hand later
       WHERE h.tbl = 'tasks' AND later.tbl = h.tbl AND later.key = h.key AND later.n > h.n
-        AND json_type(later.was, '$.texts') = 'array' ORDER BY later.n LIMIT 1)";
+        AND json_type(later.was, '$.texts') = 'array'
+        AND NOT EXISTS (SELECT 1 FROM sb_hand earlier WHERE earlier.tbl = h.tbl AND earlier.key = h.key AND earlier.n < h.n)
+      ORDER BY later.n LIMIT 1)";
 const ROW: &str = "LEFT JOIN tasks t ON h.tbl = 'tasks' AND t.id = h.key LEFT JOIN messages m ON h.tbl = 'messages' AND m.id = h.key
     LEFT JOIN agents a ON h.tbl = 'agents' AND a.id = h.key LEFT JOIN leases l ON h.tbl = 'leases' AND l.file_path = h.key";
 
@@ -32,15 +34,26 @@ pub(super) fn notes(
     db: &Connection,
     limit: usize,
     slice: &mut Slice,
-) -> rusqlite::Result<Vec<Note>> {
-    let raw: Vec<RawNote> = db
-        .prepare_cached(&format!(
-            "SELECT {NOTE} FROM sb_hand h {ROW} ORDER BY h.n LIMIT ?"
-        ))?
-        .query_map([rows_max(limit)], |row| raw(db, row))?
-        .collect::<rusqlite::Result<_>>()?;
-    raw.iter().for_each(|note| note.put_before(slice));
-    Ok(raw.into_iter().map(RawNote::read).collect())
+) -> rusqlite::Result<HandPage> {
+    let mut statement = db.prepare_cached(&format!(
+        "SELECT {NOTE} FROM sb_hand h {ROW} WHERE h.n > 0 ORDER BY h.n LIMIT ?"
+    ))?;
+    let mut rows = statement.query([rows_max(limit)])?;
+    let mut found: Vec<RawNote> = Vec::new();
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        let note = raw(db, row)?;
+        bytes += note.bytes();
+        found.push(note);
+        if bytes > limits::HAND_NOTES_BYTES {
+            break;
+        }
+    }
+    found.iter().for_each(|note| note.put_before(slice));
+    Ok(HandPage {
+        is_last: found.len() < limit && bytes <= limits::HAND_NOTES_BYTES,
+        notes: found.into_iter().map(RawNote::read).collect(),
+    })
 }
 
 /// What is not even text is read as well as may be: a note that could not be read at all would stop the hub.

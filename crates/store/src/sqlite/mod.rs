@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use switchboard_core::slice::Save;
-use switchboard_core::verb::Note;
 use switchboard_core::{Ask, Head, Slice, Timestamp, limits};
 
-use crate::{Begun, Clock, Engine, Error, Reader};
+use crate::{Begun, Clock, Engine, Error, HandPage, Reader};
 
 mod by_hand;
 mod checkpoint;
@@ -194,7 +193,7 @@ impl Engine for SqliteEngine {
         self.pruned = save::Pruned::default();
     }
 
-    fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<Vec<Note>, Error> {
+    fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<HandPage, Error> {
         by_hand::notes(&self.db, limit, slice).map_err(world)
     }
 

@@ -92,9 +92,9 @@ impl Desk {
             let now = begun.now;
             let mut is_full = false;
             if begun.by_hand {
-                let notes = self.engine.hand_notes(page, &mut self.slice).unwrap();
-                is_full = notes.len() == page;
-                notes.iter().for_each(|note| self.take_in(note, now));
+                let found = self.engine.hand_notes(page, &mut self.slice).unwrap();
+                is_full = !found.is_last;
+                found.notes.iter().for_each(|note| self.take_in(note, now));
             }
             let mut replies = Vec::new();
             if !is_full {

@@ -230,8 +230,8 @@ fn a_batch_that_begins_ahead_of_a_commit_finds_what_a_hand_wrote_in_between() {
     engine.rollback();
     let begun = engine.begin(&mut slice).unwrap();
     assert!(begun.by_hand);
-    let notes = engine.hand_notes(10, &mut slice).unwrap();
-    assert_eq!(notes.len(), 1);
+    let found = engine.hand_notes(10, &mut slice).unwrap();
+    assert_eq!((found.notes.len(), found.is_last), (1, true));
     engine.rollback();
 }
 

@@ -16,6 +16,8 @@ use tempfile::TempDir;
 pub struct Desk {
     pub clock: ManualClock,
     pub hand: Connection,
+    /// The working set is lost after each batch, as when somebody else writes in between.
+    pub forgets: bool,
     engine: SqliteEngine,
     reader: Rc<dyn Reader>,
     slice: Slice,
@@ -37,6 +39,7 @@ impl Desk {
             engine,
             hand,
             clock,
+            forgets: false,
             slice: Slice::default(),
             policy: Arc::default(),
             _home: home,
@@ -58,36 +61,56 @@ impl Desk {
     /// Takes in all that was written by hand, at most `page` notes to a batch; then the verbs, in the last batch.
     pub fn run(&mut self, page: usize, verbs: &[&dyn AnyVerb]) -> Vec<String> {
         loop {
-            let begun = self.engine.begin(&mut self.slice).unwrap();
-            let now = begun.now;
-            let mut is_full = false;
-            if begun.by_hand {
-                let notes = self.engine.hand_notes(page, &mut self.slice).unwrap();
-                is_full = notes.len() == page;
-                notes.iter().for_each(|note| self.take_in(note, now));
-            }
-            let mut replies = Vec::new();
-            if !is_full {
-                for verb in verbs {
-                    self.load(|want| verb.asks(want, now));
-                    let decided = verb.decide(&self.slice, now);
-                    replies.push(match decided {
-                        Ok((reply, changes)) => {
-                            self.slice.apply(changes, now);
-                            reply
-                        }
-                        Err(refusal) => refusal.to_string(),
-                    });
-                }
-            }
-            let engine = &mut self.engine;
-            let saved = self.slice.save_all(now, true, |save| engine.save(save));
-            saved.unwrap();
-            self.engine.commit().unwrap();
-            self.slice.end_batch();
-            if !is_full {
+            if let (_, Some(replies)) = self.batch(page, verbs) {
                 return replies;
             }
+        }
+    }
+
+    /// How many notes each batch takes in.
+    pub fn pages(&mut self, page: usize) -> Vec<usize> {
+        let mut pages = Vec::new();
+        loop {
+            let (notes, ended) = self.batch(page, &[]);
+            pages.push(notes);
+            if ended.is_some() {
+                return pages;
+            }
+        }
+    }
+
+    /// Takes in some notes; if there are no more, the verbs are decided too.
+    fn batch(&mut self, page: usize, verbs: &[&dyn AnyVerb]) -> (usize, Option<Vec<String>>) {
+        let begun = self.engine.begin(&mut self.slice).unwrap();
+        let now = begun.now;
+        let (mut notes, mut is_last) = (0, true);
+        if begun.by_hand {
+            let found = self.engine.hand_notes(page, &mut self.slice).unwrap();
+            (notes, is_last) = (found.notes.len(), found.is_last);
+            for note in &found.notes {
+                self.take_in(note, now);
+            }
+        }
+        let replies = is_last.then(|| verbs.iter().map(|verb| self.decide(*verb, now)).collect());
+        let engine = &mut self.engine;
+        let saved = self.slice.save_all(now, true, |save| engine.save(save));
+        saved.unwrap();
+        self.engine.commit().unwrap();
+        self.slice.end_batch();
+        if self.forgets {
+            self.slice.forget();
+        }
+        (notes, replies)
+    }
+
+    fn decide(&mut self, verb: &dyn AnyVerb, now: Timestamp) -> String {
+        self.load(|want| verb.asks(want, now));
+        match verb.decide(&self.slice, now) {
+            Ok((reply, changes)) => {
+                self.slice.apply(changes, now);
+                reply
+            }
+            Err(refusal) => refusal.to_string(),
         }
     }
 

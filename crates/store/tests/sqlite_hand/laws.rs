@@ -17,8 +17,10 @@ proptest! {
         choices in prop::collection::vec(any::<u64>(), 1..160),
         page in 1..5_usize,
         recursive in any::<bool>(),
+        forgets in any::<bool>(),
     ) {
         let mut desk = Desk::new();
+        desk.forgets = forgets;
         desk.hand.pragma_update(None, "recursive_triggers", recursive).unwrap();
         history(&mut desk, &choices, page);
     }

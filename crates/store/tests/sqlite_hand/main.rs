@@ -6,5 +6,6 @@ mod desk;
 mod grammar;
 mod guards;
 mod laws;
+mod pages;
 mod recount;
 mod stage;
