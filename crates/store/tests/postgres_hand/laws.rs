@@ -10,7 +10,7 @@ use crate::desk::{Desk, Room, said};
 use crate::recount::recount;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, max_shrink_iters: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, max_shrink_iters: 60, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_is_written_by_hand_the_ledger_counts_right(
