@@ -129,7 +129,7 @@ fn what_waits_while_its_row_is_taken_in_still_finds_it() {
     let writes = [
         "UPDATE tasks SET status = 'completed', result = 'done' WHERE id = 't' AND assigned_agent = 'ann' AND epoch = 1 RETURNING id",
         "UPDATE messages SET delivered_at = now() WHERE id = 'm' RETURNING id",
-        "UPDATE agents SET status = 'busy', last_heartbeat = now() WHERE id = 'ann' RETURNING id",
+        "UPDATE agents SET status = 'error', last_heartbeat = now() WHERE id = 'ann' RETURNING id",
     ];
     let url = desk.url.clone();
     let (tell, told) = channel();
@@ -148,7 +148,7 @@ fn what_waits_while_its_row_is_taken_in_still_finds_it() {
     desk.run(100, &[]);
     assert_eq!(desk.hand.one("SELECT status FROM tasks"), "completed");
     assert_ne!(desk.hand.one("SELECT delivered_at FROM messages"), "NULL");
-    assert_eq!(desk.hand.one("SELECT status FROM agents"), "busy");
+    assert_eq!(desk.hand.one("SELECT status FROM agents"), "error");
 }
 
 #[test]
