@@ -20,7 +20,8 @@ fn page(after: Option<String>) -> Page {
 /// Tasks 1 to n, of which the last is a review.
 fn tasks(database: &Database, n: usize) {
     database.sql(&format!(
-        "INSERT INTO tasks(number, id, title, status, type)
+        "SET switchboard.hub = 'on';
+         INSERT INTO tasks(number, id, title, status, type)
          SELECT n, 't' || n, 'a task', CASE WHEN n % 10000 = 0 THEN 'failed' ELSE 'ready' END,
            CASE WHEN n = {n} THEN 'review' ELSE 'code' END FROM generate_series(1, {n}) n"
     ));
@@ -73,7 +74,8 @@ fn a_rare_message_is_found_page_by_page() {
     };
     let scan = limits::PAGE_SCAN_MAX;
     database.sql(&format!(
-        "INSERT INTO messages(number, id, type, from_agent, to_agent, created_at)
+        "SET switchboard.hub = 'on';
+         INSERT INTO messages(number, id, type, from_agent, to_agent, created_at)
          SELECT n, 'm' || n, 'custom', CASE WHEN n = 1 THEN 'ann' ELSE 'bob' END, 'cas',
            '2026-01-01T00:00:00.' || lpad((n / 100)::text, 3, '0') || 'Z' FROM generate_series(1, {scan} + 1) n;
          INSERT INTO sb_delivery(agent, number, message, state) SELECT 'cas', number, id, 'handed' FROM messages"

@@ -58,8 +58,10 @@ impl Swarm {
         }
     }
 
+    /// Once the hub has taken in what was written.
     async fn becomes(&self, id: &str, status: &str) -> Value {
-        eventually(async || self.task(id).await["status"] == status).await;
+        let adopted = async || self.psql("SELECT count(*) FROM sb_hand").await == "0";
+        eventually(async || adopted().await && self.task(id).await["status"] == status).await;
         self.task(id).await
     }
 
