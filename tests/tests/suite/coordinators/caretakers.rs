@@ -137,7 +137,7 @@ fn all_is_due_soon(database: &Database) {
     let soon = format!("(SELECT (extract(epoch FROM now()) * 1000)::bigint + {DUE_AFTER_MS})");
     // Written by nobody: whatever a coordinator remembers counts no longer.
     database.sql(&format!(
-        "UPDATE sb_head SET floor = 0, writer = 0;
+        "SET switchboard.hub = 'on'; UPDATE sb_head SET floor = 0, writer = 0;
          UPDATE tasks SET state_at = {soon} WHERE status = 'pending_retry';
          UPDATE agents SET seen_at = {soon} - 120000 WHERE id LIKE 'mute-%'"
     ));
