@@ -4,6 +4,8 @@
 
 mod desk;
 mod guards;
+#[path = "../hand/mod.rs"]
+mod hand;
 mod laws;
-mod recount;
 mod turns;
+mod words;

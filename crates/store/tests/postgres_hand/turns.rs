@@ -93,11 +93,11 @@ fn a_claim_that_waited_never_takes_what_somebody_took_meanwhile() {
         (CLAIM_AGAIN, Ok(Some(("t2".to_owned(), 1)))),
     ] {
         let mut desk = two_tasks(&room);
-        let watch = Hand::new(&desk.url);
+        let watch = Hand::new(&desk.hand.url);
         desk.hand.sql("BEGIN");
         let taken = claim(&desk.hand, CLAIM, "ann");
         assert_eq!(taken, Ok(Some(("t1".to_owned(), 0))), "the epoch of before");
-        let url = desk.url.clone();
+        let url = desk.hand.url.clone();
         let other = std::thread::spawn(move || claim(&Hand::new(&url), sql, "bob"));
         // It has chosen t1, which is still free for it.
         until(|| watch.one(WAITS) != "0");
@@ -131,9 +131,9 @@ fn what_waits_while_its_row_is_taken_in_still_finds_it() {
         "UPDATE messages SET delivered_at = now() WHERE id = 'm' RETURNING id",
         "UPDATE agents SET status = 'error', last_heartbeat = now() WHERE id = 'ann' RETURNING id",
     ];
-    let url = desk.url.clone();
+    let url = desk.hand.url.clone();
     let (tell, told) = channel();
-    desk.run_while(100, &mut || {
+    let (_, ended) = desk.batch(100, &[], &mut || {
         for sql in writes {
             let (hand, tell) = (Hand::new(&url), tell.clone());
             std::thread::spawn(move || tell.send((sql, hand.sql(sql).len())));
@@ -141,6 +141,7 @@ fn what_waits_while_its_row_is_taken_in_still_finds_it() {
         let watch = Hand::new(&url);
         until(|| watch.one(WAITS) == writes.len().to_string());
     });
+    assert!(ended.is_some(), "one batch for all");
     for _ in writes {
         let (sql, rows) = told.recv_timeout(DEADLINE).unwrap();
         assert_eq!(rows, 1, "{sql}");
@@ -158,12 +159,12 @@ fn a_transaction_that_idles_or_goes_on_for_too_long_loses_its_turn() {
     };
     let mut desk = two_tasks(&room);
     // It idles: its connection is gone, and what it wrote.
-    let idle = Hand::new(&desk.url);
+    let idle = Hand::new(&desk.hand.url);
     idle.sql("BEGIN; UPDATE tasks SET title = 'idle' WHERE id = 't1'");
     desk.run(100, &[]);
     until(|| idle.client.is_closed() || idle.try_sql("SELECT 1").is_err());
     // It is busy with something else.
-    let busy = Hand::new(&desk.url);
+    let busy = Hand::new(&desk.hand.url);
     busy.sql("BEGIN; UPDATE tasks SET title = 'busy' WHERE id = 't1'");
     let sleeps =
         std::thread::spawn(move || said(&busy.try_sql("SELECT pg_sleep(3600)").unwrap_err()));
@@ -173,7 +174,7 @@ fn a_transaction_that_idles_or_goes_on_for_too_long_loses_its_turn() {
         "a statement's time"
     );
     // It writes on and on.
-    let long = Hand::new(&desk.url);
+    let long = Hand::new(&desk.hand.url);
     long.sql("BEGIN");
     let refused = loop {
         match long.try_sql("UPDATE tasks SET title = 'long' WHERE id = 't1'") {

@@ -1,176 +1,61 @@
-//! A sequencer as small as it can be, with a client that writes into the same file by hand.
+//! A ledger in a file, with a client that writes into the same file by hand.
 
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rusqlite::Connection;
-use switchboard_core::verb::{HandStep, Note, Written};
-use switchboard_core::{Ask, GatePolicy, Slice, Timestamp, Want};
-use switchboard_store::conformance::{AnyVerb, Everything};
+use rusqlite::types::ValueRef;
 use switchboard_store::sqlite::SqliteEngine;
-use switchboard_store::{Engine, ManualClock, Reader};
 use tempfile::TempDir;
 
-/// A ledger, and a hand beside it.
-pub struct Desk {
-    pub clock: ManualClock,
-    pub hand: Connection,
-    /// The working set is lost after each batch, as when somebody else writes in between.
-    pub forgets: bool,
-    engine: SqliteEngine,
-    reader: Rc<dyn Reader>,
-    slice: Slice,
-    policy: Arc<GatePolicy>,
+use crate::hand;
+
+pub type Desk = hand::Desk<Hand>;
+
+/// A program with a connection of its own.
+pub struct Hand {
+    pub db: Connection,
     _home: TempDir,
 }
-
-const ROUNDS_MAX: usize = 1000;
 
 impl Desk {
     pub fn new() -> Desk {
         let home = tempfile::tempdir().unwrap();
-        let clock = ManualClock::at(real_now());
-        let engine =
-            SqliteEngine::open(&home.path().join("ledger.db"), Box::new(clock.clone())).unwrap();
-        let hand = client(&home);
-        Desk {
-            reader: engine.reader().unwrap().into(),
-            engine,
-            hand,
-            clock,
-            forgets: false,
-            slice: Slice::default(),
-            policy: Arc::default(),
-            _home: home,
-        }
+        let path = home.path().join("ledger.db");
+        Desk::open(|clock| {
+            let engine = SqliteEngine::open(&path, Box::new(clock.clone())).unwrap();
+            let db = Connection::open(&path).unwrap();
+            db.busy_timeout(Duration::from_secs(20)).unwrap();
+            (Box::new(engine), Hand { db, _home: home })
+        })
     }
 
-    pub fn everything(&self) -> Everything {
-        Everything::read(&*self.reader)
-    }
-
-    /// A hand write that must hold.
+    /// Hand writes that must hold.
     #[track_caller]
     pub fn by_hand(&self, sql: &str) {
-        if let Err(error) = self.hand.execute_batch(sql) {
+        if let Err(error) = self.hand.db.execute_batch(sql) {
             panic!("{error}: {sql}");
         }
     }
-
-    /// Takes in all that was written by hand, at most `page` notes to a batch; then the verbs, in the last batch.
-    pub fn run(&mut self, page: usize, verbs: &[&dyn AnyVerb]) -> Vec<String> {
-        loop {
-            if let (_, Some(replies)) = self.batch(page, verbs) {
-                return replies;
-            }
-        }
-    }
-
-    /// How many notes each batch takes in.
-    pub fn pages(&mut self, page: usize) -> Vec<usize> {
-        let mut pages = Vec::new();
-        loop {
-            let (notes, ended) = self.batch(page, &[]);
-            pages.push(notes);
-            if ended.is_some() {
-                return pages;
-            }
-        }
-    }
-
-    /// Takes in some notes; if there are no more, the verbs are decided too.
-    fn batch(&mut self, page: usize, verbs: &[&dyn AnyVerb]) -> (usize, Option<Vec<String>>) {
-        let begun = self.engine.begin(&mut self.slice).unwrap();
-        let now = begun.now;
-        let (mut notes, mut is_last) = (0, true);
-        if begun.by_hand {
-            let found = self.engine.hand_notes(page, &mut self.slice).unwrap();
-            (notes, is_last) = (found.notes.len(), found.is_last);
-            for note in &found.notes {
-                self.take_in(note, now);
-            }
-        }
-        let replies = is_last.then(|| verbs.iter().map(|verb| self.decide(*verb, now)).collect());
-        let engine = &mut self.engine;
-        let saved = self.slice.save_all(now, true, |save| engine.save(save));
-        saved.unwrap();
-        self.engine.commit().unwrap();
-        self.slice.end_batch();
-        if self.forgets {
-            self.slice.forget();
-        }
-        (notes, replies)
-    }
-
-    fn decide(&mut self, verb: &dyn AnyVerb, now: Timestamp) -> String {
-        self.load(|want| verb.asks(want, now));
-        match verb.decide(&self.slice, now) {
-            Ok((reply, changes)) => {
-                self.slice.apply(changes, now);
-                reply
-            }
-            Err(refusal) => refusal.to_string(),
-        }
-    }
-
-    fn take_in(&mut self, note: &Note, now: Timestamp) {
-        let mut why = None;
-        for step in note.steps(&self.policy) {
-            why = self.step(&*step, now);
-            if why.is_some() {
-                break;
-            }
-        }
-        if let Written::Unreadable { why: reason, .. } = &note.written {
-            why = Some(reason.clone());
-        }
-        if let Some(why) = why {
-            self.slice.apply(note.undone(why), now);
-        }
-    }
-
-    fn step(&mut self, step: &dyn HandStep, now: Timestamp) -> Option<String> {
-        self.load(|want| step.asks(want, now));
-        match step.decide(&self.slice, now) {
-            Ok(changes) => {
-                self.slice.apply(changes, now);
-                None
-            }
-            Err(refusal) => Some(refusal.to_string()),
-        }
-    }
-
-    fn load(&mut self, asks: impl Fn(&mut Want<'_>)) {
-        for _ in 0..ROUNDS_MAX {
-            let mut want = Want::new(&self.slice);
-            asks(&mut want);
-            let missing = want.into_asks();
-            if missing.is_empty() {
-                return;
-            }
-            let engine = &mut self.engine;
-            if missing.iter().any(Ask::is_range) && self.slice.has_unsaved_rows() {
-                self.slice.save_rows(|save| engine.save(save)).unwrap();
-            }
-            engine.load(&missing, &mut self.slice).unwrap();
-        }
-        panic!("it never stops asking");
-    }
-
-    pub fn wait(&self, span: Duration) {
-        self.clock.advance(span);
-    }
 }
 
-fn client(home: &TempDir) -> Connection {
-    let client = Connection::open(home.path().join("ledger.db")).unwrap();
-    client.busy_timeout(Duration::from_secs(20)).unwrap();
-    client
-}
-
-/// The triggers tell the time by SQLite's clock, so the ledger's begins there.
-pub fn real_now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    Timestamp(i64::try_from(since.as_millis()).unwrap())
+impl Hand {
+    /// The rows of a statement that must hold, as text.
+    #[track_caller]
+    pub fn sql(&self, sql: &str) -> Vec<Vec<String>> {
+        let mut statement = match self.db.prepare(sql) {
+            Ok(statement) => statement,
+            Err(error) => panic!("{error}: {sql}"),
+        };
+        let width = statement.column_count();
+        let mut rows = statement.query([]).unwrap();
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            let text = |at| match row.get_ref(at).unwrap() {
+                ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                other => format!("{other:?}"),
+            };
+            found.push((0..width).map(text).collect());
+        }
+        found
+    }
 }

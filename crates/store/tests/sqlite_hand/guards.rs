@@ -3,7 +3,6 @@
 use switchboard_core::verb::TRANSITIONS;
 
 use crate::desk::Desk;
-use crate::recount::found;
 use crate::stage::{WORDS, stage};
 
 /// Statements, one to a line, each with the words of the comment above it.
@@ -35,14 +34,14 @@ fn whole(desk: &Desk) -> Vec<Vec<Vec<String>>> {
         "sb_sql_agent",
         "sb_head",
     ];
-    let rows = tables.map(|table| found(&desk.hand, &format!("SELECT * FROM {table} ORDER BY 1")));
+    let rows = tables.map(|table| desk.hand.sql(&format!("SELECT * FROM {table} ORDER BY 1")));
     rows.to_vec()
 }
 
 /// What is wrong with how a statement was refused, if anything is.
 fn refused(desk: &Desk, sql: &str, sentence: &str) -> Option<String> {
     let before = whole(desk);
-    let outcome = desk.hand.execute_batch(sql);
+    let outcome = desk.hand.db.execute_batch(sql);
     let said = match outcome {
         Ok(()) => return Some(format!("it was done: {sql}")),
         Err(error) => error.to_string(),

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod desk;
-mod grammar;
 mod guards;
+#[path = "../hand/mod.rs"]
+mod hand;
 mod laws;
 mod pages;
-mod recount;
 mod stage;
+mod words;

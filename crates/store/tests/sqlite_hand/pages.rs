@@ -4,7 +4,7 @@ use switchboard_core::Event;
 use switchboard_store::conformance::{AnyVerb, register};
 
 use crate::desk::Desk;
-use crate::recount::{found, recount};
+use crate::hand::recount;
 
 /// Claimed, changed and completed before anybody looks, with a lease that comes and goes.
 const WORK: &str = "
@@ -42,14 +42,12 @@ fn however_notes_are_paged_they_come_to_the_same() {
             recount(&desk, WORK);
             let said = kinds(&desk);
             assert!(!said.contains(&"write_undone"), "{page}: {said:?}");
-            let row = found(
-                &desk.hand,
-                "SELECT title, description, status, result, epoch, assigned_agent FROM tasks",
-            );
-            let agents = found(
-                &desk.hand,
-                "SELECT id, name, presence, tasks_completed, inbox FROM agents ORDER BY id",
-            );
+            let row = desk
+                .hand
+                .sql("SELECT title, description, status, result, epoch, assigned_agent FROM tasks");
+            let agents = desk
+                .hand
+                .sql("SELECT id, name, presence, tasks_completed, inbox FROM agents ORDER BY id");
             let came_to = (said, row, agents);
             assert_eq!(
                 *expected.get_or_insert(came_to.clone()),
@@ -84,15 +82,26 @@ fn what_a_later_note_says_is_not_known_when_an_earlier_one_is_undone() {
     // Who may take a task that is taken is not changed by anybody; its text is lost with the rest of the statement.
     desk.by_hand("UPDATE tasks SET estimated_minutes = 5; UPDATE tasks SET description = 'second', priority = 'low'");
     desk.run(1, &[]);
-    let row = found(
-        &desk.hand,
-        "SELECT description, priority, estimated_minutes FROM tasks",
-    );
+    let row = desk
+        .hand
+        .sql("SELECT description, priority, estimated_minutes FROM tasks");
     assert_eq!(row, [["first", "medium", "Null"]]);
     let log = desk.everything().log;
     let undone = |event: &Event| matches!(event, Event::WriteUndone { .. });
     assert_eq!(log.iter().filter(|logged| undone(&logged.event)).count(), 2);
     recount(&desk, "two undone");
+}
+
+/// How many notes each batch takes in.
+fn pages(desk: &mut Desk, page: usize) -> Vec<usize> {
+    let mut pages = Vec::new();
+    loop {
+        let (notes, ended) = desk.batch(page, &[], &mut || {});
+        pages.push(notes);
+        if ended.is_some() {
+            return pages;
+        }
+    }
 }
 
 #[test]
@@ -102,7 +111,7 @@ fn large_notes_come_in_small_pages() {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)
          INSERT INTO tasks(id, title, description) SELECT 't' || i, 't', printf('%.250000c', 'd') FROM n",
     );
-    let pages = desk.pages(512);
+    let pages = pages(&mut desk, 512);
     assert!(
         pages.len() > 2 && pages.iter().all(|page| *page < 60),
         "{pages:?}"
@@ -122,7 +131,7 @@ fn many_notes_of_one_row_are_taken_in() {
     desk.by_hand("COMMIT");
     desk.run(512, &[]);
     assert_eq!(
-        found(&desk.hand, "SELECT title, description FROM tasks"),
+        desk.hand.sql("SELECT title, description FROM tasks"),
         [["t3000", "why"]]
     );
     let seen = recount(&desk, "3000 changes");

@@ -2,10 +2,13 @@
 
 use switchboard_store::conformance::{Everything, Random};
 
+use super::Words;
+
 /// Draws statements that often make sense and sometimes do not.
 pub struct Maker<'a> {
     pub random: &'a mut Random,
     pub seen: &'a Everything,
+    pub words: &'a Words,
 }
 
 const AGENTS: &[&str] = &["ann", "bob", "cas", "dee", "gus", "hal"];
@@ -30,6 +33,25 @@ const PATHS: &[&str] = &[
     "src/*.rs",
     ".",
 ];
+/// What no column takes, or should not.
+const ODD: &[&str] = &[
+    "NULL",
+    "''",
+    "'[]'",
+    "'{}'",
+    "'[1]'",
+    "'[\"\\ud800\"]'",
+    "'ready'",
+    "'2026-02-30 10:00:00'",
+    "'2026-01-31T24:00:00Z'",
+    "'2026-01-31T10:00:00   '",
+    "'9999-12-31T23:59:59.999Z'",
+    "'9999-12-31T23:59:59-10:00'",
+    "'0000-01-01 00:00:00'",
+    "'ann'",
+    "'é'",
+];
+const TIMES: &[&str] = &["CURRENT_TIMESTAMP", "'2026-01-31T10:00:00+02:00'"];
 
 impl Maker<'_> {
     fn one(&mut self, of: &[&str]) -> String {
@@ -68,45 +90,17 @@ impl Maker<'_> {
         if self.random.percent(92) {
             return self.one(fits);
         }
-        self.one(&[
-            "NULL",
-            "-1",
-            "0",
-            "1",
-            "9223372036854775807",
-            "1e300",
-            "9e999",
-            "''",
-            "'[]'",
-            "'{}'",
-            "'[1]'",
-            "'[\"\\ud800\"]'",
-            "x'00ff'",
-            "char(0)",
-            "'a' || char(0) || 'b'",
-            "CAST(x'c3' AS TEXT)",
-            "'ready'",
-            "'2026-02-30 10:00:00'",
-            "'2026-01-31T24:00:00Z'",
-            "'2026-01-31T10:00:00   '",
-            "'9999-12-31T23:59:59.999Z'",
-            "'0000-01-01 00:00:00'",
-            "'[\"' || printf('%.70c', 'x') || '\"]'",
-            "printf('%.300000c', 'x')",
-            "'ann'",
-            "'é'",
-        ])
+        self.one(&[ODD, self.words.odd].concat())
     }
 
     fn time(&mut self) -> String {
-        self.value(&[
-            "CURRENT_TIMESTAMP",
-            "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
-            "datetime('now', '+10 minutes')",
-            "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+2 hours')",
-            "datetime('now', '-1 day')",
-            "'2026-01-31T10:00:00+02:00'",
-        ])
+        self.value(&[TIMES, self.words.times].concat())
+    }
+
+    /// A new row, and what becomes of it if its key is taken.
+    fn insert(&mut self, row: &str) -> String {
+        let (before, after) = *self.random.pick(self.words.clashes).unwrap();
+        format!("INSERT {before} INTO {row} {after}")
     }
 
     fn skills(&mut self) -> String {
@@ -131,9 +125,8 @@ impl Maker<'_> {
             format!("'h{}'", self.random.below(12)),
             self.value(&["'a task'"]),
         );
-        let or = self.one(&["", "", "", "OR IGNORE", "OR REPLACE"]);
         match self.random.below(3) {
-            0 => format!("INSERT {or} INTO tasks(id, title) VALUES ({id}, {title})"),
+            0 => self.insert(&format!("tasks(id, title) VALUES ({id}, {title})")),
             1 => {
                 let (skills, status) = (
                     self.skills(),
@@ -143,15 +136,17 @@ impl Maker<'_> {
                     self.value(&["'low'", "'high'"]),
                     self.value(&["'code'", "'test'"]),
                 );
-                format!(
-                    "INSERT {or} INTO tasks(id, title, required_skills, status, priority, type) VALUES ({id}, {title}, {skills}, {status}, {priority}, {kind})"
-                )
+                self.insert(&format!("tasks(id, title, required_skills, status, priority, type) VALUES ({id}, {title}, {skills}, {status}, {priority}, {kind})"))
             }
             _ => {
-                let (needs, then) = (self.task(), self.value(&["'block'", "'fail'"]));
+                let needs = self.task();
+                let (needs, then) = (
+                    (self.words.json_array)(&needs),
+                    self.value(&["'block'", "'fail'"]),
+                );
                 let retries = self.value(&["0", "2"]);
-                format!("INSERT {or} INTO tasks(id, title, dependencies, on_dependency_failure, max_retries, description, status)
-                 VALUES ({id}, {title}, json_array({needs}), {then}, {retries}, 'why', 'ready')")
+                self.insert(&format!("tasks(id, title, dependencies, on_dependency_failure, max_retries, description, status)
+                 VALUES ({id}, {title}, {needs}, {then}, {retries}, 'why', 'ready')"))
             }
         }
     }
@@ -220,7 +215,7 @@ impl Maker<'_> {
             8 => ("retry_count", self.value(&["0", "5"])),
             _ => ("previous_agents", self.value(&["'[\"ann\"]'"])),
         };
-        let or = self.one(&["", "", "OR REPLACE", "OR IGNORE"]);
+        let or = self.one(self.words.update_clashes);
         format!("UPDATE {or} tasks SET {column} = {value} WHERE id = {task}")
     }
 
@@ -228,16 +223,13 @@ impl Maker<'_> {
         let (id, at) = (self.agent(), self.time());
         match self.random.below(9) {
             0 | 1 => {
-                let or = self.one(&["", "OR REPLACE", "OR IGNORE"]);
                 let (skills, machine, pid) = (
                     self.skills(),
                     self.value(&["NULL", "'box'"]),
                     self.value(&["1", "2", "NULL"]),
                 );
                 let status = self.value(&["'idle'", "'idle'", "'busy'", "'offline'"]);
-                format!(
-                    "INSERT {or} INTO agents(id, name, skills, machine_id, pid, status) VALUES ({id}, {id}, {skills}, {machine}, {pid}, {status})"
-                )
+                self.insert(&format!("agents(id, name, skills, machine_id, pid, status) VALUES ({id}, {id}, {skills}, {machine}, {pid}, {status})"))
             }
             2 => format!(
                 "INSERT INTO agents(id, name) VALUES ({id}, {id}) ON CONFLICT(id) DO UPDATE SET last_heartbeat = {at}, status = 'idle'"
@@ -288,22 +280,21 @@ impl Maker<'_> {
                     self.value(&["'custom'", "'info.discovery'"]),
                     self.value(&["'{}'", "'plain words'", "NULL"]),
                 );
-                let or = self.one(&["", "", "OR REPLACE", "OR IGNORE"]);
-                format!(
-                    "INSERT {or} INTO messages(id, type, from_agent, to_agent, payload, ack_required) VALUES ({id}, {kind}, {from}, {to}, {payload}, 1)"
-                )
+                self.insert(&format!("messages(id, type, from_agent, to_agent, payload, ack_required) VALUES ({id}, {kind}, {from}, {to}, {payload}, 1)"))
             }
             3 => {
                 let id = format!("'w{}'", self.random.below(12));
                 let task = self.task();
+                let payload = (self.words.json_object)("taskId", &task);
                 format!(
-                    "INSERT INTO messages(id, type, from_agent, to_agent, payload, expires_at) VALUES ({id}, 'task.handoff', {from}, {to}, json_object('taskId', {task}), {at})"
+                    "INSERT INTO messages(id, type, from_agent, to_agent, payload, expires_at) VALUES ({id}, 'task.handoff', {from}, {to}, {payload}, {at})"
                 )
             }
             4 => {
                 let id = format!("'w{}'", self.random.below(12));
+                let payload = (self.words.json_object)("filePath", "'src/a.rs'");
                 format!(
-                    "INSERT INTO messages(id, type, from_agent, payload) VALUES ({id}, 'file.lock_request', {from}, json_object('filePath', 'src/a.rs'))"
+                    "INSERT INTO messages(id, type, from_agent, payload) VALUES ({id}, 'file.lock_request', {from}, {payload})"
                 )
             }
             5 | 6 => format!(
@@ -329,12 +320,11 @@ impl Maker<'_> {
         };
         match self.random.below(6) {
             0 | 1 => {
-                let or = self.one(&["", "OR REPLACE", "OR IGNORE"]);
                 let path = self.value(&[&path]);
-                format!("INSERT {or} INTO leases(file_path, agent_id, task_id, expires_at) VALUES ({path}, {agent}, {task}, {at})")
+                self.insert(&format!("leases(file_path, agent_id, task_id, expires_at) VALUES ({path}, {agent}, {task}, {at})"))
             }
             2 => format!("INSERT INTO leases(file_path, agent_id, expires_at) VALUES ({path}, {agent}, {at}) ON CONFLICT(file_path)
-             DO UPDATE SET agent_id = excluded.agent_id, expires_at = excluded.expires_at, renewed_count = renewed_count + 1"),
+             DO UPDATE SET agent_id = excluded.agent_id, expires_at = excluded.expires_at, renewed_count = leases.renewed_count + 1"),
             3 => format!("UPDATE leases SET expires_at = {at}, renewed_count = renewed_count + 1 WHERE agent_id = {agent}"),
             4 => format!("UPDATE leases SET task_id = {task}, agent_id = {agent} WHERE file_path = {path}"),
             _ => format!("DELETE FROM leases WHERE agent_id = {agent} OR file_path = {path}"),
@@ -350,8 +340,11 @@ impl Maker<'_> {
                     self.value(&["0", "9"]),
                 );
                 let task = self.value(&[&task]);
-                format!(
-                    "INSERT OR REPLACE INTO quality_snapshots(id, task_id, agent_id, build_success, type_errors) VALUES ({id}, {task}, {agent}, 1, {errors})"
+                (self.words.replace)(
+                    &format!(
+                        "quality_snapshots(id, task_id, agent_id, build_success, type_errors) VALUES ({id}, {task}, {agent}, 1, {errors})"
+                    ),
+                    &["type_errors"],
                 )
             }
             1 => format!(
@@ -360,8 +353,11 @@ impl Maker<'_> {
             ),
             _ => {
                 let errors = self.value(&["0", "3"]);
-                format!(
-                    "INSERT OR REPLACE INTO quality_baseline(id, build_success, type_errors, set_by) VALUES (1, 1, {errors}, {agent})"
+                (self.words.replace)(
+                    &format!(
+                        "quality_baseline(id, build_success, type_errors, set_by) VALUES (1, 1, {errors}, {agent})"
+                    ),
+                    &["type_errors", "set_by"],
                 )
             }
         }

@@ -2,11 +2,11 @@
 
 use switchboard_store::conformance::Everything;
 
-use crate::desk::Desk;
+use super::{Desk, Hand};
 
 /// Queries that find something only where the ledger contradicts itself.
 const CONTRADICTIONS: &[(&str, &str)] = &[
-    ("notes are left", "SELECT n::text FROM sb_hand UNION ALL SELECT 'the head says so' FROM sb_head WHERE by_hand <> 0"),
+    ("notes are left", "SELECT n, tbl, key, deed FROM sb_hand"),
     (
         "tasks that were never taken in",
         "SELECT id, number, rev FROM tasks WHERE rev <= 0 OR number <= 0",
@@ -20,7 +20,7 @@ const CONTRADICTIONS: &[(&str, &str)] = &[
     ("a task in a state the hub does not have", "SELECT id FROM tasks WHERE status = 'pending'"),
     (
         "the head counts tasks",
-        "SELECT * FROM (SELECT word.value AS word, held.value::bigint AS held, (SELECT count(*) FROM tasks WHERE status = word.value) AS found
+        "SELECT * FROM (SELECT word.value AS word, CAST(held.value AS bigint) AS held, (SELECT count(*) FROM tasks WHERE status = word.value) AS found
          FROM json_each('[\"blocked\",\"ready\",\"claimed\",\"in_progress\",\"pending_retry\",\"needs_review\",\"completed\",\"failed\",\"canceled\"]') word
          JOIN json_each((SELECT tasks FROM sb_head)) held ON held.key = word.key) counted WHERE held <> found",
     ),
@@ -86,8 +86,8 @@ const CONTRADICTIONS: &[(&str, &str)] = &[
     (
         "a message to one is not as its delivery",
         "SELECT m.id, d.state, m.delivered_at FROM messages m LEFT JOIN sb_delivery d ON d.number = m.number AND d.agent = m.to_agent
-         WHERE m.copy_of IS NULL AND m.to_agent IS NOT NULL AND (d.state IS NULL OR (d.delivered_at IS NULL) <> (m.delivered_at IS NULL)
-           OR (d.acknowledged_at IS NULL) <> (m.acknowledged_at IS NULL))",
+         WHERE m.copy_of IS NULL AND m.to_agent IS NOT NULL AND (d.state IS NULL OR (d.state = 'queued' AND m.delivered_at IS NOT NULL)
+           OR (d.state = 'delivered' AND m.delivered_at IS NULL) OR (d.acknowledged_at IS NULL) <> (m.acknowledged_at IS NULL))",
     ),
     (
         "a lease for a task that its agent does not hold",
@@ -123,16 +123,17 @@ const CONTRADICTIONS: &[(&str, &str)] = &[
     ),
     (
         "times that clients cannot compare",
-        "SELECT id, updated_at FROM tasks WHERE status <> 'ready' AND claimed_at IS NOT NULL AND claimed_at NOT LIKE '____-__-__T__:__:__.___Z'
-         UNION ALL SELECT file_path, expires_at FROM leases WHERE expires_at NOT LIKE '____-__-__T__:__:__.___Z'",
+        "SELECT id, updated_at FROM tasks WHERE status <> 'ready' AND claimed_at IS NOT NULL
+           AND (claimed_at NOT LIKE '____-__-__T__:__:__.___Z' OR claimed_at <> upper(claimed_at))
+         UNION ALL SELECT file_path, expires_at FROM leases WHERE expires_at NOT LIKE '____-__-__T__:__:__.___Z' OR expires_at <> upper(expires_at)",
     ),
 ];
 
 /// Panics with the first contradiction. Everything written by hand must have been taken in.
 #[track_caller]
-pub fn recount(desk: &Desk, after: &str) -> Everything {
-    for (what, sql) in CONTRADICTIONS {
-        let found = desk.hand.sql(sql);
+pub fn recount<H: Hand>(desk: &Desk<H>, after: &str) -> Everything {
+    for (what, sql) in CONTRADICTIONS.iter().chain(H::WORDS.contradictions) {
+        let found = desk.hand.rows(sql);
         assert!(found.is_empty(), "{what}: {found:?} after\n{after}");
     }
     let seen = desk.everything();
