@@ -12,10 +12,10 @@ use super::day::swarm_db;
 use super::programs::python;
 
 const LEAD: &str = "lead";
-const TASKS: usize = 1000;
+const TASKS: usize = 300;
 const AGENTS_PER_DOOR: usize = 3;
 /// No door can empty the pool by itself, so that both must take part.
-const TASKS_PER_AGENT: usize = 200;
+const TASKS_PER_AGENT: usize = 70;
 
 /// A running worker of `tests/python/worker.py`.
 struct Worker {
