@@ -21,7 +21,7 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
     for (message, new) in &save.messages {
         if *new && message.to.is_none() {
             db.prepare_cached(
-                "INSERT INTO messages(number, id, type, from_agent, to_agent, payload, ack_required, expires_at, created_at, rev, copy_of)
+                "INSERT OR IGNORE INTO messages(number, id, type, from_agent, to_agent, payload, ack_required, expires_at, created_at, rev, copy_of)
                  SELECT (SELECT min(-1, min(number)) FROM messages) - row_number() OVER (), m.id || ':' || s.id, m.type, m.from_agent, s.id,
                    m.payload, m.ack_required, m.expires_at, m.created_at, m.rev, m.number
                  FROM messages m JOIN sb_delivery d ON d.number = m.number JOIN sb_sql_agent s ON s.id = d.agent WHERE m.number = ?",
