@@ -38,6 +38,10 @@ pub struct Agent {
     pub key_generation: u32,
     /// Messages that wait for this agent.
     pub inbox: u32,
+    /// The dialects it has signed on in, in order.
+    pub doors: Vec<Door>,
+    /// No sign of life for longer than this and it is taken for dead: the longest limit of its doors.
+    pub silent_after: Duration,
     pub rev: u64,
 }
 
@@ -118,6 +122,15 @@ words! {
     }
 }
 
+words! {
+    /// A dialect through which an agent takes part.
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum Door {
+        Jetpack = "jetpack",
+        Bus = "bus",
+    }
+}
+
 /// An order to an agent, repeated in every heartbeat's answer until it took effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
@@ -168,6 +181,8 @@ impl Agent {
             && self.machine == other.machine
             && self.registered_at == other.registered_at
             && self.key_generation == other.key_generation
+            && self.doors == other.doors
+            && self.silent_after == other.silent_after
             && match (&self.presence, &other.presence) {
                 (Presence::Live(_), Presence::Live(_)) => true,
                 (one, other) => one == other,
@@ -176,11 +191,25 @@ impl Agent {
 
     /// The latest instant at which this agent is still alive, if `floor` ended the last outage.
     pub fn alive_until(&self, floor: Timestamp) -> Timestamp {
-        self.seen_at.max(floor) + limits::SILENT_AFTER
+        self.seen_at.max(floor) + self.silent_after
     }
 
     pub fn is_silent(&self, floor: Timestamp, now: Timestamp) -> bool {
         now > self.alive_until(floor)
+    }
+
+    /// Signs on in a dialect; whoever is there in several is alive while the most patient one says so.
+    pub fn open_door(&mut self, door: Door, silent_after: Duration) {
+        let is_only = self.doors.iter().all(|open| *open == door);
+        self.silent_after = if is_only {
+            silent_after
+        } else {
+            self.silent_after.max(silent_after)
+        };
+        if !self.doors.contains(&door) {
+            self.doors.push(door);
+            self.doors.sort_unstable();
+        }
     }
 
     /// Takes note of a claim.
@@ -297,6 +326,8 @@ impl Agent {
             commands: Vec::new(),
             key_generation: 0,
             inbox: 0,
+            doors: Vec::new(),
+            silent_after: limits::SILENT_AFTER,
             rev: 0,
         }
     }

@@ -2,14 +2,16 @@
 
 use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
+use crate::engram::Engram;
 use crate::event::Event;
-use crate::id::{AgentId, MessageId, TaskId};
+use crate::id::{AgentId, EngramId, MessageId, TaskId};
 use crate::idempotency::{Key, Remembered};
 use crate::lease::Lease;
 use crate::memory::Learning;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
 use crate::quality::{Baseline, Snapshot};
+use crate::record::Record;
 use crate::task::Task;
 use crate::time::Timestamp;
 use crate::token::Token;
@@ -31,6 +33,9 @@ pub struct Changes {
     pub snapshots: Vec<Snapshot>,
     pub baseline: Option<Baseline>,
     pub learnings: Vec<Learning>,
+    pub engrams: Vec<Engram>,
+    pub evicted_engrams: Vec<EngramId>,
+    pub records: Vec<Record>,
     pub tokens: Vec<Token>,
     pub remembered: Vec<(Key, Remembered)>,
     pub nonces: Vec<Nonce>,

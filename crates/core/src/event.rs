@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, CommandId, MessageId, SnapshotId, TaskId};
+use crate::id::{AgentId, CommandId, EngramId, MessageId, SnapshotId, TaskId};
 use crate::task::{FailureKind, Phase, Priority};
 use crate::time::Timestamp;
 
@@ -193,6 +193,43 @@ pub enum Event {
         task: Option<TaskId>,
         agent: Option<AgentId>,
     },
+    /// A worker of the bus reported an error; what it led to is told by the events of its task.
+    ErrorReported {
+        agent: AgentId,
+        error: String,
+        task: Option<TaskId>,
+        number: u64,
+        stage: String,
+        error_type: String,
+        attempt: u32,
+        message: String,
+    },
+    /// A person told the director of the bus what to do.
+    DirectorSteered {
+        by: String,
+        order: String,
+        reason: String,
+    },
+    ReleasePublished {
+        by: String,
+        release: String,
+        main_sha: Option<String>,
+        image_tag: Option<String>,
+    },
+    /// An agent wants this to be remembered.
+    MemoryNoted {
+        agent: AgentId,
+        event_type: String,
+        text: String,
+    },
+    EngramKept {
+        engram: EngramId,
+        scope: String,
+        version: String,
+    },
+    EngramEvicted {
+        engram: EngramId,
+    },
     TokenCreated {
         name: String,
         scope: String,
@@ -253,6 +290,12 @@ impl Event {
             Event::LeaseExpired { .. } => "lease_expired",
             Event::BaselineSet { .. } => "baseline_set",
             Event::LearningStored { .. } => "learning_stored",
+            Event::ErrorReported { .. } => "error_reported",
+            Event::DirectorSteered { .. } => "director_steered",
+            Event::ReleasePublished { .. } => "release_published",
+            Event::MemoryNoted { .. } => "memory_noted",
+            Event::EngramKept { .. } => "engram_kept",
+            Event::EngramEvicted { .. } => "engram_evicted",
             Event::TokenCreated { .. } => "token_created",
             Event::TokenRevoked { .. } => "token_revoked",
             Event::OutageEnded { .. } => "outage_ended",

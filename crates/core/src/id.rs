@@ -70,5 +70,6 @@ ids! {
     CommandId,
     SnapshotId,
     LearningId,
+    EngramId,
     TokenId,
 }

@@ -9,6 +9,7 @@ mod words;
 pub mod agent;
 pub mod attempt;
 pub mod changes;
+pub mod engram;
 pub mod event;
 pub mod head;
 pub mod id;
@@ -21,6 +22,7 @@ pub mod memory;
 pub mod message;
 pub mod path;
 pub mod quality;
+pub mod record;
 pub mod refusal;
 pub mod skills;
 pub mod slice;
@@ -31,12 +33,17 @@ pub mod verb;
 pub mod want;
 
 pub use agent::FormerAgent;
-pub use agent::{Agent, AgentKind, Capabilities, Command, CommandKind, Doing, Machine, Presence};
+pub use agent::{
+    Agent, AgentKind, Capabilities, Command, CommandKind, Doing, Door, Machine, Presence,
+};
 pub use attempt::{Attempt, Outcome};
 pub use changes::Changes;
+pub use engram::{Engram, EngramEntry};
 pub use event::{Event, Logged};
 pub use head::Head;
-pub use id::{AgentId, CommandId, CorrId, LearningId, MessageId, SnapshotId, TaskId, TokenId};
+pub use id::{
+    AgentId, CommandId, CorrId, EngramId, LearningId, MessageId, SnapshotId, TaskId, TokenId,
+};
 pub use id::{HUB, STEWARD};
 pub use lane::{Lane, LaneId, LaneKey};
 pub use lease::Lease;
@@ -44,10 +51,13 @@ pub use memory::Learning;
 pub use message::{Delivery, DeliveryState, Message, Sender};
 pub use path::LeasePath;
 pub use quality::{Baseline, GatePolicy, Metrics, Regression, Severity, Snapshot};
+pub use record::{Director, Record, RecordKey};
 pub use refusal::Refusal;
 pub use skills::Skills;
 pub use slice::Slice;
-pub use task::{FailureKind, Phase, Priority, Progress, Task, TaskKind, TaskState, TaskStatus};
+pub use task::{
+    FailureKind, Phase, Priority, Progress, Task, TaskKind, TaskState, TaskStatus, Watch, WhenSpent,
+};
 pub use time::Timestamp;
 pub use verb::Verb;
 pub use want::{Ask, Want};

@@ -24,6 +24,8 @@ pub const TASKS_PER_CREATE_MAX: usize = 1000;
 pub const EXCLUDED_IDS_MAX: usize = 256;
 pub const MINUTES_MAX: u32 = 100_000;
 pub const RETRIES_MAX: u32 = 100;
+/// A worker's own issue number becomes a task's only up to here: numbers go on after the highest.
+pub const ADOPTED_NUMBER_MAX: u64 = 1 << 40;
 pub const CLAIMS_PER_AGENT_MAX: usize = 512;
 pub const COMMANDS_PER_AGENT_MAX: usize = 32;
 pub const LEARNINGS_PER_TASK_MAX: usize = 50;

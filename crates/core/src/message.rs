@@ -53,6 +53,8 @@ pub struct Delivery {
     pub delivered_at: Option<Timestamp>,
     pub acknowledged_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
+    /// While it is queued: a door is handing it over, and nobody else does until then.
+    pub handing_until: Option<Timestamp>,
 }
 
 words! {
@@ -69,5 +71,12 @@ words! {
 impl Message {
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+impl Delivery {
+    /// Whether it waits and no door is about to hand it over.
+    pub fn is_free(&self, now: Timestamp) -> bool {
+        self.state == DeliveryState::Queued && self.handing_until.is_none_or(|until| until <= now)
     }
 }

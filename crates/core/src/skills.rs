@@ -45,6 +45,11 @@ impl Skills {
         self.missing_from(others).next().is_none()
     }
 
+    /// Both together.
+    pub fn with(&self, others: &Skills) -> Skills {
+        Skills::new(self.0.iter().chain(&others.0))
+    }
+
     pub fn meets(&self, others: &Skills) -> bool {
         self.0.iter().any(|word| others.contains(word))
     }

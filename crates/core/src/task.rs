@@ -34,6 +34,7 @@ pub struct Task {
     pub corr_id: CorrId,
     pub retries: u32,
     pub max_retries: u32,
+    pub when_spent: WhenSpent,
     pub previous_agents: Vec<AgentId>,
     pub last_failure: Option<Failure>,
     /// How often it has been claimed; the claim of an older epoch no longer counts.
@@ -47,6 +48,8 @@ pub struct Task {
     /// Tasks that name this one as a dependency.
     pub dependants: u32,
     pub lane: Option<LaneId>,
+    /// Set while it is held over the bus.
+    pub watch: Option<Watch>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub rev: u64,
@@ -153,6 +156,24 @@ words! {
     }
 }
 
+words! {
+    /// What becomes of a task whose retries are used up.
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum WhenSpent {
+        Fail = "fail",
+        AskPerson = "ask_person",
+    }
+}
+
+/// How long a claim may last, and how long without progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    pub deadline_at: Timestamp,
+    pub stale_after: Duration,
+    /// When it is next worth a look; progress moves the real instant on, not this one.
+    pub look_at: Timestamp,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     pub phase: Phase,
@@ -252,6 +273,7 @@ impl Task {
             && self.branch == other.branch
             && self.audience == other.audience
             && self.max_retries == other.max_retries
+            && self.when_spent == other.when_spent
     }
 
     /// Whether it would wait in the same place: what a claim, progress and a completion do not touch.
@@ -266,6 +288,7 @@ impl Task {
             && self.blockers == other.blockers
             && self.previous_agents == other.previous_agents
             && self.last_failure == other.last_failure
+            && self.watch == other.watch
             && waits_until(self) == waits_until(other)
     }
 
@@ -285,6 +308,7 @@ impl Task {
             at: now,
         };
         self.progress = None;
+        self.watch = None;
         self.updated_at = now;
         let event = Event::TaskClaimed {
             task: self.id.clone(),
@@ -309,6 +333,7 @@ impl Task {
                 at: now,
             },
         };
+        self.watch = None;
         self.updated_at = now;
         let event = Event::TaskHandedOver {
             task: self.id.clone(),
@@ -363,6 +388,7 @@ impl Task {
             at: now,
         };
         self.result = Some(result);
+        self.watch = None;
         self.updated_at = now;
         let event = Event::TaskCompleted {
             task: self.id.clone(),
@@ -389,6 +415,7 @@ impl Task {
             at: now,
         };
         self.result = Some(result);
+        self.watch = None;
         self.updated_at = now;
         let event = Event::TaskNeedsPerson {
             task: self.id.clone(),
@@ -397,6 +424,39 @@ impl Task {
             why: why.to_owned(),
         };
         (self, event)
+    }
+
+    /// It failed and will not be tried again before a person has looked at it.
+    pub fn escalate(mut self, by: &AgentId, failure: Failure, now: Timestamp) -> (Task, Event) {
+        let event = Event::TaskNeedsPerson {
+            task: self.id.clone(),
+            number: self.number,
+            agent: by.clone(),
+            why: failure.message.clone(),
+        };
+        self.last_failure = Some(failure);
+        self.state = TaskState::NeedsPerson {
+            by: by.clone(),
+            at: now,
+        };
+        self.watch = None;
+        self.updated_at = now;
+        (self, event)
+    }
+
+    /// Watched from now on: it must be done by `cap`, and show progress every `stale_after`.
+    pub fn watched(mut self, cap: Duration, stale_after: Duration, now: Timestamp) -> Task {
+        self.watch = Some(Watch {
+            deadline_at: now + cap,
+            stale_after,
+            look_at: now + cap.min(stale_after),
+        });
+        self
+    }
+
+    /// Whether a person is asked once the retries are used up: by the wish of whoever made it, and on the bus.
+    pub fn asks_person_when_spent(&self) -> bool {
+        self.when_spent == WhenSpent::AskPerson || self.watch.is_some()
     }
 
     /// A person accepts what waited for them.
@@ -424,6 +484,7 @@ impl Task {
         };
         self.last_failure = Some(failure);
         self.state = TaskState::Failed { at: now };
+        self.watch = None;
         self.updated_at = now;
         (self, event)
     }
@@ -445,6 +506,7 @@ impl Task {
         };
         self.last_failure = Some(failure);
         self.state = TaskState::RetryWait { until };
+        self.watch = None;
         self.updated_at = now;
         (self, event)
     }
@@ -452,6 +514,7 @@ impl Task {
     /// Back into the queue (or to waiting, if a dependency is open again).
     pub fn reopen(mut self, why: &str, now: Timestamp) -> (Task, Event) {
         self.state = self.open_state();
+        self.watch = None;
         self.updated_at = now;
         let event = match self.state {
             TaskState::Ready => Event::TaskReady {
@@ -469,6 +532,7 @@ impl Task {
 
     pub fn cancel(mut self, why: &str, now: Timestamp) -> (Task, Event) {
         self.state = TaskState::Canceled { at: now };
+        self.watch = None;
         self.updated_at = now;
         let event = Event::TaskCanceled {
             task: self.id.clone(),

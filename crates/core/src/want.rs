@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use crate::agent::Agent;
 use crate::changes::Nonce;
+use crate::engram::EngramEntry;
 use crate::id::{AgentId, MessageId, TaskId, TokenId};
 use crate::idempotency::{Key, Remembered};
 use crate::lane::{Lane, LaneId, LaneKey, Position, Rep};
@@ -14,6 +15,7 @@ use crate::lease::Lease;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
 use crate::quality::Snapshot;
+use crate::record::{Record, RecordKey};
 use crate::slice::{FinishedPage, InboxAsk, Slice};
 use crate::task::{Task, TaskStatus};
 use crate::time::Timestamp;
@@ -24,9 +26,11 @@ pub enum Ask {
     Agent(AgentId),
     /// Every agent that is not gone.
     PresentAgents,
-    /// Live agents whose last stored sign of life is not younger than this, oldest first.
+    /// Live agents whose last stored sign of life is older than they may be silent, most overdue first. Those that
+    /// may be silent for longer than the ledger is served again are left out.
     QuietAgents {
-        since: Timestamp,
+        now: Timestamp,
+        floor: Timestamp,
         limit: usize,
     },
     /// Gone agents that left before this.
@@ -35,6 +39,8 @@ pub enum Ask {
         limit: usize,
     },
     Task(TaskId),
+    /// The task that has this number.
+    Numbered(u64),
     Dependants(TaskId),
     LaneById(LaneId),
     LaneByKey(LaneKey),
@@ -64,7 +70,15 @@ pub enum Ask {
     Remembered(Key),
     Nonce(Nonce),
     Token(TokenId),
+    Record(RecordKey),
+    /// All engrams, without their texts, oldest first.
+    Engrams,
     DueRetries {
+        until: Timestamp,
+        limit: usize,
+    },
+    /// Watched tasks that are worth a look.
+    WatchedTasks {
         until: Timestamp,
         limit: usize,
     },
@@ -98,10 +112,12 @@ impl Ask {
             | Ask::Delivery(..)
             | Ask::Remembered(_)
             | Ask::Nonce(_)
-            | Ask::Token(_) => false,
+            | Ask::Token(_)
+            | Ask::Record(_) => false,
             Ask::PresentAgents
             | Ask::QuietAgents { .. }
             | Ask::GoneAgents { .. }
+            | Ask::Numbered(_)
             | Ask::Dependants(_)
             | Ask::Lanes { .. }
             | Ask::HeldLanes(_)
@@ -112,7 +128,9 @@ impl Ask {
             | Ask::Inbox(_)
             | Ask::Baseline
             | Ask::SnapshotOf(_)
+            | Ask::Engrams
             | Ask::DueRetries { .. }
+            | Ask::WatchedTasks { .. }
             | Ask::DueLeases { .. }
             | Ask::DueDeliveries { .. }
             | Ask::FinishedTasks { .. } => true,
@@ -172,14 +190,19 @@ impl<'a> Want<'a> {
         })
     }
 
-    pub fn quiet_agents(&mut self, since: Timestamp, limit: usize) -> &'a [AgentId] {
+    pub fn quiet_agents(
+        &mut self,
+        now: Timestamp,
+        floor: Timestamp,
+        limit: usize,
+    ) -> &'a [AgentId] {
         let known = self
             .slice
             .ranges
             .quiet_agents
-            .get(&(since, limit))
+            .get(&(now, floor, limit))
             .map(Vec::as_slice);
-        self.or_ask(known, || Ask::QuietAgents { since, limit })
+        self.or_ask(known, || Ask::QuietAgents { now, floor, limit })
             .unwrap_or_default()
     }
 
@@ -342,6 +365,36 @@ impl<'a> Want<'a> {
             .get(&(until, limit))
             .map(Vec::as_slice);
         self.or_ask(known, || Ask::DueRetries { until, limit })
+            .unwrap_or_default()
+    }
+
+    pub fn watched_tasks(&mut self, until: Timestamp, limit: usize) -> &'a [TaskId] {
+        let known = self
+            .slice
+            .ranges
+            .watched_tasks
+            .get(&(until, limit))
+            .map(Vec::as_slice);
+        self.or_ask(known, || Ask::WatchedTasks { until, limit })
+            .unwrap_or_default()
+    }
+
+    /// The task under a number, if there is one.
+    pub fn numbered(&mut self, number: u64) -> Option<&'a Task> {
+        let known = self.slice.ranges.numbered.get(&number);
+        let id = self
+            .or_ask(known, || Ask::Numbered(number))
+            .and_then(Option::as_ref)?;
+        self.task(id)
+    }
+
+    pub fn record(&mut self, key: &RecordKey) -> Option<&'a Record> {
+        let known = self.slice.known_record(key);
+        self.or_ask(known, || Ask::Record(key.clone())).flatten()
+    }
+
+    pub fn engrams(&mut self) -> &'a [EngramEntry] {
+        self.or_ask(self.slice.ranges.engrams.as_deref(), || Ask::Engrams)
             .unwrap_or_default()
     }
 

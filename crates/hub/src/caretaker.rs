@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use switchboard_core::verb::{
-    ExpireLeases, ExpireMessages, MarkSilent, Prune, PruneTasks, ReleaseRetries, Serve, Step,
+    EndOverdue, ExpireLeases, ExpireMessages, MarkSilent, Prune, PruneTasks, ReleaseRetries, Serve,
+    Step,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
@@ -72,6 +73,7 @@ async fn sweep(hub: &Hub) -> Result<(), Error> {
     steps(hub, ReleaseRetries).await?;
     steps(hub, ExpireLeases).await?;
     steps(hub, ExpireMessages).await?;
+    steps(hub, EndOverdue).await?;
     steps(hub, MarkSilent).await
 }
 

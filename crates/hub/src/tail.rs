@@ -129,6 +129,9 @@ impl Follow {
                 wakeups.wake_all_claims();
             }
         }
+        if news.agents_steered {
+            wakeups.all_agents_changed();
+        }
         if wakeups.has_inboxes() {
             for messages in news.messages.chunks(IDS_PER_LOOK) {
                 for agent in self.tail.recipients_of(messages)? {
@@ -148,6 +151,8 @@ struct News {
     messages: Vec<MessageId>,
     /// An agent left or fell silent: others may now take what it would have.
     agents_left: bool,
+    /// What an agent holds, or was told, may have changed.
+    agents_steered: bool,
 }
 
 impl News {
@@ -159,13 +164,24 @@ impl News {
                 }
             }
             // A change may move a waiting task to a lane that others may take from.
-            Event::TaskReady { task, .. }
-            | Event::TaskRequeued { task, .. }
-            | Event::TaskChanged { task, .. } => {
+            Event::TaskReady { task, .. } | Event::TaskChanged { task, .. } => {
                 self.ready.insert(task.clone());
             }
-            Event::TaskClaimed { task, .. } | Event::TaskCanceled { task, .. } => {
+            Event::TaskRequeued { task, .. } => {
+                self.ready.insert(task.clone());
+                self.agents_steered = true;
+            }
+            Event::CommandIssued { .. }
+            | Event::TaskHandedOver { .. }
+            | Event::TaskNeedsPerson { .. }
+            | Event::TaskRetryPlanned { .. }
+            | Event::TaskFailed { .. } => self.agents_steered = true,
+            Event::TaskClaimed { task, .. } => {
                 self.ready.remove(task);
+            }
+            Event::TaskCanceled { task, .. } => {
+                self.ready.remove(task);
+                self.agents_steered = true;
             }
             Event::MessageSent { message, .. } => self.messages.push(message.clone()),
             Event::AgentSilent { .. } | Event::AgentDeregistered { .. } => self.agents_left = true,
@@ -175,15 +191,10 @@ impl News {
             | Event::AgentReturned { .. }
             | Event::AgentKeyRotated { .. }
             | Event::AgentForgotten { .. }
-            | Event::CommandIssued { .. }
             | Event::CommandObeyed { .. }
             | Event::TaskBlocked { .. }
-            | Event::TaskHandedOver { .. }
             | Event::TaskProgressed { .. }
             | Event::TaskCompleted { .. }
-            | Event::TaskNeedsPerson { .. }
-            | Event::TaskRetryPlanned { .. }
-            | Event::TaskFailed { .. }
             | Event::TaskForgotten { .. }
             | Event::DependencyFailed { .. }
             | Event::MessageDelivered { .. }
@@ -195,6 +206,12 @@ impl News {
             | Event::LeaseExpired { .. }
             | Event::BaselineSet { .. }
             | Event::LearningStored { .. }
+            | Event::ErrorReported { .. }
+            | Event::DirectorSteered { .. }
+            | Event::ReleasePublished { .. }
+            | Event::MemoryNoted { .. }
+            | Event::EngramKept { .. }
+            | Event::EngramEvicted { .. }
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
             | Event::OutageEnded { .. }

@@ -17,6 +17,8 @@ use crate::hub::Shared;
 pub(crate) struct Wakeups {
     claims: Mutex<Claims>,
     inboxes: Mutex<HashMap<AgentId, Vec<Arc<Notify>>>>,
+    /// Streams on which agents are told whatever concerns them.
+    streams: Mutex<HashMap<AgentId, Arc<Notify>>>,
 }
 
 #[derive(Default)]
@@ -60,7 +62,41 @@ pub(crate) struct InboxWaiter<'a> {
     bell: Arc<Notify>,
 }
 
+/// The stream of one agent. Dropping it ends the watch, unless a newer stream has taken its place.
+pub(crate) struct AgentWatch {
+    shared: Arc<Shared>,
+    agent: AgentId,
+    bell: Arc<Notify>,
+}
+
 impl Wakeups {
+    /// Rings whenever the agent's row changes or a message waits for it. The newest stream of an agent is the one that is told.
+    pub fn watch_agent(shared: &Arc<Shared>, agent: &AgentId) -> AgentWatch {
+        let bell = Arc::new(Notify::new());
+        let streams = &shared.wakeups().streams;
+        streams.lock().insert(agent.clone(), Arc::clone(&bell));
+        AgentWatch {
+            shared: Arc::clone(shared),
+            agent: agent.clone(),
+            bell,
+        }
+    }
+
+    pub fn agents_changed(&self, agents: &[AgentId]) {
+        let streams = self.streams.lock();
+        if streams.is_empty() {
+            return;
+        }
+        for bell in agents.iter().filter_map(|agent| streams.get(agent)) {
+            bell.notify_one();
+        }
+    }
+
+    pub fn all_agents_changed(&self) {
+        let streams = self.streams.lock();
+        streams.values().for_each(|bell| bell.notify_one());
+    }
+
     pub fn wait_for_task(shared: &Arc<Shared>, agent: Agent, filter: Filter) -> ClaimWaiter {
         let bell = Arc::new(Notify::new());
         let mut claims = shared.wakeups().claims.lock();
@@ -102,6 +138,7 @@ impl Wakeups {
     /// For when nobody can tell what has changed.
     pub fn wake_all(&self) {
         self.wake_all_claims();
+        self.all_agents_changed();
         for bells in self.inboxes.lock().values() {
             bells.iter().for_each(|bell| bell.notify_one());
         }
@@ -112,7 +149,7 @@ impl Wakeups {
     }
 
     pub fn has_inboxes(&self) -> bool {
-        !self.inboxes.lock().is_empty()
+        !self.inboxes.lock().is_empty() || !self.streams.lock().is_empty()
     }
 
     pub fn wait_for_message(&self, agent: &AgentId) -> InboxWaiter<'_> {
@@ -130,6 +167,7 @@ impl Wakeups {
     }
 
     pub fn message_waits(&self, agent: &AgentId) {
+        self.agents_changed(std::slice::from_ref(agent));
         if let Some(bells) = self.inboxes.lock().get(agent) {
             bells.iter().for_each(|bell| bell.notify_one());
         }
@@ -250,6 +288,24 @@ impl Drop for ClaimWaiter {
         let mut claims = self.shared.wakeups().claims.lock();
         if let Some(call) = claims.leave(self.id) {
             claims.wake_one(call);
+        }
+    }
+}
+
+impl AgentWatch {
+    pub async fn rung(&self) {
+        self.bell.notified().await;
+    }
+}
+
+impl Drop for AgentWatch {
+    fn drop(&mut self) {
+        let mut streams = self.shared.wakeups().streams.lock();
+        if streams
+            .get(&self.agent)
+            .is_some_and(|bell| Arc::ptr_eq(bell, &self.bell))
+        {
+            streams.remove(&self.agent);
         }
     }
 }

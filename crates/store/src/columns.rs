@@ -1,5 +1,6 @@
 //! Nouns of the rules as columns of a row, whichever engine keeps them. How rows are read is in [`crate::rows`].
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use switchboard_core::agent::Current;
@@ -8,7 +9,7 @@ use switchboard_core::{
 };
 
 use crate::rows::{StoredMetrics, StoredProgress};
-use crate::text::Iso;
+use crate::text::{Iso, list};
 
 /// What the public columns show of a state.
 pub(crate) struct Shown<'a> {
@@ -139,4 +140,24 @@ pub(crate) fn log_body(log: &[Logged]) -> serde_json::Result<String> {
         body.push('\n');
     }
     Ok(body)
+}
+
+/// The doors of an agent as a list of words, and for how long it may be silent.
+pub(crate) fn doors(agent: &Agent) -> (Cow<'static, str>, i64) {
+    let words = agent.doors.iter().map(|door| door.as_str());
+    let silent_ms = i64::try_from(agent.silent_after.as_millis()).unwrap_or(i64::MAX);
+    (list(words), silent_ms)
+}
+
+/// Deadline, time without progress, next look; all absent for a task that nobody watches.
+pub(crate) fn watch(task: &Task) -> (Option<i64>, Option<i64>, Option<i64>) {
+    let Some(watch) = &task.watch else {
+        return (None, None, None);
+    };
+    let stale_ms = i64::try_from(watch.stale_after.as_millis()).unwrap_or(i64::MAX);
+    (
+        Some(watch.deadline_at.0),
+        Some(stale_ms),
+        Some(watch.look_at.0),
+    )
 }

@@ -3,8 +3,9 @@
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, LeasePath, Logged, Message,
-    MessageId, Priority, Snapshot, Task, TaskId, TaskKind, TaskStatus, Timestamp,
+    Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
+    LeasePath, Logged, Message, MessageId, Priority, Record, RecordKey, Snapshot, Task, TaskId,
+    TaskKind, TaskStatus, Timestamp,
 };
 
 use crate::Error;
@@ -32,6 +33,10 @@ pub trait Reader: Send {
     fn snapshots(&self, filter: &SnapshotFilter, page: &Page) -> Result<Pages<Snapshot>, Error>;
     /// Learnings that have all the words, best first.
     fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error>;
+    /// Engrams without their texts, oldest first.
+    fn engrams(&self) -> Result<Vec<EngramEntry>, Error>;
+    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error>;
+    fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error>;
     /// Events after a number, in order.
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error>;
     /// The oldest event that is still kept.

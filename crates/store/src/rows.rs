@@ -4,18 +4,21 @@
 //! reported with what stood there. How nouns are written is in [`crate::columns`].
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use switchboard_core::agent::{AgentMetrics, Current};
 use switchboard_core::attempt::{Attempt, Outcome};
+use switchboard_core::engram::Scope;
 use switchboard_core::lane::Rep;
 use switchboard_core::task::{Failure, OnDependencyFailure};
-use switchboard_core::token::{Scope, Token};
+use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, AgentKind, Baseline, Capabilities, CorrId, Delivery, DeliveryState, Doing,
-    FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey, Learning, Lease, LeasePath, Machine,
-    Message, MessageId, Metrics, Phase, Presence, Priority, Progress, Skills, Snapshot, Task,
-    TaskId, TaskKind, TaskState, Timestamp, iso,
+    Door, Engram, EngramEntry, EngramId, FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey,
+    Learning, Lease, LeasePath, Machine, Message, MessageId, Metrics, Phase, Presence, Priority,
+    Progress, Record, Skills, Snapshot, Task, TaskId, TaskKind, TaskState, Timestamp, Watch,
+    WhenSpent, iso, limits,
 };
 
 use crate::text::unlist;
@@ -42,10 +45,10 @@ pub(crate) struct Unreadable {
 pub(crate) const TASK: &str = "number, id, title, description, status, priority, type, assigned_agent, dependencies, blockers, \
     required_skills, files, estimated_minutes, branch, audience, on_dependency_failure, corr_id, retry_count, max_retries, \
     previous_agents, failure_type, last_error, epoch, started_at, worked_ms, progress, result, quality_snapshot_id, dependants, \
-    lane, created_at, updated_at, rev, state_at, claimed_at";
+    lane, created_at, updated_at, rev, state_at, claimed_at, when_spent, deadline_at, stale_ms, look_at";
 
 /// How many columns [`TASK`] names.
-pub(crate) const TASK_COLUMNS: usize = 35;
+pub(crate) const TASK_COLUMNS: usize = 39;
 
 pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
     let status = text(row, 4)?;
@@ -89,6 +92,9 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
         corr_id: CorrId::from(text(row, 16)?),
         retries: number(row, 17)?,
         max_retries: number(row, 18)?,
+        when_spent: optional_text(row, 35)?
+            .and_then(|word| WhenSpent::parse(&word))
+            .unwrap_or(WhenSpent::Fail),
         previous_agents: ids(row, 19)?,
         last_failure: (failure_kind.is_some() || failure_text.is_some()).then(|| Failure {
             kind: failure_kind
@@ -105,10 +111,27 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
         snapshot: optional_text(row, 27)?.map(Into::into),
         dependants: number(row, 28)?,
         lane: optional_unsigned(row, 29)?.map(LaneId),
+        watch: watch(row, 36)?,
         created_at: when(row, 30)?.unwrap_or_default(),
         updated_at: when(row, 31)?.unwrap_or_default(),
         rev: unsigned(row, 32)?,
     })
+}
+
+/// Three columns from `first` on, all or none of them there.
+fn watch<R: Columns>(row: &R, first: usize) -> Result<Option<Watch>, R::Error> {
+    let (Some(deadline_at), Some(stale_after), Some(look_at)) = (
+        instant(row, first)?,
+        optional_unsigned(row, first + 1)?,
+        instant(row, first + 2)?,
+    ) else {
+        return Ok(None);
+    };
+    Ok(Some(Watch {
+        deadline_at,
+        stale_after: Duration::from_millis(stale_after),
+        look_at,
+    }))
 }
 
 /// Progress as it stands in a text column.
@@ -155,7 +178,7 @@ pub(crate) fn former_agent<R: Columns>(row: &R) -> Result<FormerAgent, R::Error>
 pub(crate) const AGENT: &str = "id, name, type, status, presence, presence_at, skills, max_task_minutes, can_run_tests, \
     can_run_build, can_access_browser, machine_id, machine_hostname, pid, registered_at, seen_at, heartbeat_count, \
     last_active_at, holds, current_task_id, current_task_started_at, current_task_progress, current_task_phase, \
-    tasks_completed, tasks_failed, runtime_ms, metrics, commands, key_generation, inbox, rev";
+    tasks_completed, tasks_failed, runtime_ms, metrics, commands, key_generation, inbox, rev, doors, silent_ms";
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredMetrics {
@@ -226,8 +249,53 @@ pub(crate) fn agent<R: Columns>(row: &R) -> Result<Agent, R::Error> {
         },
         key_generation: number(row, 28)?,
         inbox: number(row, 29)?,
+        doors: doors(row, 31)?,
+        silent_after: optional_unsigned(row, 32)?
+            .map_or(limits::SILENT_AFTER, Duration::from_millis),
         rev: unsigned(row, 30)?,
     })
+}
+
+/// A note of an older build has none: its agents came by the only door there was.
+fn doors<R: Columns>(row: &R, column: usize) -> Result<Vec<Door>, R::Error> {
+    let Some(text) = optional_text(row, column)? else {
+        return Ok(vec![Door::Jetpack]);
+    };
+    Ok(unlist(&text)
+        .iter()
+        .filter_map(|word| Door::parse(word))
+        .collect())
+}
+
+pub(crate) const ENGRAM: &str =
+    "id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq";
+
+pub(crate) fn engram<R: Columns>(row: &R) -> Result<EngramEntry, R::Error> {
+    Ok(EngramEntry {
+        id: EngramId::from(text(row, 0)?),
+        scope: word(row, 1, Scope::parse)?,
+        version: text(row, 2)?,
+        created_at: Timestamp(int(row, 3)?),
+        hash: text(row, 4)?,
+        bytes: unsigned(row, 5)?,
+        topics: strings(row, 6)?,
+        from_seq: unsigned(row, 7)?,
+        to_seq: unsigned(row, 8)?,
+    })
+}
+
+/// With its text behind the columns of [`ENGRAM`].
+pub(crate) fn whole_engram<R: Columns>(row: &R) -> Result<Engram, R::Error> {
+    Ok(Engram {
+        entry: engram(row)?,
+        body: text(row, 9)?.into_boxed_str(),
+    })
+}
+
+/// The one column of a record.
+pub(crate) fn record<R: Columns>(row: &R) -> Result<Record, R::Error> {
+    let value = text(row, 0)?;
+    serde_json::from_str(&value).map_err(|_| unreadable(0, &value).into())
 }
 
 pub(crate) const LANE: &str = "lane, key, rep, ready, held, head";
@@ -291,7 +359,7 @@ pub(crate) fn message<R: Columns>(row: &R) -> Result<Message, R::Error> {
 }
 
 pub(crate) const DELIVERY: &str =
-    "message, number, agent, state, delivered_at, acknowledged_at, expires_at";
+    "message, number, agent, state, delivered_at, acknowledged_at, expires_at, handing_until";
 
 pub(crate) fn delivery<R: Columns>(row: &R) -> Result<Delivery, R::Error> {
     Ok(Delivery {
@@ -302,6 +370,7 @@ pub(crate) fn delivery<R: Columns>(row: &R) -> Result<Delivery, R::Error> {
         delivered_at: instant(row, 4)?,
         acknowledged_at: instant(row, 5)?,
         expires_at: instant(row, 6)?,
+        handing_until: instant(row, 7)?,
     })
 }
 
@@ -383,7 +452,7 @@ pub(crate) fn token<R: Columns>(row: &R) -> Result<Token, R::Error> {
     Ok(Token {
         id: text(row, 0)?.into(),
         name: text(row, 1)?,
-        scope: word(row, 2, Scope::parse)?,
+        scope: word(row, 2, switchboard_core::token::Scope::parse)?,
         hash: hash(row, 3)?,
         created_at: Timestamp(int(row, 4)?),
         revoked_at: instant(row, 5)?,

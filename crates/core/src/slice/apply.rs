@@ -67,6 +67,19 @@ impl Slice {
         for delivery in changes.deliveries {
             self.apply_delivery(delivery);
         }
+        for record in changes.records {
+            put(
+                &mut self.records,
+                &mut self.dirty.records,
+                record.key(),
+                record,
+            );
+        }
+        if !(changes.engrams.is_empty() && changes.evicted_engrams.is_empty()) {
+            self.ranges.engrams = None;
+        }
+        self.dirty.engrams.extend(changes.engrams);
+        self.dirty.evicted_engrams.extend(changes.evicted_engrams);
         if let Some(baseline) = changes.baseline {
             self.ranges.baseline = Some(Some(baseline));
             self.dirty.baseline = true;
@@ -181,6 +194,7 @@ impl Slice {
             }
             Some(_) => {}
         }
+        self.notices.changed_agents.push(agent.id.clone());
         put(
             &mut self.agents,
             &mut self.dirty.agents,
@@ -248,11 +262,16 @@ impl Slice {
         }
         if before.is_none() {
             self.head.task_number = self.head.task_number.max(task.number);
+            self.ranges.numbered.remove(&task.number);
             for dependency in &task.dependencies {
                 self.ranges.dependants.remove(dependency);
             }
         }
         self.ranges.due_retries.clear();
+        self.ranges.watched_tasks.clear();
+        if let Some(watch) = &task.watch {
+            self.notices.due_at(watch.look_at);
+        }
         self.task_bytes += task.bytes();
         put(
             &mut self.tasks,

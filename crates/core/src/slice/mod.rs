@@ -14,6 +14,7 @@ use crate::lane::LaneId;
 use crate::lease::Lease;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
+use crate::record::{Record, RecordKey};
 use crate::task::Task;
 use crate::time::Timestamp;
 
@@ -45,6 +46,7 @@ pub struct Slice {
     leases: Map<LeasePath, Cell<Lease>>,
     messages: Map<MessageId, Cell<Message>>,
     deliveries: Map<(MessageId, AgentId), Cell<Delivery>>,
+    records: Map<RecordKey, Cell<Record>>,
     /// Signs of life that no saved row shows yet.
     pulses: Map<AgentId, HeldPulse>,
     /// They are in the save that is about to be committed.
@@ -67,6 +69,8 @@ pub struct Notices {
     pub pulsed: Vec<AgentId>,
     /// An agent left or fell silent: others may now take what it would have.
     pub agents_left: bool,
+    /// Agents whose row changed, signs of life aside.
+    pub changed_agents: Vec<AgentId>,
     /// The earliest instant at which a changed row becomes due.
     pub due: Option<Timestamp>,
 }
@@ -117,6 +121,10 @@ impl Slice {
             .map(|cell| cell.row.as_ref())
     }
 
+    pub fn known_record(&self, key: &RecordKey) -> Option<Option<&Record>> {
+        self.records.get(key).map(|cell| cell.row.as_ref())
+    }
+
     pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
         self.known_agent(id)
             .expect("a verb asks for every agent it looks at")
@@ -147,6 +155,12 @@ impl Slice {
     }
 
     // What an engine fills in. A row that is here already is as new as the store's, or newer.
+
+    pub fn put_record(&mut self, key: &RecordKey, row: Option<Record>) {
+        self.records
+            .entry(key.clone())
+            .or_insert_with(|| Cell::loaded(row));
+    }
 
     pub fn put_agent(&mut self, id: &AgentId, row: Option<Agent>) {
         let held = self.pulses.get(id).copied();
@@ -213,6 +227,7 @@ impl Slice {
         self.leases.clear();
         self.messages.clear();
         self.deliveries.clear();
+        self.records.clear();
         self.log.clear();
         self.notices = Notices::default();
         self.lanes.trim();

@@ -2,6 +2,7 @@
 
 use super::Map;
 use crate::changes::Nonce;
+use crate::engram::EngramEntry;
 use crate::id::{AgentId, MessageId, TaskId, TokenId};
 use crate::idempotency::{Key, Remembered};
 use crate::path::LeasePath;
@@ -12,7 +13,7 @@ use crate::token::Token;
 #[derive(Debug, Default)]
 pub struct Ranges {
     pub present_agents: Option<Vec<AgentId>>,
-    pub quiet_agents: Map<(Timestamp, usize), Vec<AgentId>>,
+    pub quiet_agents: Map<(Timestamp, Timestamp, usize), Vec<AgentId>>,
     pub gone_agents: Map<(Timestamp, usize), Vec<AgentId>>,
     pub dependants: Map<TaskId, Vec<TaskId>>,
     pub leases_near: Map<LeasePath, Vec<LeasePath>>,
@@ -25,6 +26,9 @@ pub struct Ranges {
     pub nonces: Map<Nonce, bool>,
     pub tokens: Map<TokenId, Option<Token>>,
     pub due_retries: Map<(Timestamp, usize), Vec<TaskId>>,
+    pub watched_tasks: Map<(Timestamp, usize), Vec<TaskId>>,
+    pub numbered: Map<u64, Option<TaskId>>,
+    pub engrams: Option<Vec<EngramEntry>>,
     pub due_leases: Map<(Timestamp, usize), Vec<LeasePath>>,
     pub due_deliveries: Map<(Timestamp, usize), Vec<(MessageId, AgentId)>>,
     pub finished: Map<(u64, Timestamp, usize), FinishedPage>,

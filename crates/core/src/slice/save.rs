@@ -4,9 +4,10 @@ use super::{Notices, Set, Slice};
 use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
 use crate::changes::{Adopted, Nonce, Prune};
+use crate::engram::Engram;
 use crate::event::Logged;
 use crate::head::Head;
-use crate::id::{AgentId, MessageId, TaskId};
+use crate::id::{AgentId, EngramId, MessageId, TaskId};
 use crate::idempotency::{Key, Remembered};
 use crate::lane::{Lane, LaneId, Rep};
 use crate::lease::Lease;
@@ -15,6 +16,7 @@ use crate::memory::Learning;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
 use crate::quality::{Baseline, Snapshot};
+use crate::record::{Record, RecordKey};
 use crate::task::Task;
 use crate::time::Timestamp;
 use crate::token::Token;
@@ -37,6 +39,9 @@ pub(super) struct Dirty {
     pub snapshots: Vec<Snapshot>,
     pub baseline: bool,
     pub learnings: Vec<Learning>,
+    pub engrams: Vec<Engram>,
+    pub evicted_engrams: Vec<EngramId>,
+    pub records: Vec<RecordKey>,
     pub remembered: Vec<(Key, Remembered)>,
     pub nonces: Vec<Nonce>,
     pub tokens: Vec<Token>,
@@ -76,6 +81,10 @@ pub struct Save<'a> {
     pub snapshots: &'a [Snapshot],
     pub baseline: Option<&'a Baseline>,
     pub learnings: &'a [Learning],
+    /// Deleted before others are added.
+    pub evicted_engrams: &'a [EngramId],
+    pub engrams: &'a [Engram],
+    pub records: Vec<(&'a Record, bool)>,
     pub remembered: &'a [(Key, Remembered)],
     pub nonces: &'a [Nonce],
     pub tokens: &'a [Token],
@@ -112,6 +121,9 @@ impl Slice {
             snapshots,
             baseline,
             learnings,
+            engrams,
+            evicted_engrams,
+            records,
             remembered,
             nonces,
             tokens,
@@ -130,6 +142,9 @@ impl Slice {
                 && attempts.is_empty()
                 && snapshots.is_empty()
                 && learnings.is_empty()
+                && engrams.is_empty()
+                && evicted_engrams.is_empty()
+                && records.is_empty()
                 && remembered.is_empty()
                 && nonces.is_empty()
                 && tokens.is_empty()
@@ -248,6 +263,9 @@ impl Slice {
                 .filter(|_| dirty.baseline)
                 .and_then(Option::as_ref),
             learnings: &dirty.learnings,
+            evicted_engrams: &dirty.evicted_engrams,
+            engrams: &dirty.engrams,
+            records: rows(&self.records, &dirty.records),
             remembered: &dirty.remembered,
             nonces: &dirty.nonces,
             tokens: &dirty.tokens,
@@ -262,6 +280,7 @@ impl Slice {
         clean(&mut self.leases, &self.dirty.leases);
         clean(&mut self.messages, &self.dirty.messages);
         clean(&mut self.deliveries, &self.dirty.deliveries);
+        clean(&mut self.records, &self.dirty.records);
         self.lanes.dirty.clear();
         self.lanes.dirty_reps.clear();
         self.dirty = Dirty {

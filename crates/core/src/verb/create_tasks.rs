@@ -13,6 +13,7 @@ use crate::skills::Skills;
 use crate::slice::Slice;
 use crate::task::{
     Failure, FailureKind, OnDependencyFailure, Priority, Task, TaskKind, TaskState, TaskStatus,
+    WhenSpent,
 };
 use crate::time::Timestamp;
 use crate::want::Want;
@@ -208,7 +209,7 @@ impl NewTask {
         }
     }
 
-    fn task(&self, number: u64, now: Timestamp) -> Task {
+    pub(super) fn task(&self, number: u64, now: Timestamp) -> Task {
         let mut dependencies = self.dependencies.clone();
         let mut seen = HashSet::new();
         dependencies.retain(|id| seen.insert(id.clone()));
@@ -231,6 +232,7 @@ impl NewTask {
             corr_id: self.corr_id.clone(),
             retries: 0,
             max_retries: self.max_retries,
+            when_spent: WhenSpent::Fail,
             previous_agents: Vec::new(),
             last_failure: None,
             epoch: 0,
@@ -241,6 +243,7 @@ impl NewTask {
             snapshot: None,
             dependants: 0,
             lane: None,
+            watch: None,
             created_at: now,
             updated_at: now,
             rev: 0,

@@ -144,8 +144,7 @@ impl GiveBack {
             message: self.why.to_owned(),
         };
         if after.retries > after.max_retries {
-            changes.task(after.fail(failure, now));
-            tell_dependants(slice, changes, &task.id, now);
+            give_up(slice, changes, after, &holder.id, failure, now);
         } else {
             changes.event(Event::TaskRequeued {
                 task: task.id.clone(),
@@ -158,6 +157,24 @@ impl GiveBack {
             changes.task(after.reopen(self.why, now));
         }
     }
+}
+
+/// The retries are used up: it has failed, or a person must look at it.
+pub(super) fn give_up(
+    slice: &Slice,
+    changes: &mut Changes,
+    task: Task,
+    by: &AgentId,
+    failure: Failure,
+    now: Timestamp,
+) {
+    if task.asks_person_when_spent() {
+        changes.task(task.escalate(by, failure, now));
+        return;
+    }
+    let id = task.id.clone();
+    changes.task(task.fail(failure, now));
+    tell_dependants(slice, changes, &id, now);
 }
 
 /// What the completion of a task must see of those that wait for it.

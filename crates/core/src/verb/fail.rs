@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::ending::{end_claim, tell_dependants, want_dependants_told, want_end};
+use super::ending::{end_claim, give_up, tell_dependants, want_dependants_told, want_end};
 use super::{Verb, awake, check_holder, speaker};
 use crate::attempt::Outcome;
 use crate::changes::Changes;
 use crate::id::{AgentId, TaskId};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::task::{Failure, FailureKind, TaskStatus};
+use crate::task::{Failure, FailureKind, Task, TaskStatus};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -83,11 +83,16 @@ impl Verb for Fail {
                 changes,
             ));
         }
-        changes.task(after.fail(failure, now));
-        tell_dependants(slice, &mut changes, &self.task, now);
+        if self.recoverable {
+            give_up(slice, &mut changes, after, &self.agent, failure, now);
+        } else {
+            changes.task(after.fail(failure, now));
+            tell_dependants(slice, &mut changes, &self.task, now);
+        }
+        let status = changes.tasks.iter().find(|task| task.id == self.task);
         Ok((
             Failed {
-                status: TaskStatus::Failed,
+                status: status.map_or(TaskStatus::Failed, Task::status),
                 retry_after: None,
             },
             changes,

@@ -5,7 +5,6 @@ use super::{Step, Verb};
 use crate::agent::{Agent, CommandKind, Presence};
 use crate::changes::Changes;
 use crate::event::Event;
-use crate::limits;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -62,11 +61,7 @@ impl Verb for MarkSilent {
 
 fn silent<'a>(want: &mut Want<'a>, now: Timestamp) -> Vec<&'a Agent> {
     let floor = want.slice().head.floor;
-    let since = now - limits::SILENT_AFTER;
-    if floor >= since {
-        return Vec::new();
-    }
-    let quiet = want.quiet_agents(since, STEP);
+    let quiet = want.quiet_agents(now, floor, STEP);
     let rows: Vec<_> = quiet.iter().filter_map(|id| want.agent(id)).collect();
     rows.into_iter()
         .filter(|agent| agent.is_live() && agent.is_silent(floor, now))
@@ -76,6 +71,8 @@ fn silent<'a>(want: &mut Want<'a>, now: Timestamp) -> Vec<&'a Agent> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use crate::limits;
 
     use super::super::testing::{Standing, Swarm, complete, register, task_with, word};
     use super::super::{Register, Serve};

@@ -51,6 +51,9 @@ impl Verb for Receive {
             else {
                 continue;
             };
+            if !delivery.is_free(now) {
+                continue;
+            }
             bytes += message.payload.len();
             let mut delivery = delivery.clone();
             agent.inbox = agent.inbox.saturating_sub(1);
@@ -65,6 +68,7 @@ impl Verb for Receive {
             }
             delivery.state = DeliveryState::Handed;
             delivery.delivered_at = Some(now);
+            delivery.handing_until = None;
             changes.deliveries.push(delivery);
             changes.event(Event::MessageDelivered {
                 message: id.clone(),

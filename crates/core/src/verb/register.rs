@@ -2,10 +2,11 @@
 
 use super::Verb;
 use super::ending::GiveBack;
-use crate::agent::{Agent, AgentKind, Capabilities, Doing, Machine, Presence};
+use crate::agent::{Agent, AgentKind, Capabilities, Doing, Door, Machine, Presence};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::AgentId;
+use crate::limits;
 use crate::refusal::Refusal;
 use crate::skills::Skills;
 use crate::slice::Slice;
@@ -52,7 +53,10 @@ impl Verb for Register {
         super::check_unreserved(&self.agent)?;
         let mut changes = Changes::default();
         let known = slice.agent(&self.agent);
-        let resumed = known.is_some_and(|known| !known.is_gone() && self.is_same_process(known));
+        // Live in another dialect: the same agent with one more door.
+        let joins = |known: &Agent| known.is_live() && !known.doors.contains(&Door::Jetpack);
+        let resumed = known
+            .is_some_and(|known| !known.is_gone() && (self.is_same_process(known) || joins(known)));
         let mut agent = match known {
             None => Agent::without_row(&self.agent, slice.former_agent(&self.agent), now),
             Some(known) if resumed || known.is_gone() => known.clone(),
@@ -69,6 +73,10 @@ impl Verb for Register {
                 });
             }
         };
+        if !resumed {
+            agent.doors.clear();
+        }
+        agent.open_door(Door::Jetpack, limits::SILENT_AFTER);
         self.describe(&mut agent);
         agent.registered_at = now;
         agent.seen_at = now;
@@ -102,7 +110,8 @@ impl Register {
     fn takes_over(&self, known: &Agent, floor: Timestamp, now: Timestamp) -> bool {
         !known.is_gone()
             && !self.is_same_process(known)
-            && (!known.is_live() || known.is_silent(floor, now))
+            && (!known.is_live()
+                || known.doors.contains(&Door::Jetpack) && known.is_silent(floor, now))
     }
 
     fn is_same_process(&self, known: &Agent) -> bool {

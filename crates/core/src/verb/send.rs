@@ -217,6 +217,7 @@ fn deliver(message: &Message, agent: &Agent, changes: &mut Changes) {
         delivered_at: None,
         acknowledged_at: None,
         expires_at: message.expires_at,
+        handing_until: None,
     });
     let mut row = match changes.agents.iter().position(|row| row.id == agent.id) {
         Some(at) => changes.agents.swap_remove(at),

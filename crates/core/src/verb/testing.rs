@@ -17,6 +17,7 @@ use crate::memory::Learning;
 use crate::message::{Delivery, Message, Sender};
 use crate::path::LeasePath;
 use crate::quality::{Baseline, Snapshot};
+use crate::record::{Record, RecordKey};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::task::{FailureKind, Phase, Task, TaskStatus};
@@ -27,7 +28,7 @@ use crate::verb::{
     IssueCommand, LeaseAnswer, MarkSilent, NewTask, Register, ReportProgress, Send, Verb,
 };
 use crate::want::Want;
-use crate::{Agent, FormerAgent, GatePolicy, Skills, limits};
+use crate::{Agent, Engram, FormerAgent, GatePolicy, Skills, limits};
 
 mod hand;
 mod rows;
@@ -51,6 +52,8 @@ pub(crate) struct Swarm {
     pub baseline: Option<Baseline>,
     pub learnings: Vec<Learning>,
     pub tokens: BTreeMap<TokenId, Token>,
+    pub records: BTreeMap<RecordKey, Record>,
+    pub engrams: Vec<Engram>,
     pub log: Vec<Logged>,
     /// Notes of hand writes that were taken up.
     pub adopted: Vec<Adopted>,

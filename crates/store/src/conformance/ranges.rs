@@ -39,8 +39,9 @@ pub(super) fn agents_by_presence(world: &mut World<'_>) {
         "their rows are there too"
     );
     let quiet = |ledger: &mut super::Ledger, since: Timestamp, limit| {
-        let slice = ledger.look(&[Ask::QuietAgents { since, limit }]);
-        ids(&slice.ranges.quiet_agents[&(since, limit)])
+        let (now, floor) = (since + limits::SILENT_AFTER, Timestamp::ZERO);
+        let slice = ledger.look(&[Ask::QuietAgents { now, floor, limit }]);
+        ids(&slice.ranges.quiet_agents[&(now, floor, limit)])
     };
     assert_eq!(
         quiet(&mut ledger, START + MINUTE, 9),

@@ -279,6 +279,7 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         delivered_at: (state != DeliveryState::Queued).then_some(at),
         acknowledged_at: (state == DeliveryState::Acknowledged).then_some(at),
         expires_at: message.expires_at,
+        handing_until: (state == DeliveryState::Queued).then_some(at),
     };
     let deliveries = vec![
         delivery(&full, "bob", DeliveryState::Acknowledged),

@@ -79,7 +79,8 @@ pub(super) const TABLES: &[Table] = &[
         ("retry_count", I), ("max_retries", I), ("last_error", T), ("failure_type", T), ("next_retry_at", T),
         ("previous_agents", T), ("result", T), ("branch", T), ("quality_snapshot_id", T), ("created_at", T),
         ("updated_at", T), ("rev", I), ("epoch", I), ("lane", I), ("state_at", I), ("worked_ms", I), ("progress", T),
-        ("dependants", I), ("audience", T), ("on_dependency_failure", T), ("corr_id", T),
+        ("dependants", I), ("audience", T), ("on_dependency_failure", T), ("corr_id", T), ("when_spent", T),
+        ("deadline_at", I), ("stale_ms", I), ("look_at", I),
     ] },
     Table { name: "agents", keys: 1, only_postgres: &[], columns: &[
         ("id", T), ("name", T), ("type", T), ("status", T), ("skills", T), ("max_task_minutes", I),
@@ -88,7 +89,7 @@ pub(super) const TABLES: &[Table] = &[
         ("current_task_phase", T), ("tasks_completed", I), ("tasks_failed", I), ("total_runtime_minutes", R),
         ("machine_id", T), ("machine_hostname", T), ("pid", I), ("registered_at", T), ("last_active_at", T), ("rev", I),
         ("presence", T), ("presence_at", I), ("seen_at", I), ("runtime_ms", I), ("holds", T), ("commands", T),
-        ("metrics", T), ("key_generation", I), ("inbox", I),
+        ("metrics", T), ("key_generation", I), ("inbox", I), ("doors", T), ("silent_ms", I),
     ] },
     Table { name: "messages", keys: 1, only_postgres: &[], columns: &[
         ("number", I), ("id", T), ("type", T), ("from_agent", T), ("to_agent", T), ("payload", T), ("ack_required", I),
@@ -122,10 +123,15 @@ pub(super) const TABLES: &[Table] = &[
     ] },
     Table { name: "sb_delivery", keys: 2, only_postgres: &[], columns: &[
         ("number", I), ("agent", T), ("message", T), ("state", T), ("delivered_at", I), ("acknowledged_at", I),
-        ("expires_at", I),
+        ("expires_at", I), ("handing_until", I),
     ] },
     Table { name: "sb_learning", keys: 1, only_postgres: &[], columns: &[
         ("n", I), ("id", T), ("text", T), ("task", T), ("agent", T), ("created_at", I),
+    ] },
+    Table { name: "sb_record", keys: 2, only_postgres: &[], columns: &[("kind", T), ("key", T), ("value", T)] },
+    Table { name: "sb_engram", keys: 1, only_postgres: &[], columns: &[
+        ("n", I), ("id", T), ("scope", T), ("version", T), ("created_at", I), ("hash", T), ("bytes", I), ("topics", T),
+        ("from_seq", I), ("to_seq", I), ("body", T),
     ] },
     Table { name: "sb_answer", keys: 1, only_postgres: &[], columns: &[
         ("n", I), ("principal", T), ("operation", T), ("key", T), ("body_hash", B), ("answer", B), ("at", I),
@@ -181,7 +187,9 @@ mod tests {
     }
 
     fn is_own(table: &str) -> bool {
-        OWN_TABLES.contains(&table) || table.starts_with("sb_learning_words")
+        OWN_TABLES.contains(&table)
+            || table.starts_with("sb_learning_words")
+            || table.starts_with("sb_engram_words")
     }
 
     #[test]

@@ -25,13 +25,16 @@ impl Rows {
                 let ids = self.agents_into(slice, |agent| !agent.is_gone());
                 slice.ranges.present_agents = Some(ids);
             }
-            Ask::QuietAgents { since, limit } => {
+            Ask::QuietAgents { now, floor, limit } => {
                 let mut quiet: Vec<&Agent> = self.agents.values().collect();
-                quiet.retain(|agent| agent.is_live() && agent.seen_at <= *since);
-                quiet.sort_by_key(|agent| (agent.seen_at, agent.id.clone()));
+                let may_be_told = |agent: &Agent| *floor + agent.silent_after <= *now;
+                let due = |agent: &Agent| agent.seen_at + agent.silent_after;
+                quiet.retain(|agent| agent.is_live() && due(agent) <= *now && may_be_told(agent));
+                quiet.sort_by_key(|agent| (due(agent), agent.id.clone()));
                 quiet.truncate(*limit);
                 let ids = put_agents(slice, &quiet);
-                slice.ranges.quiet_agents.insert((*since, *limit), ids);
+                let asked = (*now, *floor, *limit);
+                slice.ranges.quiet_agents.insert(asked, ids);
             }
             Ask::GoneAgents { before, limit } => {
                 let mut gone: Vec<(Timestamp, &Agent)> = Vec::new();
@@ -51,6 +54,19 @@ impl Rows {
                 slice.ranges.gone_agents.insert((*before, *limit), ids);
             }
             Ask::Task(id) => slice.put_task(id, self.tasks.get(id).cloned()),
+            Ask::Numbered(number) => {
+                let found = self.tasks.values().find(|task| task.number == *number);
+                if let Some(task) = found {
+                    slice.put_task(&task.id, Some(task.clone()));
+                }
+                let id = found.map(|task| task.id.clone());
+                slice.ranges.numbered.insert(*number, id);
+            }
+            Ask::Record(key) => slice.put_record(key, self.records.get(key).cloned()),
+            Ask::Engrams => {
+                let entries = self.engrams.iter().map(|engram| engram.entry.clone());
+                slice.ranges.engrams = Some(entries.collect());
+            }
             Ask::Dependants(id) => {
                 let waiting = self.by_number(|task| task.dependencies.contains(id));
                 let ids = waiting.iter().map(|task| task.id.clone()).collect();
@@ -102,6 +118,7 @@ impl Rows {
                 slice.ranges.tokens.entry(id.clone()).or_insert(row);
             }
             Ask::DueRetries { .. }
+            | Ask::WatchedTasks { .. }
             | Ask::DueLeases { .. }
             | Ask::DueDeliveries { .. }
             | Ask::FinishedTasks { .. } => self.answer_due(ask, slice),
@@ -197,6 +214,17 @@ impl Rows {
                     ids.push(task.id.clone());
                 }
                 slice.ranges.due_retries.insert((*until, *limit), ids);
+            }
+            Ask::WatchedTasks { until, limit } => {
+                let mut due: Vec<(Timestamp, &Task)> = Vec::new();
+                for task in self.tasks.values() {
+                    due.extend(task.watch.map(|watch| (watch.look_at, task)));
+                }
+                due.retain(|(at, _)| at <= until);
+                due.sort_by_key(|(at, task)| (*at, task.number));
+                let ids = due.into_iter().take(*limit);
+                let ids = ids.map(|(_, task)| task.id.clone()).collect();
+                slice.ranges.watched_tasks.insert((*until, *limit), ids);
             }
             Ask::DueLeases { until, limit } => {
                 let mut due: Vec<&Lease> = self.leases.values().collect();

@@ -13,9 +13,9 @@ use switchboard_core::lane::{Lane, LaneId, Rep};
 use switchboard_core::slice::Save;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Ask, Baseline, Delivery, DeliveryState, FormerAgent, Head, Learning, Lease,
-    LeasePath, Logged, Message, MessageId, Slice, Snapshot, Task, TaskId, TaskState, Timestamp,
-    TokenId, limits,
+    Agent, AgentId, Ask, Baseline, Delivery, DeliveryState, Engram, FormerAgent, Head, Learning,
+    Lease, LeasePath, Logged, Message, MessageId, Record, RecordKey, Slice, Snapshot, Task, TaskId,
+    TaskState, Timestamp, TokenId,
 };
 
 use crate::{Begun, Clock, Engine, Error, Reader};
@@ -62,6 +62,9 @@ struct Rows {
     remembered: BTreeMap<Key, Remembered>,
     nonces: HashSet<Nonce>,
     tokens: BTreeMap<TokenId, Token>,
+    records: BTreeMap<RecordKey, Record>,
+    /// In the order of keeping.
+    engrams: Vec<Engram>,
 }
 
 impl MemoryEngine {
@@ -164,7 +167,10 @@ impl Rows {
             .filter(|delivery| delivery.state == DeliveryState::Queued);
         let messages = queued.filter_map(|delivery| delivery.expires_at);
         let live = self.agents.values().filter(|agent| agent.is_live());
-        let silence = live.map(|agent| agent.seen_at + limits::SILENT_AFTER);
-        retries.chain(leases).chain(messages).chain(silence).min()
+        let silence = live.map(|agent| agent.seen_at + agent.silent_after);
+        let watches = self.tasks.values().filter_map(|task| task.watch);
+        let watches = watches.map(|watch| watch.look_at);
+        let due = retries.chain(leases).chain(messages);
+        due.chain(silence).chain(watches).min()
     }
 }

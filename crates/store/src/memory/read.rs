@@ -3,8 +3,9 @@
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Doing, Head, Learning, Lease, Logged, Message, MessageId,
-    Presence, Snapshot, Task, TaskId, TaskState, Timestamp, limits,
+    Agent, AgentId, Baseline, Delivery, Doing, Engram, EngramEntry, EngramId, Head, Learning,
+    Lease, Logged, Message, MessageId, Presence, Record, RecordKey, Snapshot, Task, TaskId,
+    TaskState, Timestamp, limits,
 };
 
 use super::{Rows, Shared};
@@ -174,6 +175,22 @@ impl Reader for MemoryReader {
             words.split_whitespace().all(|word| text.contains(word))
         });
         Ok(found.take(limit).cloned().collect())
+    }
+
+    fn engrams(&self) -> Result<Vec<EngramEntry>, Error> {
+        let rows = self.0.get();
+        let entries = rows.engrams.iter().map(|engram| engram.entry.clone());
+        Ok(entries.collect())
+    }
+
+    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error> {
+        let rows = self.0.get();
+        let found = rows.engrams.iter().find(|engram| engram.entry.id == *id);
+        Ok(found.cloned())
+    }
+
+    fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {
+        Ok(self.0.get().records.get(key).cloned())
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {

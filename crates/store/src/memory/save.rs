@@ -79,6 +79,15 @@ impl Rows {
             let key = (delivery.message.clone(), delivery.agent.clone());
             self.deliveries.insert(key, (*delivery).clone());
         }
+        for (record, _) in &save.records {
+            self.records.insert(record.key(), (*record).clone());
+        }
+        let evicted = save.evicted_engrams;
+        self.engrams
+            .retain(|engram| !evicted.contains(&engram.entry.id));
+        for engram in save.engrams {
+            self.engrams.push(engram.clone());
+        }
         self.attempts.extend_from_slice(save.attempts);
         self.snapshots.extend_from_slice(save.snapshots);
         if let Some(baseline) = save.baseline {

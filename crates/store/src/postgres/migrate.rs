@@ -43,6 +43,17 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0004_claims_by_hand.sql"),
         floor: 3,
     },
+    // Older builds would hand out what a stream is handing over.
+    Step {
+        name: "0005_bus",
+        sql: include_str!("schema/0005_bus.sql"),
+        floor: 5,
+    },
+    Step {
+        name: "0006_bus_due",
+        sql: include_str!("schema/0006_bus_due.sql"),
+        floor: 5,
+    },
 ];
 
 /// The newest schema this build knows.

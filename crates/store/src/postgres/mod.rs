@@ -420,21 +420,20 @@ impl Engine for PostgresEngine {
 
     fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {
         self.connect()?;
-        let silent_after = i64::try_from(limits::SILENT_AFTER.as_millis()).unwrap_or(i64::MAX);
         let query = Query::new(
             "SELECT (SELECT min(state_at) FROM tasks WHERE status = 'pending_retry'),
                (SELECT min(expires_at) FROM sb_delivery WHERE state = 'queued' AND expires_at IS NOT NULL),
-               (SELECT min(seen_at) + $1 FROM agents WHERE presence = 'live' AND rev > 0),
-               (SELECT min(expires_at) FROM leases)",
-        )
-        .int(silent_after);
+               (SELECT min(seen_at + silent_ms) FROM agents WHERE presence = 'live' AND rev > 0),
+               (SELECT min(expires_at) FROM leases),
+               (SELECT min(look_at) FROM tasks WHERE look_at IS NOT NULL)",
+        );
         let rows = self.send(None, vec![query], None)?;
         let Some(row) = rows.first().and_then(|rows| rows.first()) else {
             return Ok(None);
         };
         let lease = row.text(3)?;
         let lease = lease.and_then(|text| switchboard_core::iso::parse(&text));
-        let due = [row.int(0)?, row.int(1)?, row.int(2)?];
+        let due = [row.int(0)?, row.int(1)?, row.int(2)?, row.int(4)?];
         let due = due.into_iter().flatten().map(Timestamp);
         Ok(due.chain(lease).min())
     }

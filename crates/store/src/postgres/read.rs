@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId,
-    Snapshot, Task, TaskId, Timestamp, limits,
+    Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
+    Logged, Message, MessageId, Record, RecordKey, Snapshot, Task, TaskId, Timestamp, limits,
 };
 use tokio_postgres::Row;
 
@@ -342,6 +342,22 @@ impl Reader for PostgresReader {
             Query::new(sql).text(&prefixes).int(rows_max(limit))
         };
         self.rows(&query, rows::learning)
+    }
+
+    fn engrams(&self) -> Result<Vec<EngramEntry>, Error> {
+        self.rows(&select(rows::ENGRAM, "sb_engram ORDER BY n"), rows::engram)
+    }
+
+    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error> {
+        let columns = format!("{}, body", rows::ENGRAM);
+        let query = select(&columns, "sb_engram WHERE id = $1").text(id.as_str());
+        self.row(&query, rows::whole_engram)
+    }
+
+    fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {
+        let (kind, name) = key.names();
+        let query = select("value", "sb_record WHERE kind = $1 AND key = $2");
+        self.row(&query.text(kind).text(name), rows::record)
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {

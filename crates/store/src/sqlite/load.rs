@@ -22,14 +22,16 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             slice.ranges.present_agents = Some(found);
             Ok(())
         }
-        Ask::QuietAgents { since, limit } => {
+        Ask::QuietAgents { now, floor, limit } => {
             let found = agents(
                 db,
                 slice,
-                "presence = 'live' AND seen_at <= ? ORDER BY seen_at, id LIMIT ?",
-                params![since.0, rows_max(*limit)],
+                "presence = 'live' AND seen_at + silent_ms <= ?1 AND silent_ms <= ?1 - ?2
+                 ORDER BY seen_at + silent_ms, id LIMIT ?3",
+                params![now.0, floor.0, rows_max(*limit)],
             )?;
-            slice.ranges.quiet_agents.insert((*since, *limit), found);
+            let asked = (*now, *floor, *limit);
+            slice.ranges.quiet_agents.insert(asked, found);
             Ok(())
         }
         Ask::GoneAgents { before, limit } => {
@@ -47,6 +49,17 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
                 .query_row([id.as_str()], rows::task)
                 .optional()?;
             slice.put_task(id, row);
+            Ok(())
+        }
+        Ask::Numbered(number) => {
+            let row = select(db, rows::TASK, "tasks WHERE number = ? AND rev > 0")?
+                .query_row([signed(*number)], rows::task)
+                .optional()?;
+            let id = row.as_ref().map(|task| task.id.clone());
+            if let Some(id) = &id {
+                slice.put_task(id, row);
+            }
+            slice.ranges.numbered.insert(*number, id);
             Ok(())
         }
         Ask::Dependants(id) => {
@@ -113,7 +126,9 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             Ok(())
         }
         Ask::Remembered(_) | Ask::Nonce(_) | Ask::Token(_) => calls(db, ask, slice),
+        Ask::Record(_) | Ask::Engrams => memory(db, ask, slice),
         Ask::DueRetries { .. }
+        | Ask::WatchedTasks { .. }
         | Ask::DueLeases { .. }
         | Ask::DueDeliveries { .. }
         | Ask::FinishedTasks { .. } => due(db, ask, slice),
@@ -386,6 +401,26 @@ fn calls(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     Ok(())
 }
 
+fn memory(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
+    match ask {
+        Ask::Record(key) => {
+            let (kind, name) = key.names();
+            let row = select(db, "value", "sb_record WHERE kind = ? AND key = ?")?
+                .query_row([kind, name], rows::record)
+                .optional()?;
+            slice.put_record(key, row);
+        }
+        Ask::Engrams => {
+            let found = select(db, rows::ENGRAM, "sb_engram ORDER BY n")?
+                .query_map([], rows::engram)?
+                .collect::<Result<_>>()?;
+            slice.ranges.engrams = Some(found);
+        }
+        _ => unreachable!("only asks about memory come here"),
+    }
+    Ok(())
+}
+
 fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     match ask {
         Ask::DueRetries { until, limit } => {
@@ -397,6 +432,16 @@ fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
                 text::<TaskId>,
             )?;
             slice.ranges.due_retries.insert((*until, *limit), found);
+        }
+        Ask::WatchedTasks { until, limit } => {
+            let found = list(
+                db,
+                "SELECT id FROM tasks INDEXED BY sb_tasks_watched WHERE look_at IS NOT NULL AND look_at <= ? AND rev > 0
+                 ORDER BY look_at, number LIMIT ?",
+                params![until.0, rows_max(*limit)],
+                text::<TaskId>,
+            )?;
+            slice.ranges.watched_tasks.insert((*until, *limit), found);
         }
         Ask::DueLeases { until, limit } => {
             let found = leases(

@@ -24,6 +24,10 @@ const STEPS: &[Step] = &[
         name: "0003_by_hand",
         sql: include_str!("schema/0003_by_hand.sql"),
     },
+    Step {
+        name: "0004_bus",
+        sql: include_str!("schema/0004_bus.sql"),
+    },
 ];
 
 /// The newest schema this build knows.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use switchboard_core::slice::Save;
-use switchboard_core::{Ask, Head, Slice, Timestamp, limits};
+use switchboard_core::{Ask, Head, Slice, Timestamp};
 
 use crate::{Begun, Clock, Engine, Error, HandPage, Reader};
 
@@ -206,20 +206,17 @@ impl Engine for SqliteEngine {
     }
 
     fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {
-        let silent_after = i64::try_from(limits::SILENT_AFTER.as_millis()).unwrap_or(i64::MAX);
         let numbers = [
             "SELECT min(state_at) FROM tasks INDEXED BY sb_tasks_retry WHERE status = 'pending_retry'",
             "SELECT min(expires_at) FROM sb_delivery INDEXED BY sb_delivery_due WHERE state = 'queued' AND expires_at IS NOT NULL",
+            "SELECT min(look_at) FROM tasks INDEXED BY sb_tasks_watched WHERE look_at IS NOT NULL",
+            "SELECT min(seen_at + silent_ms) FROM agents INDEXED BY sb_agents_quiet WHERE presence = 'live'",
         ];
         let mut due: Vec<Timestamp> = Vec::new();
         for sql in numbers {
             let found: Option<i64> = self.one(sql)?;
             due.extend(found.map(Timestamp));
         }
-        let quiet: Option<i64> = self.one(
-            "SELECT min(seen_at) FROM agents INDEXED BY sb_agents_quiet WHERE presence = 'live'",
-        )?;
-        due.extend(quiet.map(|at| Timestamp(at + silent_after)));
         let lease: Option<String> = self.one("SELECT min(expires_at) FROM leases")?;
         due.extend(lease.as_deref().and_then(switchboard_core::iso::parse));
         Ok(due.into_iter().min())

@@ -8,8 +8,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, ToSql, params, params_f
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId,
-    Snapshot, Task, TaskId, Timestamp, limits,
+    Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
+    Logged, Message, MessageId, Record, RecordKey, Snapshot, Task, TaskId, Timestamp, limits,
 };
 
 use super::errors::{open_error, world};
@@ -404,6 +404,24 @@ impl Reader for SqliteReader {
             .query_row("SELECT min(first) FROM sb_log", [], |row| row.get(0))
             .map_err(world)?;
         Ok(oldest.map(i64::unsigned_abs))
+    }
+
+    fn engrams(&self) -> Result<Vec<EngramEntry>, Error> {
+        self.rows(rows::ENGRAM, "sb_engram ORDER BY n", &[], rows::engram)
+    }
+
+    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error> {
+        let columns = format!("{}, body", rows::ENGRAM);
+        select(&self.db, &columns, "sb_engram WHERE id = ?")
+            .and_then(|mut s| s.query_row([id.as_str()], rows::whole_engram).optional())
+            .map_err(world)
+    }
+
+    fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {
+        let (kind, name) = key.names();
+        select(&self.db, "value", "sb_record WHERE kind = ? AND key = ?")
+            .and_then(|mut s| s.query_row([kind, name], rows::record).optional())
+            .map_err(world)
     }
 
     fn tokens(&self) -> Result<Vec<Token>, Error> {

@@ -7,14 +7,15 @@ use rusqlite::types::{FromSql, Type, ValueRef};
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, Baseline, Delivery, FormerAgent, Head, Lane, Learning, Lease, Message, Snapshot, Task,
+    Agent, Baseline, Delivery, Engram, EngramEntry, FormerAgent, Head, Lane, Learning, Lease,
+    Message, Record, Snapshot, Task,
 };
 
 use crate::rows::{self, Columns, Unreadable};
 
 pub(super) use crate::rows::{
-    AGENT, ATTEMPT, BASELINE, DELIVERY, FORMER_AGENT, HEAD, LANE, LEASE, MESSAGE, SNAPSHOT, TASK,
-    TASK_COLUMNS, TOKEN,
+    AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, LANE, LEASE, MESSAGE, SNAPSHOT,
+    TASK, TASK_COLUMNS, TOKEN,
 };
 
 /// The readers of nouns, in the shape that rusqlite takes.
@@ -29,7 +30,7 @@ macro_rules! readers {
 readers! {
     task: Task, agent: Agent, former_agent: FormerAgent, lane: Lane, lease: Lease, message: Message,
     delivery: Delivery, attempt: Attempt, snapshot: Snapshot, baseline: Baseline, learning: Learning,
-    token: Token, head: Head,
+    token: Token, head: Head, engram: EngramEntry, whole_engram: Engram, record: Record,
 }
 
 impl Columns for Row<'_> {

@@ -46,6 +46,8 @@ fn task(state: TaskState) -> Task {
         corr_id: "task-1".into(),
         retries: 1,
         max_retries: 2,
+        when_spent: switchboard_core::WhenSpent::Fail,
+        watch: None,
         previous_agents: vec!["agent-002".into()],
         last_failure: Some(Failure {
             kind: FailureKind::QualityFailure,
@@ -193,6 +195,8 @@ fn agent() -> Agent {
         commands: vec![],
         key_generation: 0,
         inbox: 0,
+        doors: vec![switchboard_core::Door::Jetpack],
+        silent_after: switchboard_core::limits::SILENT_AFTER,
         rev: 1,
     }
 }

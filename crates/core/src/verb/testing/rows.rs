@@ -62,6 +62,12 @@ impl Swarm {
         for token in save.tokens {
             self.tokens.insert(token.id.clone(), token.clone());
         }
+        for (record, _) in &save.records {
+            self.records.insert(record.key(), (*record).clone());
+        }
+        self.engrams
+            .retain(|engram| !save.evicted_engrams.contains(&engram.entry.id));
+        self.engrams.extend_from_slice(save.engrams);
         self.adopted.extend_from_slice(save.adopted);
         self.log.extend_from_slice(save.log);
     }
@@ -78,10 +84,15 @@ impl Swarm {
             Ask::PresentAgents => {
                 slice.ranges.present_agents = Some(self.agents_that(|agent| !agent.is_gone()));
             }
-            Ask::QuietAgents { since, limit } => {
-                let mut ids = self.agents_that(|agent| agent.is_live() && agent.seen_at <= *since);
+            Ask::QuietAgents { now, floor, limit } => {
+                let mut ids = self.agents_that(|agent| {
+                    agent.is_live()
+                        && agent.seen_at + agent.silent_after <= *now
+                        && *floor + agent.silent_after <= *now
+                });
                 ids.truncate(*limit);
-                slice.ranges.quiet_agents.insert((*since, *limit), ids);
+                let asked = (*now, *floor, *limit);
+                slice.ranges.quiet_agents.insert(asked, ids);
             }
             Ask::GoneAgents { before, limit } => {
                 let left =
@@ -91,6 +102,21 @@ impl Swarm {
                 slice.ranges.gone_agents.insert((*before, *limit), ids);
             }
             Ask::Task(id) => slice.put_task(id, self.tasks.get(id).cloned()),
+            Ask::Numbered(number) => {
+                let found = self.tasks_that(|task| task.number == *number).pop();
+                slice.ranges.numbered.insert(*number, found);
+            }
+            Ask::Record(key) => slice.put_record(key, self.records.get(key).cloned()),
+            Ask::Engrams => {
+                let entries = self.engrams.iter().map(|engram| engram.entry.clone());
+                slice.ranges.engrams = Some(entries.collect());
+            }
+            Ask::WatchedTasks { until, limit } => {
+                let due = |task: &Task| task.watch.is_some_and(|watch| watch.look_at <= *until);
+                let mut ids = self.tasks_that(due);
+                ids.truncate(*limit);
+                slice.ranges.watched_tasks.insert((*until, *limit), ids);
+            }
             Ask::Dependants(id) => {
                 let ids = self.tasks_that(|task| task.dependencies.contains(id));
                 slice.ranges.dependants.insert(id.clone(), ids);

@@ -54,8 +54,12 @@ pub(super) fn loads(asks: &[Ask], queue_page: usize) -> Vec<Load<'_>> {
             Ask::PresentAgents
             | Ask::QuietAgents { .. }
             | Ask::GoneAgents { .. }
+            | Ask::Numbered(_)
             | Ask::Baseline
             | Ask::Token(_)
+            | Ask::Record(_)
+            | Ask::Engrams
+            | Ask::WatchedTasks { .. }
             | Ask::DueRetries { .. }
             | Ask::DueLeases { .. }
             | Ask::DueDeliveries { .. }
@@ -307,16 +311,19 @@ fn one(ask: &Ask) -> Load<'_> {
                 Ok(())
             },
         ),
-        Ask::QuietAgents { since, limit } => load(
+        Ask::QuietAgents { now, floor, limit } => load(
             select(
                 rows::AGENT,
-                "agents WHERE presence = 'live' AND rev > 0 AND seen_at <= $1 ORDER BY seen_at, id LIMIT $2",
+                "agents WHERE presence = 'live' AND rev > 0 AND seen_at + silent_ms <= $1 AND silent_ms <= $1 - $2
+                 ORDER BY seen_at + silent_ms, id LIMIT $3",
             )
-            .int(since.0)
+            .int(now.0)
+            .int(floor.0)
             .int(rows_max(*limit)),
             |rows, slice| {
                 let found = put_agents(&rows, slice)?;
-                slice.ranges.quiet_agents.insert((*since, *limit), found);
+                let asked = (*now, *floor, *limit);
+                slice.ranges.quiet_agents.insert(asked, found);
                 Ok(())
             },
         ),
@@ -342,6 +349,43 @@ fn one(ask: &Ask) -> Load<'_> {
             |rows, slice| {
                 let row = rows.first().map(rows::token).transpose()?;
                 slice.ranges.tokens.insert(id.clone(), row);
+                Ok(())
+            },
+        ),
+        Ask::Numbered(number) => load(
+            select(rows::TASK, "tasks WHERE number = $1 AND rev > 0").int(signed(*number)),
+            |rows, slice| {
+                let task = rows.first().map(rows::task).transpose()?;
+                let id = task.as_ref().map(|task| task.id.clone());
+                if let Some(id) = &id {
+                    slice.put_task(id, task);
+                }
+                slice.ranges.numbered.insert(*number, id);
+                Ok(())
+            },
+        ),
+        Ask::Record(key) => {
+            let (kind, name) = key.names();
+            let query = select("value", "sb_record WHERE kind = $1 AND key = $2");
+            load(query.text(kind).text(name), |rows, slice| {
+                slice.put_record(key, rows.first().map(rows::record).transpose()?);
+                Ok(())
+            })
+        }
+        Ask::Engrams => load(select(rows::ENGRAM, "sb_engram ORDER BY n"), |rows, slice| {
+            let found: Result<_> = rows.iter().map(rows::engram).collect();
+            slice.ranges.engrams = Some(found?);
+            Ok(())
+        }),
+        Ask::WatchedTasks { until, limit } => load(
+            Query::new(
+                "SELECT id FROM tasks WHERE look_at IS NOT NULL AND look_at <= $1 AND rev > 0 ORDER BY look_at, number LIMIT $2",
+            )
+            .int(until.0)
+            .int(rows_max(*limit)),
+            |rows, slice| {
+                let found: Result<Vec<TaskId>> = rows.iter().map(|row| Ok(word(row, 0)?.into())).collect();
+                slice.ranges.watched_tasks.insert((*until, *limit), found?);
                 Ok(())
             },
         ),

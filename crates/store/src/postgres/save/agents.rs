@@ -7,7 +7,7 @@ use switchboard_core::slice::Save;
 use switchboard_core::{Agent, AgentId};
 
 use super::shape::{update, upsert};
-use crate::columns::{doing, minutes, presence};
+use crate::columns::{doing, doors, minutes, presence};
 use crate::postgres::by_hand::Hand;
 use crate::postgres::rows::Batch;
 use crate::postgres::session::Query;
@@ -34,7 +34,7 @@ const DOES: [&str; 19] = [
     "last_heartbeat",
     "heartbeat_count",
 ];
-const IS: [&str; 14] = [
+const IS: [&str; 16] = [
     "name",
     "type",
     "skills",
@@ -49,6 +49,8 @@ const IS: [&str; 14] = [
     "key_generation",
     "presence",
     "presence_at",
+    "doors",
+    "silent_ms",
 ];
 
 static PUT: LazyLock<String> =
@@ -166,6 +168,7 @@ fn push_doing(agent: &Agent, batch: &mut Batch) {
 fn push_being(agent: &Agent, batch: &mut Batch) {
     let machine = agent.machine.as_ref();
     let (presence, presence_at) = presence(agent);
+    let (doors, silent_ms) = doors(agent);
     batch
         .text(agent.name.as_str())
         .text(agent.kind.as_str())
@@ -180,5 +183,7 @@ fn push_being(agent: &Agent, batch: &mut Batch) {
         .text(Iso::new(agent.registered_at).as_str())
         .int(i64::from(agent.key_generation))
         .text(presence)
-        .int(presence_at.0);
+        .int(presence_at.0)
+        .text(&*doors)
+        .int(silent_ms);
 }

@@ -6,17 +6,63 @@ use switchboard_core::slice::Save;
 use switchboard_core::{Metrics, Snapshot};
 
 use super::push;
+use crate::Error;
 use crate::columns::store_progress;
 use crate::postgres::rows::Batch;
 use crate::postgres::session::Query;
-use crate::text::Iso;
+use crate::text::{Iso, list};
 
-pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
+pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) -> Result<(), Error> {
     attempts(save, queries);
     quality(save, queries);
     learnings(save, queries);
     calls(save, queries);
     tokens(save, queries);
+    engrams(save, queries);
+    records(save, queries)
+}
+
+fn engrams(save: &Save<'_>, queries: &mut Vec<Query>) {
+    let mut batch = Batch::default();
+    for engram in save.engrams {
+        let entry = &engram.entry;
+        batch
+            .text(entry.id.as_str())
+            .text(entry.scope.as_str())
+            .text(entry.version.as_str())
+            .int(entry.created_at.0)
+            .text(entry.hash.as_str())
+            .count(entry.bytes)
+            .text(&*list(&entry.topics))
+            .count(entry.from_seq)
+            .count(entry.to_seq)
+            .text(&*engram.body)
+            .end();
+    }
+    push(
+        queries,
+        "INSERT INTO sb_engram(n, id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body)
+         SELECT (SELECT coalesce(max(n), 0) FROM sb_engram) + i, a, b, c, d, e, f, g, h, j, k
+         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) WITH ORDINALITY AS v(a, b, c, d, e, f, g, h, j, k, i)",
+        batch,
+    );
+}
+
+fn records(save: &Save<'_>, queries: &mut Vec<Query>) -> Result<(), Error> {
+    let mut batch = Batch::default();
+    for (record, _) in &save.records {
+        let (kind, name) = record.key().names();
+        let value =
+            serde_json::to_string(record).map_err(|error| Error::Unavailable(error.to_string()))?;
+        batch.text(kind).text(name).text(value.as_str()).end();
+    }
+    push(
+        queries,
+        "INSERT INTO sb_record(kind, key, value) SELECT * FROM unnest($1, $2, $3)
+         ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value",
+        batch,
+    );
+    Ok(())
 }
 
 fn attempts(save: &Save<'_>, queries: &mut Vec<Query>) {

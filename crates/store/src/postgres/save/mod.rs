@@ -62,9 +62,9 @@ statements! {
     TAKEN_MESSAGES = upsert("messages", &["id"], &MESSAGE);
     MESSAGES = update("messages", 1, &["number", "acknowledged_at", "acknowledged_by", "delivered_at", "rev"]);
     NEW_DELIVERIES = insert("sb_delivery", &[
-        "agent", "number", "message", "state", "delivered_at", "acknowledged_at", "expires_at",
+        "agent", "number", "message", "state", "delivered_at", "acknowledged_at", "expires_at", "handing_until",
     ]);
-    DELIVERIES = update("sb_delivery", 2, &["agent", "number", "state", "delivered_at", "acknowledged_at"]);
+    DELIVERIES = update("sb_delivery", 2, &["agent", "number", "state", "delivered_at", "acknowledged_at", "handing_until"]);
 }
 
 pub(super) fn queries(
@@ -85,7 +85,7 @@ pub(super) fn queries(
     if hand.has_sql_agents() {
         copies::save(save, &mut queries);
     }
-    appended::save(save, &mut queries);
+    appended::save(save, &mut queries)?;
     if let Some(head) = save.head {
         hand.drop_raw(&mut queries);
         log(save.log, by, &mut queries)?;
@@ -107,6 +107,10 @@ fn push(queries: &mut Vec<Query>, sql: &str, batch: Batch) {
 fn delete(save: &Save<'_>, queries: &mut Vec<Query>) {
     agents::forget(save, queries);
     tasks::forget(save, queries);
+    if !save.evicted_engrams.is_empty() {
+        let ids = save.evicted_engrams.iter().map(|id| id.as_str());
+        queries.push(Query::new("DELETE FROM sb_engram WHERE id = ANY($1)").texts(ids));
+    }
     if !save.closed_lanes.is_empty() {
         let lanes = save.closed_lanes.iter().map(|lane| signed(lane.0));
         queries.push(Query::new("DELETE FROM sb_lane WHERE lane = ANY($1)").ints(lanes));
@@ -219,6 +223,7 @@ fn deliveries(save: &Save<'_>, queries: &mut Vec<Query>) {
                 .int(delivered_at)
                 .int(acknowledged_at)
                 .int(delivery.expires_at.map(|at| at.0))
+                .int(delivery.handing_until.map(|at| at.0))
                 .end();
         } else {
             changed
@@ -227,6 +232,7 @@ fn deliveries(save: &Save<'_>, queries: &mut Vec<Query>) {
                 .text(delivery.state.as_str())
                 .int(delivered_at)
                 .int(acknowledged_at)
+                .int(delivery.handing_until.map(|at| at.0))
                 .end();
         }
     }

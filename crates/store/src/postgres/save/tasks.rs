@@ -6,13 +6,13 @@ use switchboard_core::Task;
 use switchboard_core::slice::Save;
 
 use super::shape::{insert, update, upsert};
-use crate::columns::{shown, store_progress, worked_minutes};
+use crate::columns::{shown, store_progress, watch, worked_minutes};
 use crate::postgres::by_hand::Hand;
 use crate::postgres::rows::{Batch, signed};
 use crate::postgres::session::Query;
 use crate::text::{Iso, list};
 
-const NEW: [&str; 26] = [
+const NEW: [&str; 27] = [
     "number",
     "id",
     "title",
@@ -39,6 +39,7 @@ const NEW: [&str; 26] = [
     "updated_at",
     "rev",
     "state_at",
+    "when_spent",
 ];
 static INSERT: LazyLock<String> = LazyLock::new(|| insert("tasks", &NEW));
 /// Over what a hand made of them.
@@ -63,7 +64,7 @@ const WORK: [&str; 15] = [
     "progress",
 ];
 /// Where it waits and why.
-const QUEUE: [&str; 8] = [
+const QUEUE: [&str; 11] = [
     "blockers",
     "retry_count",
     "last_error",
@@ -72,6 +73,9 @@ const QUEUE: [&str; 8] = [
     "previous_agents",
     "lane",
     "dependants",
+    "deadline_at",
+    "stale_ms",
+    "look_at",
 ];
 
 static UPDATE: LazyLock<String> = LazyLock::new(|| update("tasks", 1, &WORK));
@@ -94,6 +98,7 @@ static DESCRIBE: LazyLock<String> = LazyLock::new(|| {
             "branch",
             "audience",
             "max_retries",
+            "when_spent",
         ],
     )
 });
@@ -193,6 +198,7 @@ fn push_new(task: &Task, batch: &mut Batch) {
         .text(Iso::new(task.updated_at).as_str())
         .count(task.rev)
         .int(shown(task).at.0)
+        .text(task.when_spent.as_str())
         .end();
 }
 
@@ -218,6 +224,7 @@ fn push_work(task: &Task, batch: &mut Batch) {
 }
 
 fn push_queue(task: &Task, batch: &mut Batch) {
+    let (deadline_at, stale_ms, look_at) = watch(task);
     let failure = task.last_failure.as_ref();
     batch
         .text(&*list(task.blockers.iter().map(|id| id.as_str())))
@@ -227,7 +234,10 @@ fn push_queue(task: &Task, batch: &mut Batch) {
         .text(shown(task).next_retry_at.as_ref().map(Iso::as_str))
         .text(&*list(task.previous_agents.iter().map(|id| id.as_str())))
         .int(task.lane.map(|lane| signed(lane.0)))
-        .int(i64::from(task.dependants));
+        .int(i64::from(task.dependants))
+        .int(deadline_at)
+        .int(stale_ms)
+        .int(look_at);
 }
 
 fn push_description(task: &Task, batch: &mut Batch) {
@@ -243,5 +253,6 @@ fn push_description(task: &Task, batch: &mut Batch) {
         .text(task.branch.as_deref())
         .text(&*list(task.audience.iter().map(|id| id.as_str())))
         .int(i64::from(task.max_retries))
+        .text(task.when_spent.as_str())
         .end();
 }

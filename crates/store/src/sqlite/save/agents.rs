@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use switchboard_core::{Agent, FormerAgent};
 
 use super::Result;
-use crate::columns::{doing, minutes, presence};
+use crate::columns::{doing, doors, minutes, presence};
 use crate::sqlite::load::signed;
 use crate::sqlite::text::{Iso, list};
 
@@ -12,14 +12,15 @@ use crate::sqlite::text::{Iso, list};
 pub(super) fn put_agent(db: &Connection, agent: &Agent) -> Result {
     let machine = agent.machine.as_ref();
     let (presence, presence_at) = presence(agent);
+    let (doors, silent_ms) = doors(agent);
     db.prepare_cached(
         "INSERT INTO agents(id, name, type, skills, max_task_minutes, can_run_tests, can_run_build, can_access_browser,
            machine_id, machine_hostname, pid, registered_at, key_generation, presence, presence_at, seen_at,
-           last_heartbeat, heartbeat_count)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+           last_heartbeat, heartbeat_count, doors, silent_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
          ON CONFLICT(id) DO UPDATE SET name = ?2, type = ?3, skills = ?4, max_task_minutes = ?5, can_run_tests = ?6,
            can_run_build = ?7, can_access_browser = ?8, machine_id = ?9, machine_hostname = ?10, pid = ?11,
-           registered_at = ?12, key_generation = ?13, presence = ?14, presence_at = ?15",
+           registered_at = ?12, key_generation = ?13, presence = ?14, presence_at = ?15, doors = ?19, silent_ms = ?20",
     )?
     .execute(params![
         agent.id.as_str(),
@@ -40,6 +41,8 @@ pub(super) fn put_agent(db: &Connection, agent: &Agent) -> Result {
         agent.seen_at.0,
         Iso::new(agent.seen_at),
         signed(agent.heartbeats),
+        doors,
+        silent_ms,
     ])?;
     update_agent(db, agent)
 }

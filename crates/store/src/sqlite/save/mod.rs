@@ -12,6 +12,7 @@ use crate::columns::{counts, log_body, shown_message, store_progress};
 
 mod agents;
 mod copies;
+mod memory;
 mod tasks;
 
 use agents::{put_agent, update_agent};
@@ -209,8 +210,8 @@ fn put_delivery(db: &Connection, delivery: &Delivery, new: bool) -> Result {
     let acknowledged_at = delivery.acknowledged_at.map(|at| at.0);
     if new {
         db.prepare_cached(
-            "INSERT INTO sb_delivery(agent, number, message, state, delivered_at, acknowledged_at, expires_at)
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO sb_delivery(agent, number, message, state, delivered_at, acknowledged_at, expires_at, handing_until)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             delivery.agent.as_str(),
@@ -220,15 +221,17 @@ fn put_delivery(db: &Connection, delivery: &Delivery, new: bool) -> Result {
             delivered_at,
             acknowledged_at,
             delivery.expires_at.map(|at| at.0),
+            delivery.handing_until.map(|at| at.0),
         ])?;
     } else {
         db.prepare_cached(
-            "UPDATE sb_delivery SET state = ?, delivered_at = ?, acknowledged_at = ? WHERE number = ? AND agent = ?",
+            "UPDATE sb_delivery SET state = ?, delivered_at = ?, acknowledged_at = ?, handing_until = ? WHERE number = ? AND agent = ?",
         )?
         .execute(params![
             delivery.state.as_str(),
             delivered_at,
             acknowledged_at,
+            delivery.handing_until.map(|at| at.0),
             signed(delivery.number),
             delivery.agent.as_str(),
         ])?;
@@ -314,6 +317,7 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
         )?
         .execute([&learning.text])?;
     }
+    memory::save(db, save)?;
     for (key, remembered) in save.remembered {
         db.prepare_cached(
             "INSERT OR REPLACE INTO sb_answer(principal, operation, key, body_hash, answer, at) VALUES (?, ?, ?, ?, ?, ?)",

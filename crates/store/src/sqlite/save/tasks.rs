@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use switchboard_core::Task;
 
 use super::Result;
-use crate::columns::{shown, store_progress, worked_minutes};
+use crate::columns::{shown, store_progress, watch, worked_minutes};
 use crate::sqlite::load::signed;
 use crate::sqlite::text::{Iso, list};
 
@@ -13,8 +13,8 @@ pub(super) fn insert_task(db: &Connection, task: &Task) -> Result {
     db.prepare_cached(
         "INSERT INTO tasks(number, id, title, description, status, priority, type, dependencies, blockers, required_skills,
            files, estimated_minutes, branch, audience, on_dependency_failure, corr_id, retry_count, max_retries, failure_type,
-           last_error, dependants, lane, created_at, updated_at, rev, state_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+           last_error, dependants, lane, created_at, updated_at, rev, state_at, when_spent)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         signed(task.number),
@@ -43,6 +43,7 @@ pub(super) fn insert_task(db: &Connection, task: &Task) -> Result {
         Iso::new(task.updated_at),
         signed(task.rev),
         shown.at.0,
+        task.when_spent.as_str(),
     ])?;
     for dependency in &task.dependencies {
         db.prepare_cached("INSERT OR IGNORE INTO sb_dep(needs, number, task) VALUES (?, ?, ?)")?
@@ -87,9 +88,10 @@ pub(super) fn update_task(db: &Connection, task: &Task) -> Result {
 pub(super) fn requeue_task(db: &Connection, task: &Task) -> Result {
     let shown = shown(task);
     let failure = task.last_failure.as_ref();
+    let (deadline_at, stale_ms, look_at) = watch(task);
     db.prepare_cached(
         "UPDATE tasks SET blockers = ?, retry_count = ?, last_error = ?, failure_type = ?, next_retry_at = ?,
-           previous_agents = ?, lane = ?, dependants = ? WHERE number = ?",
+           previous_agents = ?, lane = ?, dependants = ?, deadline_at = ?, stale_ms = ?, look_at = ? WHERE number = ?",
     )?
     .execute(params![
         list(task.blockers.iter().map(|id| id.as_str())),
@@ -100,6 +102,9 @@ pub(super) fn requeue_task(db: &Connection, task: &Task) -> Result {
         list(task.previous_agents.iter().map(|id| id.as_str())),
         task.lane.map(|lane| signed(lane.0)),
         task.dependants,
+        deadline_at,
+        stale_ms,
+        look_at,
         signed(task.number),
     ])?;
     Ok(())
@@ -108,7 +113,7 @@ pub(super) fn requeue_task(db: &Connection, task: &Task) -> Result {
 pub(super) fn describe_task(db: &Connection, task: &Task) -> Result {
     db.prepare_cached(
         "UPDATE tasks SET title = ?, description = ?, priority = ?, type = ?, required_skills = ?, files = ?,
-           estimated_minutes = ?, branch = ?, audience = ?, max_retries = ? WHERE number = ?",
+           estimated_minutes = ?, branch = ?, audience = ?, max_retries = ?, when_spent = ? WHERE number = ?",
     )?
     .execute(params![
         task.title,
@@ -121,6 +126,7 @@ pub(super) fn describe_task(db: &Connection, task: &Task) -> Result {
         task.branch,
         list(task.audience.iter().map(|id| id.as_str())),
         task.max_retries,
+        task.when_spent.as_str(),
         signed(task.number),
     ])?;
     Ok(())

@@ -71,7 +71,8 @@ fn inserted() -> Vec<String> {
         refuse(
             "agents: the columns after last_active_at belong to the hub",
             "NEW.rev <> 0 OR NEW.presence <> 'live' OR NEW.presence_at <> 0 OR NEW.seen_at <> 0 OR NEW.runtime_ms <> 0 OR NEW.holds <> '[]'
-      OR NEW.commands <> '[]' OR NEW.metrics IS NOT NULL OR NEW.key_generation <> 0 OR NEW.inbox <> 0",
+      OR NEW.commands <> '[]' OR NEW.metrics IS NOT NULL OR NEW.key_generation <> 0 OR NEW.inbox <> 0
+      OR NEW.doors <> '[\"jetpack\"]' OR NEW.silent_ms <> 120000",
         ),
         // The id of one that signed off or fell silent is free.
         "DELETE FROM agents WHERE id = NEW.id AND presence <> 'live';".to_owned(),
@@ -96,6 +97,8 @@ fn updated() -> Vec<String> {
             "metrics",
             "key_generation",
             "inbox",
+            "doors",
+            "silent_ms",
         ]),
     )];
     changed.extend(described());

@@ -131,6 +131,7 @@ fn a_message_by_hand_to_a_full_inbox_is_undone() {
                 delivered_at: None,
                 acknowledged_at: None,
                 expires_at: None,
+                handing_until: None,
             };
             swarm.deliveries.insert((message, "B".into()), row);
         }

@@ -1,0 +1,74 @@
+//! A task is pushed to an agent that waits on a stream: a claim that is watched.
+
+use std::time::Duration;
+
+use super::{Claim, Claimed, Verb};
+use crate::changes::Changes;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assign {
+    pub claim: Claim,
+    /// The whole cycle of one claim takes no longer.
+    pub cap: Duration,
+    /// Without progress for this long it is given back.
+    pub stale_after: Duration,
+}
+
+impl Verb for Assign {
+    type Reply = Claimed;
+
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        self.claim.asks(want, now);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Claimed, Changes), Refusal> {
+        let (claimed, mut changes) = self.claim.decide(slice, now)?;
+        let Claimed::Task(task) = claimed else {
+            return Ok((claimed, changes));
+        };
+        let task = task.watched(self.cap, self.stale_after, now);
+        for row in changes.tasks.iter_mut().filter(|row| row.id == task.id) {
+            row.watch = task.watch;
+        }
+        Ok((Claimed::Task(Box::new(task)), changes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Swarm, claim, complete};
+    use super::*;
+    use crate::task::{TaskStatus, Watch};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn assign(agent: &str) -> Assign {
+        Assign {
+            claim: claim(agent),
+            cap: MINUTE * 10,
+            stale_after: MINUTE,
+        }
+    }
+
+    #[test]
+    fn what_is_pushed_is_claimed_and_watched_until_the_claim_ends() {
+        let mut swarm = Swarm::with_task(TaskStatus::Ready);
+        let Claimed::Task(task) = swarm.ok(assign("A")) else {
+            panic!("there is one");
+        };
+        let watch = Watch {
+            deadline_at: swarm.now + MINUTE * 10,
+            stale_after: MINUTE,
+            look_at: swarm.now + MINUTE,
+        };
+        assert_eq!((task.epoch, task.watch), (1, Some(watch)));
+        assert_eq!(swarm.task("T").watch, Some(watch));
+        assert!(matches!(swarm.ok(assign("B")), Claimed::None(_)));
+        swarm.ok(complete("A", "T"));
+        assert_eq!(swarm.task("T").watch, None);
+    }
+}

@@ -1,0 +1,127 @@
+//! A person tells the director of the bus what to do. It holds for every coordinator, and across restarts.
+
+use std::time::Duration;
+
+use super::Verb;
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::record::{Director, Paused, Record, RecordKey, Release};
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steer {
+    pub by: String,
+    pub reason: String,
+    pub order: Order,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Hand out no new work until told otherwise.
+    Pause,
+    Resume,
+    /// Hand out no new work for a while.
+    Cooldown {
+        lasts_for: Duration,
+    },
+    Release(Release),
+}
+
+impl Order {
+    fn word(&self) -> &'static str {
+        match self {
+            Order::Pause => "pause",
+            Order::Resume => "resume",
+            Order::Cooldown { .. } => "cooldown",
+            Order::Release(_) => "release",
+        }
+    }
+}
+
+impl Verb for Steer {
+    type Reply = Director;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.record(&RecordKey::Director);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Director, Changes), Refusal> {
+        let mut director = match Want::new(slice).record(&RecordKey::Director) {
+            Some(Record::Director(director)) => director.clone(),
+            None => Director::default(),
+        };
+        let mut changes = Changes::default();
+        match &self.order {
+            Order::Pause => {
+                director.paused = Some(Paused {
+                    by: self.by.clone(),
+                    reason: self.reason.clone(),
+                    at: now,
+                });
+            }
+            Order::Resume => (director.paused, director.cooldown_until) = (None, None),
+            Order::Cooldown { lasts_for } => {
+                let until = now + *lasts_for;
+                director.cooldown_until = Some(director.cooldown_until.unwrap_or(until).max(until));
+            }
+            Order::Release(release) => director.release = Some(release.clone()),
+        }
+        changes.event(match &self.order {
+            Order::Release(release) => Event::ReleasePublished {
+                by: self.by.clone(),
+                release: release.id.clone(),
+                main_sha: release.main_sha.clone(),
+                image_tag: release.image_tag.clone(),
+            },
+            order => Event::DirectorSteered {
+                by: self.by.clone(),
+                order: order.word().to_owned(),
+                reason: self.reason.clone(),
+            },
+        });
+        changes.records.push(Record::Director(director.clone()));
+        Ok((director, changes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Swarm;
+    use super::*;
+
+    fn steer(order: Order) -> Steer {
+        Steer {
+            by: "desk".to_owned(),
+            reason: "a deploy".to_owned(),
+            order,
+        }
+    }
+
+    #[test]
+    fn what_was_told_stands_until_it_is_taken_back() {
+        let mut swarm = Swarm::new();
+        let minute = Duration::from_secs(60);
+        assert!(!swarm.ok(steer(Order::Pause)).hands_out(swarm.now));
+        let cooldown = Order::Cooldown { lasts_for: minute };
+        assert!(swarm.ok(steer(cooldown.clone())).paused.is_some());
+        let resumed = swarm.ok(steer(Order::Resume));
+        assert!(resumed.hands_out(swarm.now));
+        let cooling = swarm.ok(steer(cooldown));
+        assert!(!cooling.hands_out(swarm.now));
+        assert!(cooling.hands_out(swarm.now + minute));
+        let release = Release {
+            id: "v2".to_owned(),
+            branch: "release/v2".to_owned(),
+            pr_number: None,
+            main_sha: None,
+            image_tag: None,
+        };
+        let told = swarm.ok(steer(Order::Release(release.clone())));
+        assert_eq!(told.release, Some(release));
+        assert_eq!(swarm.said(), ["release_published"]);
+        assert!(told.cooldown_until.is_some(), "nothing else is forgotten");
+    }
+}

@@ -1,0 +1,54 @@
+//! Records and engrams.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use switchboard_core::slice::Save;
+
+use super::Result;
+use crate::sqlite::load::signed;
+use crate::sqlite::text::list;
+
+pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
+    for (record, _) in &save.records {
+        let (kind, name) = record.key().names();
+        let value = serde_json::to_string(record)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        db.prepare_cached("INSERT OR REPLACE INTO sb_record(kind, key, value) VALUES (?, ?, ?)")?
+            .execute(params![kind, name, value])?;
+    }
+    for id in save.evicted_engrams {
+        let row: Option<(i64, String)> = db
+            .prepare_cached("DELETE FROM sb_engram WHERE id = ? RETURNING n, body")?
+            .query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        if let Some((n, body)) = row {
+            db.prepare_cached(
+                "INSERT INTO sb_engram_words(sb_engram_words, rowid, body) VALUES ('delete', ?, ?)",
+            )?
+            .execute(params![n, body])?;
+        }
+    }
+    for engram in save.engrams {
+        let entry = &engram.entry;
+        db.prepare_cached(
+            "INSERT INTO sb_engram(id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            entry.id.as_str(),
+            entry.scope.as_str(),
+            entry.version,
+            entry.created_at.0,
+            entry.hash,
+            signed(entry.bytes),
+            list(&entry.topics),
+            signed(entry.from_seq),
+            signed(entry.to_seq),
+            &*engram.body,
+        ])?;
+        db.prepare_cached(
+            "INSERT INTO sb_engram_words(rowid, body) VALUES (last_insert_rowid(), ?)",
+        )?
+        .execute([&*engram.body])?;
+    }
+    Ok(())
+}
