@@ -3,6 +3,7 @@
 //! Every change is [`Hub::run`], every list is [`Hub::read`]; no surface calls the store.
 
 mod auth;
+pub mod bus;
 mod caretaker;
 pub mod config;
 pub mod data_dir;

@@ -14,14 +14,17 @@ use crate::project;
 /// Start the hub for this project and keep it running
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The hub keeps its state in .switchboard/ of the project and listens on 127.0.0.1:7373.
+The hub keeps its state in .switchboard/ of the project and listens on 127.0.0.1:7373,
+for workers and operators of the bus on 127.0.0.1:8731.
 Its SQLite file also opens as .jetpack/swarm.db; a database that was there before is imported and kept.
 A flag beats the environment (SWITCHBOARD_HTTP_LISTEN, SWITCHBOARD_STORE_URL, ...), which beats
-switchboard.toml, which beats the default; 'switchboard init' writes one with every setting.
+switchboard.toml, which beats config/dev.toml (settings of the bus only), which beats the default;
+'switchboard init' writes a switchboard.toml with every setting.
 Ctrl-C stops it; whatever it has answered is on disk.
 
 Examples:
   switchboard up
+  switchboard up --bus off
   switchboard up --http 127.0.0.1:8080 --data-dir /var/lib/switchboard
   switchboard up --http 0.0.0.0:7373 --auth hmac --tls-self-signed
   switchboard up --store postgres://switchboard@db.local/swarm?sslmode=verify-full")]
@@ -29,6 +32,9 @@ pub struct Args {
     /// Where to listen [default: 127.0.0.1:7373]
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
+    /// Where workers and operators of the bus connect, or "off" [default: 127.0.0.1:8731]
+    #[arg(long, value_name = "ADDR|off")]
+    pub bus: Option<String>,
     /// Where the ledger is: sqlite:FILE or postgres://USER@HOST/DATABASE [default: switchboard.db in the data directory]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
@@ -94,6 +100,7 @@ impl Args {
         });
         let settings = [
             ("http.listen", self.http.clone()),
+            ("bus.listen", self.bus.clone()),
             ("http.tls_cert", self.tls_cert.as_ref().map(path)),
             ("http.tls_key", self.tls_key.as_ref().map(path)),
             ("http.tls_self_signed", yes(self.tls_self_signed)),
@@ -203,11 +210,12 @@ mod tests {
     #[test]
     fn flags_become_settings_and_their_paths_are_meant_from_here() {
         let given = overrides(
-            "--http 127.0.0.1:1 --data-dir d --store sqlite:x.db --auth hmac --tls-cert c.pem --tls-key /k.pem --log json --project p",
+            "--http 127.0.0.1:1 --bus off --data-dir d --store sqlite:x.db --auth hmac --tls-cert c.pem --tls-key /k.pem --log json --project p",
         );
         assert_eq!(given.project.as_deref(), Some(Path::new("/here/p")));
         let expected = [
             ("http.listen", "127.0.0.1:1"),
+            ("bus.listen", "off"),
             ("http.tls_cert", "/here/c.pem"),
             ("http.tls_key", "/k.pem"),
             ("store.url", "sqlite:/here/x.db"),

@@ -1,12 +1,13 @@
-//! Flags over environment over file over defaults, merged key by key.
+//! Flags over environment over `switchboard.toml` over the project's `dev.toml` over defaults, merged key by key.
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::read::Given;
-use super::settings::{Draft, SETTINGS, variable};
+use super::bus::{DEV_FILE, DEV_SETTINGS, DevFile};
+use super::file::{flatten, is_section, read_file};
+use super::read::{Given, read};
+use super::settings::{self, Draft, variable};
 use super::{CONFIG_FILE, Config, DATA_DIR, PostgresUrl, StoreAt, Tls};
 
 /// A configuration, and what in its sources nobody understood.
@@ -42,10 +43,11 @@ pub enum ConfigError {
         listen: SocketAddr,
         missing: &'static str,
     },
+    #[error(
+        "the bus may listen on {listen} only with agent_bus.security = \"mTLS\": it is neither loopback nor an address of a container network; set that, listen on 127.0.0.1, or name its interface in agent_bus.interfaces if containers alone can reach it"
+    )]
+    UnsafeBusAddress { listen: SocketAddr },
 }
-
-/// Settings files are small; a larger one is something else.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 impl Config {
     /// Reads `file` (or the project's `switchboard.toml`, if there is one) and lays environment and flags over it.
@@ -76,40 +78,51 @@ impl Config {
                 (file, table)
             }
         };
-        let mut draft = Draft::new(Config::for_project(project));
-        let mut warnings = Vec::new();
-        for (key, value) in flatten(table) {
-            draft.set(
-                &key,
-                &Given::Toml(value),
-                &place.display().to_string(),
-                |key| {
-                    warnings.push(format!(
-                        "{}: unknown setting {key}; it is ignored",
-                        place.display()
-                    ));
-                },
-            )?;
+        let mut draft = Draft::new(Config::for_project(project.clone()));
+        let own = flatten(table);
+        if let Some(file) = dev_file(&own, &place, &env, overrides)? {
+            draft.lay_dev_file(&project.join(file))?;
         }
-        for (key, _) in SETTINGS {
+        let mut warnings = draft.lay_file(own, &place)?;
+        for (key, _) in settings::all() {
             let name = variable(key);
             if let Some(text) = env.get(&name) {
-                draft.set(
-                    key,
-                    &Given::Text(text.clone()),
-                    &format!("environment variable {name}"),
-                    |_| {},
-                )?;
+                let place = format!("environment variable {name}");
+                draft.set(key, &Given::Text(text.clone()), &place)?;
             }
         }
         for (key, text) in &overrides.settings {
-            draft.set(key, &Given::Text(text.clone()), "command line", |_| {})?;
+            draft.set(key, &Given::Text(text.clone()), "command line")?;
         }
-        Ok(Loaded {
-            config: draft.finish()?,
-            warnings,
-        })
+        let config = draft.finish()?;
+        warnings.extend(config.bus.doubts());
+        Ok(Loaded { config, warnings })
     }
+}
+
+/// Which `dev.toml` to read: known before anything is laid over anything.
+fn dev_file(
+    own: &[(String, toml::Value)],
+    place: &Path,
+    env: &HashMap<String, String>,
+    overrides: &Overrides,
+) -> Result<Option<PathBuf>, ConfigError> {
+    const KEY: &str = "bus.dev_file";
+    let flag = overrides.settings.iter().rev().find(|(key, _)| *key == KEY);
+    let filed = own.iter().find(|(key, _)| key == KEY);
+    let name = variable(KEY);
+    let (given, place) = match (flag, env.get(&name), filed) {
+        (Some((_, text)), _, _) => (Given::Text(text.clone()), "command line".to_owned()),
+        (None, Some(text), _) => {
+            let place = format!("environment variable {name}");
+            (Given::Text(text.clone()), place)
+        }
+        (None, None, Some((_, value))) => (Given::Toml(value.clone()), place.display().to_string()),
+        (None, None, None) => return Ok(Some(PathBuf::from(DEV_FILE))),
+    };
+    read::<DevFile>(&given)
+        .map(|DevFile(file)| file)
+        .map_err(|reason| wrong(KEY, &place, reason))
 }
 
 fn project(env: &HashMap<String, String>, overrides: &Overrides) -> Result<PathBuf, ConfigError> {
@@ -122,48 +135,6 @@ fn project(env: &HashMap<String, String>, overrides: &Overrides) -> Result<PathB
         file: project,
         reason: error.to_string(),
     })
-}
-
-fn read_file(file: &Path) -> Result<Option<toml::Table>, ConfigError> {
-    let unreadable = |reason: String| ConfigError::Unreadable {
-        file: file.to_owned(),
-        reason,
-    };
-    match std::fs::metadata(file) {
-        Ok(meta) if meta.len() > FILE_BYTES_MAX => {
-            return Err(unreadable(format!(
-                "it is larger than {FILE_BYTES_MAX} bytes"
-            )));
-        }
-        Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error.to_string())),
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
-    let parsed = text.parse::<toml::Table>();
-    parsed.map(Some).map_err(|error| ConfigError::Syntax {
-        file: file.to_owned(),
-        reason: error.to_string(),
-    })
-}
-
-/// `[http] listen` becomes `http.listen`; `auth = "hmac"` is short for `[auth] mode`.
-fn flatten(table: toml::Table) -> Vec<(String, toml::Value)> {
-    let mut flat = Vec::new();
-    for (name, value) in table {
-        match value {
-            toml::Value::Table(members) => {
-                flat.extend(
-                    members
-                        .into_iter()
-                        .map(|(member, value)| (format!("{name}.{member}"), value)),
-                );
-            }
-            value if name == "auth" => flat.push(("auth.mode".to_owned(), value)),
-            value => flat.push((name, value)),
-        }
-    }
-    flat
 }
 
 impl Draft {
@@ -180,20 +151,42 @@ impl Draft {
         }
     }
 
-    fn set(
-        &mut self,
-        key: &str,
-        given: &Given,
-        place: &str,
-        unknown: impl FnOnce(&str),
-    ) -> Result<(), ConfigError> {
-        match SETTINGS.iter().find(|(known, _)| *known == key) {
-            Some((_, apply)) => apply(self, given).map_err(|reason| wrong(key, place, reason)),
-            None => {
-                unknown(key);
-                Ok(())
+    /// Only the keys that are its own count in a `dev.toml`; whatever else stands there is somebody else's.
+    fn lay_dev_file(&mut self, file: &Path) -> Result<(), ConfigError> {
+        let place = file.display().to_string();
+        for (key, value) in flatten(read_file(file)?.unwrap_or_default()) {
+            let known = DEV_SETTINGS.iter().any(|(known, _)| *known == key);
+            if known || is_section(&key, DEV_SETTINGS.iter()) {
+                self.set(&key, &Given::Toml(value), &place)?;
             }
         }
+        Ok(())
+    }
+
+    /// Returns what nobody understood.
+    fn lay_file(
+        &mut self,
+        flat: Vec<(String, toml::Value)>,
+        place: &Path,
+    ) -> Result<Vec<String>, ConfigError> {
+        let place = place.display().to_string();
+        let mut warnings = Vec::new();
+        for (key, value) in flat {
+            if settings::find(&key).is_none() && !is_section(&key, settings::all()) {
+                warnings.push(format!("{place}: unknown setting {key}; it is ignored"));
+                continue;
+            }
+            self.set(&key, &Given::Toml(value), &place)?;
+        }
+        Ok(warnings)
+    }
+
+    fn set(&mut self, key: &str, given: &Given, place: &str) -> Result<(), ConfigError> {
+        let applied = match settings::find(key) {
+            Some(apply) => apply(self, given),
+            None => Err(format!("expected a section [{key}], found a value")),
+        };
+        applied.map_err(|reason| wrong(key, place, reason))
     }
 
     fn finish(mut self) -> Result<Config, ConfigError> {
@@ -204,6 +197,7 @@ impl Draft {
         if let Some(dir) = self.files_dir.take() {
             self.config.files.dir = project.join(dir);
         }
+        self.config.bus.resolve(&project);
         self.config.http.tls = match (self.tls_cert, self.tls_key, self.tls_self_signed) {
             (Some(cert), Some(key), false) => Tls::Files {
                 cert: project.join(cert),
@@ -319,7 +313,7 @@ mod tests {
             let loaded = Config::load(None, [], &overrides).unwrap();
             assert_eq!(loaded, defaults);
         }
-        for (key, _) in SETTINGS {
+        for (key, _) in settings::all() {
             let (_, name) = key.rsplit_once('.').unwrap_or(("", key));
             assert!(
                 uncommented.contains(&format!("{name} =")),
@@ -352,6 +346,9 @@ mod tests {
             ("[files]\nrescan_ms = 0", "files.rescan_ms"),
             ("[files]\nkeep_hours = \"long\"", "files.keep_hours"),
             ("auth = \"basic\"", "auth.mode"),
+            ("[http.listen]\nport = 1", "http.listen"),
+            ("limits = 7", "limits"),
+            ("[policy]\nsync_main = true", "policy.sync_main"),
             ("[http]\ntls_cert = \"a.pem\"", "http.tls_key"),
             ("[store]\nurl = \"mysql://x\"", "store.url"),
             (
@@ -379,12 +376,12 @@ mod tests {
     #[test]
     fn an_unknown_setting_is_warned_about() {
         let loaded = load(
-            "[http]\nlissten = \"127.0.0.1:1\"\n[bus]\nlisten = \"off\"",
+            "[http]\nlissten = \"127.0.0.1:1\"\n[bus]\nlissten = \"off\"\n[far.away]\nx = 1",
             &[],
             &[],
         )
         .unwrap();
-        assert_eq!(loaded.warnings.len(), 2);
+        assert_eq!(loaded.warnings.len(), 3);
         assert!(
             loaded
                 .warnings

@@ -2,6 +2,8 @@
 //!
 //! Where a setting comes from (flags, environment, file) is the business of `load`; what it does, of whoever reads it.
 
+mod bus;
+mod file;
 mod load;
 mod net;
 mod read;
@@ -16,6 +18,10 @@ use switchboard_core::GatePolicy;
 use switchboard_core::verb::Retention;
 use switchboard_store::postgres::Address;
 
+pub use bus::{
+    BUS_PORT, Backoff, Bus, DEV_FILE, Director, GithubLimits, Memory, ModelLimits, Retry, Security,
+    SyncAction, SyncMain, TierBudget,
+};
 pub use load::{ConfigError, Loaded, Overrides};
 pub use net::Network;
 
@@ -39,6 +45,7 @@ pub struct Config {
     /// Whether the SQLite file also opens as `.jetpack/swarm.db`.
     pub swarm_db: bool,
     pub files: Files,
+    pub bus: Bus,
     pub auth: AuthMode,
     pub limits: Limits,
     pub quality: GatePolicy,
@@ -151,6 +158,7 @@ impl Config {
         let store = StoreAt::Sqlite(data_dir.join("switchboard.db"));
         Config {
             files: Files::of_project(&project),
+            bus: Bus::of_project(&project),
             project,
             data_dir,
             http: Http::default(),

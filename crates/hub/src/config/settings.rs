@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::bus::{DEV_SETTINGS, OWN_SETTINGS};
 use super::read::{AtLeastOne, Given, Percent, Unless, read};
 use super::{AuthMode, Config, LogFormat, Network};
 
@@ -19,7 +20,7 @@ pub struct Draft {
     pub files_dir: Option<PathBuf>,
 }
 
-type Apply = fn(&mut Draft, &Given) -> Result<(), String>;
+pub type Apply = fn(&mut Draft, &Given) -> Result<(), String>;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -38,7 +39,7 @@ fn bound(given: &Given) -> Result<Option<u32>, String> {
 
 /// `project` is not here: it must be known before the file can be found.
 #[rustfmt::skip]
-pub const SETTINGS: &[(&str, Apply)] = &[
+const SETTINGS: &[(&str, Apply)] = &[
     ("data_dir", |d, g| read(g).map(|v| d.data_dir = Some(v))),
     ("http.listen", |d, g| read::<SocketAddr>(g).map(|v| d.config.http.listen = v)),
     ("http.allowed_hosts", |d, g| read::<Vec<String>>(g).map(|v| d.config.http.allowed_hosts = v)),
@@ -78,6 +79,17 @@ pub const SETTINGS: &[(&str, Apply)] = &[
     ("log.filter", |d, g| read(g).map(|v| d.config.log.filter = v)),
     ("log.format", |d, g| read::<LogFormat>(g).map(|v| d.config.log.format = v)),
 ];
+
+/// Every setting, in the order in which those of one source are applied.
+pub fn all() -> impl Iterator<Item = &'static (&'static str, Apply)> {
+    SETTINGS.iter().chain(DEV_SETTINGS).chain(OWN_SETTINGS)
+}
+
+pub fn find(key: &str) -> Option<Apply> {
+    all()
+        .find(|(known, _)| *known == key)
+        .map(|(_, apply)| *apply)
+}
 
 /// The variable that sets a key: `http.listen` is `SWITCHBOARD_HTTP_LISTEN`.
 pub fn variable(key: &str) -> String {
