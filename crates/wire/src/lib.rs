@@ -12,6 +12,7 @@ mod query;
 mod time;
 mod words;
 
+pub mod agentbus;
 pub mod hrana;
 pub mod jetpack;
 pub mod openapi;

@@ -67,7 +67,7 @@ pub fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Malformed>
 const DEPTH_MAX: usize = 127;
 const TOO_DEEP: &str = "the JSON is nested too deeply (at most 127 levels)";
 
-fn too_deep(bytes: &[u8]) -> bool {
+pub(crate) fn too_deep(bytes: &[u8]) -> bool {
     // Few messages have that many brackets at all, and counting them is nearly free.
     let brackets = bytes.iter().filter(|byte| **byte | 0x20 == b'{').count();
     brackets > DEPTH_MAX && depth(bytes) > DEPTH_MAX

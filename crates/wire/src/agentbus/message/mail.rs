@@ -1,0 +1,79 @@
+//! Messages between agents, whatever dialect the other one speaks.
+
+use serde::{Deserialize, Serialize};
+use switchboard_core::limits;
+
+use super::{MessageType, Payload};
+use crate::Json;
+use crate::agentbus::check::{self, Checked};
+use crate::agentbus::parts;
+use crate::words::words;
+
+/// `agent_message.v1`: from the director, a message for this worker; from a worker, one for another agent.
+///
+/// A body that fits no line is cut into parts; then `body` is a string, a piece of the body's JSON text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentMessage {
+    pub message_id: String,
+    pub from: String,
+    /// The recipient, if a worker sends it; absent for everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub body: Json,
+    pub ack_required: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corr_id: Option<String>,
+    #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]
+    pub part: u32,
+    #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]
+    pub parts: u32,
+}
+
+impl Payload for AgentMessage {
+    const TYPE: MessageType = MessageType::AgentMessage;
+
+    fn check(&self) -> Checked {
+        check::id("message_id", &self.message_id)?;
+        check::id("from", &self.from)?;
+        check::maybe_id("to", self.to.as_deref())?;
+        check::filled("type", &self.kind, limits::NAME_BYTES_MAX)?;
+        check::word("type", &self.kind)?;
+        check::text("body", self.body.get(), limits::PAYLOAD_BYTES_MAX)?;
+        check::maybe_id("corr_id", self.corr_id.as_deref())?;
+        check::part(self.part, self.parts)
+    }
+}
+
+words! {
+    /// How far a message of a worker has come.
+    pub enum MailState {
+        Accepted = "accepted",
+        Acknowledged = "acknowledged",
+        Failed = "failed",
+    }
+}
+
+/// `agent_message_ack.v1`: from a worker, it has the message; from the director, what became of the worker's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentMessageAck {
+    pub message_id: String,
+    /// Only from the director.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<MailState>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corr_id: Option<String>,
+}
+
+impl Payload for AgentMessageAck {
+    const TYPE: MessageType = MessageType::AgentMessageAck;
+
+    fn check(&self) -> Checked {
+        check::id("message_id", &self.message_id)?;
+        check::maybe_text("reason", self.reason.as_deref(), limits::NOTE_BYTES_MAX)?;
+        check::maybe_id("corr_id", self.corr_id.as_deref())
+    }
+}
