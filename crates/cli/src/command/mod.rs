@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod backup;
+pub mod cert;
 pub mod completions;
 pub mod doctor;
 pub mod events;
@@ -43,6 +44,9 @@ pub enum Errand {
     /// Make and revoke tokens for people and programs
     #[command(subcommand, visible_alias = "tokens", after_help = token::EXAMPLES)]
     Token(token::Command),
+    /// Certificates for the bus: make, rotate and revoke them
+    #[command(subcommand, visible_alias = "certs", after_help = cert::EXAMPLES)]
+    Cert(cert::Command),
     /// Send and see messages
     #[command(subcommand, visible_alias = "messages", after_help = message::EXAMPLES)]
     Message(message::Command),
@@ -70,6 +74,7 @@ impl Errand {
             Errand::Task(command) => command.run(context).await,
             Errand::Agent(command) => command.run(context).await,
             Errand::Token(command) => command.run(context).await,
+            Errand::Cert(command) => command.run(context),
             Errand::Message(command) => command.run(context).await,
             Errand::Lease(command) => command.run(context).await,
             Errand::Events(args) => events::run(args, context).await,

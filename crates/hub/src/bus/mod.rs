@@ -2,6 +2,23 @@
 //!
 //! `wire::agentbus` knows the messages and the state of one connection; here are sockets, tasks and what goes on around them.
 
+pub mod authority;
+mod board;
+mod connection;
 pub mod descriptors;
+mod director;
 pub mod drift;
+mod fsm;
 pub mod interfaces;
+mod listen;
+mod memory;
+mod operator;
+mod outbox;
+mod pipe;
+mod registry;
+mod relay;
+mod server;
+mod snapshot;
+mod worker;
+
+pub(crate) use server::Bus;

@@ -1,0 +1,59 @@
+//! `switchboard cert revoke`: ends certificates, and the connections that they opened.
+
+use clap::Args as ClapArgs;
+use serde::Serialize;
+use switchboard_hub::bus::authority::{Record, Registrar};
+
+use super::{Certificate, Place, failed, today};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::screen::clean;
+
+/// End certificates; their holders are out within a second
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+An id ends all of its live certificates, a serial number (see 'switchboard cert list') that one only. It cannot be undone; the id
+can be given a new certificate at any time.
+
+Examples:
+  switchboard cert revoke worker-3 --reason 'laptop lost'
+  switchboard cert revoke 5c1f0a9b3d2e4f60718a")]
+pub struct Args {
+    /// An id, or a certificate's serial number
+    #[arg(value_name = "ID|SERIAL")]
+    which: String,
+    /// Why, for whoever reads the list
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    success: bool,
+    revoked: Vec<Certificate<'a>>,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let data_dir = args.place.data_dir(&context.here);
+    let mut registrar = Registrar::open(&data_dir, today()).map_err(failed)?;
+    let done = registrar.revoke(&args.which, args.reason.as_deref());
+    let records: Vec<Record> = done.map_err(failed)?;
+    let screen = &mut context.screen;
+    if screen.json() {
+        return Ok(screen.value(&Report {
+            success: true,
+            revoked: records.iter().map(Certificate::from).collect(),
+        })?);
+    }
+    for record in &records {
+        screen.line(format_args!(
+            "certificate {} of {} {} is revoked",
+            record.serial,
+            record.role,
+            clean(record.name.as_str())
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Why a peer is not let in, or not let stay.
+
+use super::index::Serial;
+use super::name::Name;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("it showed no certificate")]
+    NoCertificate,
+    #[error("its certificate is not one that was issued here")]
+    Unreadable,
+    #[error("its certificate {0} is not in the list of those that were issued")]
+    Unknown(Serial),
+    #[error("the certificate of {} was revoked", .0.as_str().escape_debug())]
+    Revoked(Name),
+    #[error("the certificate of {} has expired", .0.as_str().escape_debug())]
+    Expired(Name),
+    #[error("the certificate of {} was signed by an authority that is not trusted any more", .0.as_str().escape_debug())]
+    Orphaned(Name),
+    #[error("it did not finish the TLS handshake in time")]
+    TooSlow,
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(String),
+}

@@ -1,0 +1,241 @@
+//! `switchboard cert …` with the real binary: what it writes is let in, what it ends is put out.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use serde_json::Value;
+use switchboard_client::bus::tls;
+use switchboard_hub::bus::authority::{Authority, Identity, Refused, Role};
+use switchboard_tests::{PATIENCE, switchboard};
+use tempfile::TempDir;
+
+/// A project without a hub.
+struct Desk {
+    home: TempDir,
+}
+
+impl Desk {
+    fn new() -> Desk {
+        Desk {
+            home: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn made() -> Desk {
+        let desk = Desk::new();
+        desk.json(&["init"]);
+        desk
+    }
+
+    fn data_dir(&self) -> std::path::PathBuf {
+        self.home.path().join("state")
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(switchboard())
+            .arg("cert")
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .current_dir(self.home.path())
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .output()
+            .expect("it starts")
+    }
+
+    #[track_caller]
+    fn text(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}: {said}", output.status);
+        assert_eq!(said, "");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn json(&self, arguments: &[&str]) -> Value {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        let answer: Value = serde_json::from_str(&self.text(&all)).expect("one object");
+        assert_eq!(answer["success"], true, "{answer}");
+        answer
+    }
+
+    #[track_caller]
+    fn refused(&self, arguments: &[&str], code: i32, words: &[&str]) {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.starts_with("error:"), "{said}");
+        for word in words {
+            assert!(said.contains(word), "{word:?} is not in: {said}");
+        }
+    }
+
+    fn state_of(&self, serial: &str) -> String {
+        let list = self.json(&["list"]);
+        let all = list["certificates"].as_array().unwrap();
+        let found = all.iter().find(|one| one["serial"] == serial);
+        found.expect("it is listed")["state"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+}
+
+fn serial(answer: &Value) -> String {
+    let serial = answer["certificate"]["serial"].as_str();
+    serial.expect("it has a serial number").to_owned()
+}
+
+/// One handshake between the files that a command wrote and the authority of a hub.
+async fn connect(authority: &Authority, answer: &Value) -> Result<Identity, Refused> {
+    let file = |name: &str| Path::new(answer["files"][name].as_str().unwrap()).to_owned();
+    let config = tls::client_config(&file("certificate"), &file("key"), &file("authority"));
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let connector = tokio_rustls::TlsConnector::from(Arc::clone(&config.unwrap()));
+    let both = async {
+        let (admitted, _) = tokio::join!(
+            authority.admit(near),
+            connector.connect(tls::director(), far)
+        );
+        admitted
+    };
+    let admitted = tokio::time::timeout(PATIENCE, both).await;
+    let (_, identity) = admitted.expect("the handshake ends")?;
+    Ok(identity)
+}
+
+#[tokio::test]
+async fn what_is_issued_is_let_in_and_what_is_revoked_is_put_out() {
+    let desk = Desk::made();
+    let worker = desk.json(&["issue", "job 7/builder"]);
+    let operator = desk.json(&["issue", "ann", "--role", "operator", "--out", "given"]);
+    assert!(desk.home.path().join("given/ann.key").is_file());
+    let authority = Authority::open(&desk.data_dir()).unwrap();
+    let _watcher = authority.watch();
+    let inside = connect(&authority, &worker).await.unwrap();
+    assert_eq!(
+        (inside.name.as_str(), inside.role),
+        ("job 7/builder", Role::Worker)
+    );
+    let ann = connect(&authority, &operator).await.unwrap();
+    assert_eq!((ann.name.as_str(), ann.role), ("ann", Role::Operator));
+
+    let done = desk.json(&["revoke", "job 7/builder", "--reason", "lost"]);
+    assert_eq!(done["revoked"][0]["reason"], "lost");
+    let ended = tokio::time::timeout(PATIENCE, authority.ended(&inside)).await;
+    assert_eq!(ended.unwrap(), Refused::Revoked(inside.name.clone()));
+    assert!(connect(&authority, &worker).await.is_err());
+    assert_eq!(authority.standing(&ann), Ok(()));
+    assert_eq!(desk.state_of(&serial(&worker)), "revoked");
+    assert_eq!(desk.state_of(&serial(&operator)), "live");
+}
+
+#[tokio::test]
+async fn everything_can_be_rotated_while_a_hub_watches() {
+    let desk = Desk::made();
+    let old = desk.json(&["issue", "w", "--out", "old"]);
+    let authority = Authority::open(&desk.data_dir()).unwrap();
+    let _watcher = authority.watch();
+    let mut generations = authority.generations();
+    let mut noticed = async || {
+        let changed = tokio::time::timeout(PATIENCE, generations.changed()).await;
+        changed.expect("it is noticed").unwrap();
+    };
+    desk.json(&["rotate", "--director"]);
+    noticed().await;
+    connect(&authority, &old).await.unwrap();
+
+    let rotated = desk.json(&["rotate", "--authority"]);
+    assert_eq!(rotated["authorities"].as_array().unwrap().len(), 2);
+    assert_eq!(rotated["orphaned"], 0);
+    let new = desk.json(&["rotate", "w", "--out", "new"]);
+    assert_eq!(new["alsoLive"][0], serial(&old).as_str());
+    assert_ne!(serial(&new), serial(&old));
+    // However many looks it took to see all of it.
+    let both = async {
+        while connect(&authority, &new).await.is_err() {
+            noticed().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, both).await.unwrap();
+    let inside = connect(&authority, &old).await.unwrap();
+
+    let said = desk.text(&["rotate", "--drop-old"]);
+    assert!(said.contains("1 live certificates"), "{said}");
+    let ended = tokio::time::timeout(PATIENCE, authority.ended(&inside)).await;
+    assert_eq!(ended.unwrap(), Refused::Orphaned(inside.name.clone()));
+    assert_eq!(desk.state_of(&serial(&old)), "orphaned");
+    connect(&authority, &new).await.unwrap();
+
+    let newest = desk.json(&["rotate", "w", "--out", "new", "--revoke-old"]);
+    let revoked = newest["revoked"].as_array().unwrap();
+    assert!(revoked.iter().any(|one| *one == serial(&new)), "{newest}");
+    assert_eq!(desk.state_of(&serial(&new)), "revoked");
+}
+
+#[test]
+fn a_person_reads_what_was_done_and_what_to_do_next() {
+    let desk = Desk::new();
+    let said = desk.text(&["init"]);
+    assert!(
+        said.contains("was made") && said.contains("cert issue"),
+        "{said}"
+    );
+    let again = desk.text(&["init", "--name", "bus.example"]);
+    assert!(
+        again.contains("is there") && again.contains("anew"),
+        "{again}"
+    );
+    assert!(again.contains("bus.example"), "{again}");
+    let issued = desk.text(&["issue", "w"]);
+    for word in ["w.pem", "w.key", "ca.pem", "worker w"] {
+        assert!(issued.contains(word), "{word}: {issued}");
+    }
+    let second = desk.text(&["issue", "w", "--out", "elsewhere", "--days", "3"]);
+    assert!(second.contains("still good"), "{second}");
+    let list = desk.text(&["list"]);
+    for word in ["authority", "director", "live", "expiring"] {
+        assert!(list.contains(word), "{word}: {list}");
+    }
+    let revoked = desk.text(&["revoke", "w"]);
+    assert_eq!(revoked.matches("is revoked").count(), 2, "{revoked}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_exit_code() {
+    let desk = Desk::new();
+    for early in [
+        &["issue", "w"][..],
+        &["list"],
+        &["revoke", "w"],
+        &["rotate", "--director"],
+    ] {
+        desk.refused(early, 1, &["switchboard cert init"]);
+    }
+    desk.json(&["init"]);
+    desk.refused(&["issue", ""], 2, &["empty"]);
+    desk.refused(&["issue", "a\nb"], 2, &["control"]);
+    desk.refused(&["issue", &"x".repeat(129)], 2, &["128 bytes"]);
+    desk.refused(&["issue", "steward"], 2, &["hub's own"]);
+    desk.refused(&["issue", "w", "--role", "king"], 2, &["worker, operator"]);
+    for days in ["0", "3651", "x"] {
+        desk.refused(&["issue", "w", "--days", days], 2, &["days"]);
+    }
+    desk.refused(&["init", "--name", "a b"], 2, &["'a b'"]);
+    desk.refused(&["revoke", "nobody"], 1, &["nobody", "cert list"]);
+    desk.refused(&["rotate", "nobody"], 1, &["cert issue nobody"]);
+    desk.refused(&["rotate"], 2, &["--authority"]);
+    desk.refused(&["rotate", "w", "--authority"], 2, &["cannot be used"]);
+    desk.refused(&["rotate", "--authority", "--days", "3"], 2, &["required"]);
+    desk.json(&["issue", "w"]);
+    desk.refused(&["issue", "w"], 1, &["exists", "--out"]);
+    let file = desk.data_dir().join("bus/index.json");
+    std::fs::write(&file, "{").unwrap();
+    for command in [&["list"][..], &["issue", "v"], &["init"]] {
+        desk.refused(command, 1, &["index.json", "backup"]);
+    }
+}
