@@ -38,4 +38,19 @@ pub struct Engram {
     pub entry: EngramEntry,
     /// The file's content, byte for byte.
     pub body: Box<str>,
+    /// What it is found by: its facts, decisions and topics, a line each.
+    pub words: Box<str>,
+}
+
+/// What each tier may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budgets {
+    pub short_term: Budget,
+    pub long_term: Budget,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    pub bytes_max: u64,
+    pub files_max: usize,
 }

@@ -28,6 +28,10 @@ pub const RETRIES_MAX: u32 = 100;
 pub const ADOPTED_NUMBER_MAX: u64 = 1 << 40;
 pub const CLAIMS_PER_AGENT_MAX: usize = 512;
 pub const COMMANDS_PER_AGENT_MAX: usize = 32;
+/// What an agent asks to be remembered, in one piece.
+pub const MEMORY_NOTE_BYTES_MAX: usize = 4 * 1024;
+/// The text of an engram, whatever is configured.
+pub const ENGRAM_BYTES_MAX: usize = 1024 * 1024;
 pub const LEARNINGS_PER_TASK_MAX: usize = 50;
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 /// Messages waiting for one agent; past it the sender is refused.

@@ -36,6 +36,8 @@ pub trait Reader: Send {
     /// Engrams without their texts, oldest first.
     fn engrams(&self) -> Result<Vec<EngramEntry>, Error>;
     fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error>;
+    /// Engrams that have all the words, best first.
+    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Error>;
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error>;
     /// Events after a number, in order.
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error>;

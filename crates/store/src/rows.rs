@@ -270,6 +270,9 @@ fn doors<R: Columns>(row: &R, column: usize) -> Result<Vec<Door>, R::Error> {
 pub(crate) const ENGRAM: &str =
     "id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq";
 
+pub(crate) const WHOLE_ENGRAM: &str =
+    "id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body, words";
+
 pub(crate) fn engram<R: Columns>(row: &R) -> Result<EngramEntry, R::Error> {
     Ok(EngramEntry {
         id: EngramId::from(text(row, 0)?),
@@ -284,11 +287,12 @@ pub(crate) fn engram<R: Columns>(row: &R) -> Result<EngramEntry, R::Error> {
     })
 }
 
-/// With its text behind the columns of [`ENGRAM`].
+/// With its texts, as [`WHOLE_ENGRAM`] has them.
 pub(crate) fn whole_engram<R: Columns>(row: &R) -> Result<Engram, R::Error> {
     Ok(Engram {
         entry: engram(row)?,
         body: text(row, 9)?.into_boxed_str(),
+        words: text(row, 10)?.into_boxed_str(),
     })
 }
 

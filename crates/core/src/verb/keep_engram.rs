@@ -107,7 +107,13 @@ fn over_budget(entries: &[&EngramEntry], budgets: Budgets) -> Vec<EngramId> {
         return Vec::new();
     };
     let mut over = Vec::new();
-    for (scope, Budget { bytes_max, files_max }) in [
+    for (
+        scope,
+        Budget {
+            bytes_max,
+            files_max,
+        },
+    ) in [
         (Scope::ShortTerm, budgets.short_term),
         (Scope::LongTerm, budgets.long_term),
     ] {
@@ -152,4 +158,179 @@ fn check(engram: &Engram) -> Result<(), Refusal> {
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Swarm, word};
+    use super::*;
+
+    const WIDE: Budgets = Budgets {
+        short_term: Budget {
+            bytes_max: 1000,
+            files_max: 10,
+        },
+        long_term: Budget {
+            bytes_max: 1000,
+            files_max: 10,
+        },
+    };
+
+    /// The n-th engram: of the events up to 10·n, ten bytes large.
+    fn engram(n: u64, scope: Scope) -> Engram {
+        let body = "0123456789";
+        Engram {
+            entry: EngramEntry {
+                id: format!("e{n}").into(),
+                scope,
+                version: format!("20260212-{n:06}Z"),
+                created_at: Timestamp::ZERO,
+                hash: format!("sha256:{n}"),
+                bytes: body.len() as u64,
+                topics: Vec::new(),
+                from_seq: n * 10 - 9,
+                to_seq: n * 10,
+            },
+            body: body.into(),
+            words: "".into(),
+        }
+    }
+
+    fn keep(n: u64, budgets: Budgets) -> KeepEngram {
+        KeepEngram {
+            engram: engram(n, Scope::ShortTerm),
+            after: n * 10 - 10,
+            instead_of: Vec::new(),
+            budgets,
+        }
+    }
+
+    /// Engrams 1 to n.
+    fn with(many: u64, budgets: Budgets) -> Swarm {
+        let mut swarm = Swarm::new();
+        for n in 1..=many {
+            swarm.ok(keep(n, budgets));
+        }
+        swarm
+    }
+
+    fn ids(swarm: &Swarm) -> Vec<&str> {
+        let engrams = swarm.engrams.iter();
+        engrams.map(|engram| engram.entry.id.as_str()).collect()
+    }
+
+    #[test]
+    fn of_two_who_compact_the_same_events_the_second_is_too_late() {
+        let mut swarm = with(2, WIDE);
+        let other = |change: fn(&mut KeepEngram)| {
+            let mut keep = keep(3, WIDE);
+            change(&mut keep);
+            keep
+        };
+        for late in [
+            other(|it| it.after = 10),
+            other(|it| it.after = 30),
+            other(|it| it.engram.entry.version = "20260212-000002Z".to_owned()),
+            other(|it| it.engram.entry.version = "20260212-000001Z".to_owned()),
+            other(|it| it.engram.entry.id = "e1".into()),
+            other(|it| it.instead_of = vec!["e1".into(), "e9".into()]),
+        ] {
+            assert_eq!(swarm.ok(late.clone()), Kept::TooLate, "{late:?}");
+            assert!(swarm.said().is_empty());
+            assert_eq!(ids(&swarm), ["e1", "e2"]);
+        }
+        let evicted = Vec::new();
+        assert_eq!(swarm.ok(keep(3, WIDE)), Kept::Yes { evicted });
+        assert_eq!(swarm.said(), ["engram_kept"]);
+        assert_eq!(
+            swarm.ok(keep(3, WIDE)),
+            Kept::TooLate,
+            "nothing happens twice"
+        );
+    }
+
+    #[test]
+    fn over_its_budget_a_tier_evicts_its_oldest() {
+        for (bytes_max, files_max, left) in [
+            (40, 4, vec!["e1", "e2", "e3", "e4"]),
+            (39, 4, vec!["e2", "e3", "e4"]),
+            (41, 4, vec!["e1", "e2", "e3", "e4"]),
+            (40, 3, vec!["e2", "e3", "e4"]),
+            (25, 9, vec!["e3", "e4"]),
+            (0, 0, vec!["e4"]),
+        ] {
+            let short_term = Budget {
+                bytes_max,
+                files_max,
+            };
+            let swarm = with(4, Budgets { short_term, ..WIDE });
+            assert_eq!(ids(&swarm), left, "{bytes_max} bytes, {files_max} files");
+        }
+    }
+
+    #[test]
+    fn what_is_condensed_goes_and_the_long_term_evicts_only_its_own() {
+        let mut swarm = with(4, WIDE);
+        let long = |n: u64, after: u64, instead_of: &[&str], files_max: usize| KeepEngram {
+            engram: engram(n, Scope::LongTerm),
+            after,
+            instead_of: instead_of.iter().map(|id| EngramId::from(*id)).collect(),
+            budgets: Budgets {
+                long_term: Budget {
+                    bytes_max: 1000,
+                    files_max,
+                },
+                ..WIDE
+            },
+        };
+        swarm.ok(long(5, 40, &["e1", "e2"], 1));
+        assert_eq!(
+            swarm.said(),
+            ["engram_kept", "engram_evicted", "engram_evicted"]
+        );
+        assert_eq!(ids(&swarm), ["e3", "e4", "e5"]);
+        let kept = swarm.ok(long(6, 50, &["e3"], 1));
+        let evicted = vec!["e3".into(), "e5".into()];
+        assert_eq!(kept, Kept::Yes { evicted });
+        assert_eq!(ids(&swarm), ["e4", "e6"]);
+    }
+
+    #[test]
+    fn a_ledger_without_engrams_adopts_once_and_within_its_budgets() {
+        let engrams = |numbers: &[u64]| {
+            let made = numbers.iter().map(|n| engram(*n, Scope::ShortTerm));
+            made.collect::<Vec<_>>()
+        };
+        let mut swarm = Swarm::new();
+        let short_term = Budget {
+            bytes_max: 20,
+            files_max: 9,
+        };
+        swarm.ok(AdoptEngrams {
+            engrams: engrams(&[1, 2, 2, 3]),
+            budgets: Budgets { short_term, ..WIDE },
+        });
+        assert_eq!(ids(&swarm), ["e2", "e3"]);
+        assert_eq!(swarm.said(), ["engram_kept", "engram_kept"]);
+        let budgets = WIDE;
+        let engrams = engrams(&[7]);
+        let adopt = AdoptEngrams { engrams, budgets };
+        assert_eq!(swarm.ok(adopt), Kept::TooLate);
+        assert_eq!(ids(&swarm), ["e2", "e3"]);
+    }
+
+    #[test]
+    fn an_engram_is_bounded_and_as_large_as_it_says() {
+        for (bytes, fits) in [
+            (limits::ENGRAM_BYTES_MAX - 1, true),
+            (limits::ENGRAM_BYTES_MAX, true),
+            (limits::ENGRAM_BYTES_MAX + 1, false),
+        ] {
+            let mut large = keep(1, WIDE);
+            large.engram.body = "x".repeat(bytes).into();
+            assert_eq!(word(&Swarm::new().run(large.clone())), "invalid");
+            large.engram.entry.bytes = bytes as u64;
+            assert_eq!(Swarm::new().run(large).is_ok(), fits, "{bytes}");
+        }
+    }
 }

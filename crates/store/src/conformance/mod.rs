@@ -13,6 +13,7 @@ use crate::{Engine, ManualClock};
 mod acts;
 mod batches;
 mod deeds;
+mod engrams;
 mod errands;
 mod lanes;
 mod ledger;
@@ -145,6 +146,14 @@ const CASES: &[(&str, Case)] = &[
     (
         "snapshots, attempts, learnings",
         lists::snapshots_attempts_and_learnings,
+    ),
+    (
+        "engrams come back and go",
+        engrams::engrams_come_back_and_go,
+    ),
+    (
+        "engrams are adopted together",
+        engrams::engrams_are_adopted_together,
     ),
     (
         "skills decide who gets what",

@@ -3,7 +3,7 @@
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, Baseline, Delivery, Head, Learning, Lease, Logged, Message, Snapshot, Task,
+    Agent, Baseline, Delivery, Engram, Head, Learning, Lease, Logged, Message, Snapshot, Task,
 };
 
 use super::ledger::must;
@@ -26,6 +26,7 @@ pub struct Everything {
     pub baseline: Option<Baseline>,
     pub snapshots: Vec<Snapshot>,
     pub learnings: Vec<Learning>,
+    pub engrams: Vec<Engram>,
     pub log: Vec<Logged>,
     pub tokens: Vec<Token>,
 }
@@ -56,6 +57,8 @@ impl Everything {
         }
         let mut learnings = must("list learnings", reader.learnings("", usize::MAX >> 1));
         learnings.sort_by(|left, right| left.id.cmp(&right.id));
+        let mut engrams = must("list engrams", reader.engrams_with("", usize::MAX >> 1));
+        engrams.reverse();
         let mut tokens = must("list tokens", reader.tokens());
         tokens.sort_by(|left, right| left.id.cmp(&right.id));
         Everything {
@@ -73,6 +76,7 @@ impl Everything {
                 must("list snapshots", reader.snapshots(&every, page))
             }),
             learnings,
+            engrams,
             log: must("read the log", reader.events(0, usize::MAX >> 1)),
             tokens,
         }
@@ -91,6 +95,7 @@ impl Everything {
         assert_eq!(self.baseline, other.baseline, "the baseline {when}");
         same("snapshot", &self.snapshots, &other.snapshots, when);
         same("learning", &self.learnings, &other.learnings, when);
+        same("engram", &self.engrams, &other.engrams, when);
         same("event", &self.log, &other.log, when);
         same("token", &self.tokens, &other.tokens, when);
     }

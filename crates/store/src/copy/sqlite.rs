@@ -339,7 +339,9 @@ impl Target for SqliteSide<'_> {
         self.within(|side| {
             side.run(
                 "INSERT INTO sb_learning_words(sb_learning_words) VALUES ('rebuild');
-                 INSERT INTO sb_learning_words(sb_learning_words, rank) VALUES ('integrity-check', 1);",
+                 INSERT INTO sb_learning_words(sb_learning_words, rank) VALUES ('integrity-check', 1);
+                 INSERT INTO sb_engram_words(sb_engram_words) VALUES ('rebuild');
+                 INSERT INTO sb_engram_words(sb_engram_words, rank) VALUES ('integrity-check', 1);",
             )?;
             let names = listed(HEAD.names());
             let sql = format!(

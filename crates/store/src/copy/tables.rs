@@ -131,7 +131,7 @@ pub(super) const TABLES: &[Table] = &[
     Table { name: "sb_record", keys: 2, only_postgres: &[], columns: &[("kind", T), ("key", T), ("value", T)] },
     Table { name: "sb_engram", keys: 1, only_postgres: &[], columns: &[
         ("n", I), ("id", T), ("scope", T), ("version", T), ("created_at", I), ("hash", T), ("bytes", I), ("topics", T),
-        ("from_seq", I), ("to_seq", I), ("body", T),
+        ("from_seq", I), ("to_seq", I), ("body", T), ("words", T),
     ] },
     Table { name: "sb_answer", keys: 1, only_postgres: &[], columns: &[
         ("n", I), ("principal", T), ("operation", T), ("key", T), ("body_hash", B), ("answer", B), ("at", I),

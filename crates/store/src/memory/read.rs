@@ -189,6 +189,17 @@ impl Reader for MemoryReader {
         Ok(found.cloned())
     }
 
+    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Error> {
+        let words = words.to_lowercase();
+        let rows = self.0.get();
+        let newest_first = rows.engrams.iter().rev();
+        let found = newest_first.filter(|engram| {
+            let text = engram.words.to_lowercase();
+            words.split_whitespace().all(|word| text.contains(word))
+        });
+        Ok(found.take(limit).cloned().collect())
+    }
+
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {
         Ok(self.0.get().records.get(key).cloned())
     }

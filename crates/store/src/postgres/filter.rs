@@ -158,6 +158,9 @@ pub(super) fn prefixes(words: &str) -> String {
 /// The words of a learning, paths and names taken apart; as the index has it.
 pub(super) const LEARNING_WORDS: &str =
     "to_tsvector('simple', regexp_replace(text, '[[:punct:]]+', ' ', 'g'))";
+/// The same of an engram.
+pub(super) const ENGRAM_WORDS: &str =
+    "to_tsvector('simple', regexp_replace(words, '[[:punct:]]+', ' ', 'g'))";
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use switchboard_core::{
 use tokio_postgres::Row;
 
 use super::address::Address;
-use super::filter::{LEARNING_WORDS, Scan, Way, Where, prefixes, select};
+use super::filter::{ENGRAM_WORDS, LEARNING_WORDS, Scan, Way, Where, prefixes, select};
 use super::line::{Here, Line};
 use super::rows::{rows_max, signed};
 use super::session::Query;
@@ -349,9 +349,23 @@ impl Reader for PostgresReader {
     }
 
     fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error> {
-        let columns = format!("{}, body", rows::ENGRAM);
-        let query = select(&columns, "sb_engram WHERE id = $1").text(id.as_str());
+        let query = select(rows::WHOLE_ENGRAM, "sb_engram WHERE id = $1").text(id.as_str());
         self.row(&query, rows::whole_engram)
+    }
+
+    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Error> {
+        let columns = rows::WHOLE_ENGRAM;
+        let query = if paging::words(words).next().is_none() {
+            select(columns, "sb_engram ORDER BY n DESC LIMIT $1").int(rows_max(limit))
+        } else {
+            // There are never many engrams: budgets bound them.
+            let sql = format!(
+                "SELECT {columns} FROM sb_engram WHERE {ENGRAM_WORDS} @@ (SELECT to_tsquery('simple', $1))
+                 ORDER BY ts_rank({ENGRAM_WORDS}, (SELECT to_tsquery('simple', $1))) DESC, n DESC LIMIT $2"
+            );
+            Query::new(sql).text(&prefixes(words)).int(rows_max(limit))
+        };
+        self.rows(&query, rows::whole_engram)
     }
 
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {

@@ -27,6 +27,13 @@ pub(super) struct SqliteReader {
     db: Connection,
 }
 
+/// Each word as a quoted prefix: nothing a person types is query syntax. `None` if there are no words.
+fn prefixes(words: &str) -> Option<String> {
+    let quoted = paging::words(words).map(|word| format!("\"{}\"*", word.replace('"', "\"\"")));
+    let quoted: Vec<String> = quoted.collect();
+    (!quoted.is_empty()).then(|| quoted.join(" "))
+}
+
 impl SqliteReader {
     pub fn open(path: &Path) -> Result<SqliteReader, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -345,11 +352,7 @@ impl Reader for SqliteReader {
     }
 
     fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error> {
-        // Each word as a quoted prefix: nothing a person types is query syntax.
-        let query: Vec<String> = paging::words(words)
-            .map(|word| format!("\"{}\"*", word.replace('"', "\"\"")))
-            .collect();
-        if query.is_empty() {
+        let Some(query) = prefixes(words) else {
             return list(
                 &self.db,
                 "SELECT id, text, task, agent, created_at FROM sb_learning ORDER BY n DESC LIMIT ?",
@@ -357,12 +360,12 @@ impl Reader for SqliteReader {
                 rows::learning,
             )
             .map_err(world);
-        }
+        };
         list(
             &self.db,
             "SELECT l.id, l.text, l.task, l.agent, l.created_at FROM sb_learning_words w JOIN sb_learning l ON l.n = w.rowid
              WHERE sb_learning_words MATCH ? ORDER BY rank, l.n DESC LIMIT ?",
-            params![query.join(" "), rows_max(limit)],
+            params![query, rows_max(limit)],
             rows::learning,
         )
         .map_err(world)
@@ -411,10 +414,28 @@ impl Reader for SqliteReader {
     }
 
     fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error> {
-        let columns = format!("{}, body", rows::ENGRAM);
-        select(&self.db, &columns, "sb_engram WHERE id = ?")
+        select(&self.db, rows::WHOLE_ENGRAM, "sb_engram WHERE id = ?")
             .and_then(|mut s| s.query_row([id.as_str()], rows::whole_engram).optional())
             .map_err(world)
+    }
+
+    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Error> {
+        let Some(query) = prefixes(words) else {
+            let newest = [Value::Integer(rows_max(limit))];
+            let rest = "sb_engram ORDER BY n DESC LIMIT ?";
+            return self.rows(rows::WHOLE_ENGRAM, rest, &newest, rows::whole_engram);
+        };
+        let columns: Vec<String> = rows::WHOLE_ENGRAM
+            .split(", ")
+            .map(|name| format!("e.{name}"))
+            .collect();
+        let values = [Value::Text(query), Value::Integer(rows_max(limit))];
+        self.rows(
+            &columns.join(", "),
+            "sb_engram_words w JOIN sb_engram e ON e.n = w.rowid WHERE sb_engram_words MATCH ? ORDER BY rank, e.n DESC LIMIT ?",
+            &values,
+            rows::whole_engram,
+        )
     }
 
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {

@@ -15,7 +15,7 @@ use crate::rows::{self, Columns, Unreadable};
 
 pub(super) use crate::rows::{
     AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, LANE, LEASE, MESSAGE, SNAPSHOT,
-    TASK, TASK_COLUMNS, TOKEN,
+    TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM,
 };
 
 /// The readers of nouns, in the shape that rusqlite takes.

@@ -37,13 +37,14 @@ fn engrams(save: &Save<'_>, queries: &mut Vec<Query>) {
             .count(entry.from_seq)
             .count(entry.to_seq)
             .text(&*engram.body)
+            .text(&*engram.words)
             .end();
     }
     push(
         queries,
-        "INSERT INTO sb_engram(n, id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body)
-         SELECT (SELECT coalesce(max(n), 0) FROM sb_engram) + i, a, b, c, d, e, f, g, h, j, k
-         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) WITH ORDINALITY AS v(a, b, c, d, e, f, g, h, j, k, i)",
+        "INSERT INTO sb_engram(n, id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body, words)
+         SELECT (SELECT coalesce(max(n), 0) FROM sb_engram) + i, a, b, c, d, e, f, g, h, j, k, l
+         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) WITH ORDINALITY AS v(a, b, c, d, e, f, g, h, j, k, l, i)",
         batch,
     );
 }

@@ -30,7 +30,8 @@ CREATE TABLE sb_engram (
   topics     TEXT NOT NULL,
   from_seq   BIGINT NOT NULL,
   to_seq     BIGINT NOT NULL,
-  body       TEXT NOT NULL
+  body       TEXT NOT NULL,
+  words      TEXT NOT NULL
 );
 
 -- These columns belong to the hub as well.

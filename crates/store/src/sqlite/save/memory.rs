@@ -17,21 +17,21 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
     }
     for id in save.evicted_engrams {
         let row: Option<(i64, String)> = db
-            .prepare_cached("DELETE FROM sb_engram WHERE id = ? RETURNING n, body")?
+            .prepare_cached("DELETE FROM sb_engram WHERE id = ? RETURNING n, words")?
             .query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        if let Some((n, body)) = row {
+        if let Some((n, words)) = row {
             db.prepare_cached(
-                "INSERT INTO sb_engram_words(sb_engram_words, rowid, body) VALUES ('delete', ?, ?)",
+                "INSERT INTO sb_engram_words(sb_engram_words, rowid, words) VALUES ('delete', ?, ?)",
             )?
-            .execute(params![n, body])?;
+            .execute(params![n, words])?;
         }
     }
     for engram in save.engrams {
         let entry = &engram.entry;
         db.prepare_cached(
-            "INSERT INTO sb_engram(id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO sb_engram(id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body, words)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             entry.id.as_str(),
@@ -44,11 +44,12 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
             signed(entry.from_seq),
             signed(entry.to_seq),
             &*engram.body,
+            &*engram.words,
         ])?;
         db.prepare_cached(
-            "INSERT INTO sb_engram_words(rowid, body) VALUES (last_insert_rowid(), ?)",
+            "INSERT INTO sb_engram_words(rowid, words) VALUES (last_insert_rowid(), ?)",
         )?
-        .execute([&*engram.body])?;
+        .execute([&*engram.words])?;
     }
     Ok(())
 }

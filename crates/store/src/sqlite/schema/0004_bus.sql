@@ -33,6 +33,7 @@ CREATE TABLE sb_engram (
   topics     TEXT NOT NULL,
   from_seq   INTEGER NOT NULL,
   to_seq     INTEGER NOT NULL,
-  body       TEXT NOT NULL
+  body       TEXT NOT NULL,
+  words      TEXT NOT NULL
 );
-CREATE VIRTUAL TABLE sb_engram_words USING fts5(body, content='sb_engram', content_rowid='n');
+CREATE VIRTUAL TABLE sb_engram_words USING fts5(words, content='sb_engram', content_rowid='n');
