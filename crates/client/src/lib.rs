@@ -19,6 +19,7 @@
 
 mod admin;
 mod agents;
+pub mod bus;
 mod call;
 mod client;
 mod error;
