@@ -1,6 +1,7 @@
-//! What agents learned, found by its words.
+//! What agents learned and what engrams tell, found by its words.
 
 use switchboard_core::limits;
+use switchboard_store::Reader;
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{LearningsResponse, MemoryQuery, from_wire, to_wire};
 
@@ -8,6 +9,9 @@ use super::Shared;
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
+
+/// Engrams of one answer: each is much longer than a learning.
+const ENGRAMS_MAX: usize = 20;
 
 pub async fn search(app: Shared, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
@@ -24,13 +28,17 @@ pub async fn search(app: Shared, call: Call) -> Result<Reply, Failure> {
         .into());
     }
     let limit = from_wire::page_size(query.limit)?;
-    let found = app
-        .hub
-        .read(move |reader| reader.learnings(&words, limit))
-        .await?;
-    let learnings = found.iter().map(to_wire::learning).collect();
+    let look = move |reader: &dyn Reader| {
+        let learnings = reader.learnings(&words, limit)?;
+        let engrams = reader.engrams_with(&words, limit.min(ENGRAMS_MAX))?;
+        let engrams = engrams.iter();
+        let engrams = engrams.map(|engram| to_wire::engram_found(engram, &words));
+        Ok((learnings, engrams.collect()))
+    };
+    let (learnings, engrams) = app.hub.read(look).await?;
     Ok(Reply::ok(&LearningsResponse {
         success: true,
-        learnings,
+        learnings: learnings.iter().map(to_wire::learning).collect(),
+        engrams,
     }))
 }

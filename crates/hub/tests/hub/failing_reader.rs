@@ -3,8 +3,8 @@
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId,
-    Snapshot, Task, TaskId, Timestamp,
+    Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
+    Logged, Message, MessageId, Record, RecordKey, Snapshot, Task, TaskId, Timestamp,
 };
 use switchboard_store::{
     AgentCounts, AgentFilter, Error, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader,
@@ -44,6 +44,10 @@ impl Reader for FailingReader {
         baseline() -> Option<Baseline>;
         snapshots(filter: &SnapshotFilter, page: &Page) -> Pages<Snapshot>;
         learnings(words: &str, limit: usize) -> Vec<Learning>;
+        engrams() -> Vec<EngramEntry>;
+        engram(id: &EngramId) -> Option<Engram>;
+        engrams_with(words: &str, limit: usize) -> Vec<Engram>;
+        record(key: &RecordKey) -> Option<Record>;
         events(after: u64, limit: usize) -> Vec<Logged>;
         oldest_event() -> Option<u64>;
         tokens() -> Vec<Token>;

@@ -1,15 +1,26 @@
-//! Memory: what agents learned, and full-text search over it.
+//! Memory: what agents learned and what engrams tell, and full-text search over both.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::IsoTime;
 use crate::query::query;
+use crate::words::words;
+
+words! {
+    /// What was found.
+    pub enum MemoryKind {
+        Learning = "learning",
+        Engram = "engram",
+    }
+}
 
 /// One thing an agent learned while completing a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Learning {
+    #[serde(default = "MemoryKind::learning")]
+    pub kind: MemoryKind,
     pub id: String,
     pub text: String,
     pub task_id: Option<String>,
@@ -17,11 +28,36 @@ pub struct Learning {
     pub created_at: IsoTime,
 }
 
-/// `GET /memory/search`, best first.
+/// An engram that was found, with what of it has the words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EngramFound {
+    pub kind: MemoryKind,
+    pub id: String,
+    /// `st` or `lt`.
+    pub scope: String,
+    pub version: String,
+    /// Its file, from the project's folder.
+    pub path: String,
+    pub topics: Vec<String>,
+    /// Its first lines that have one of the words.
+    pub lines: Vec<String>,
+    pub created_at: IsoTime,
+}
+
+/// `GET /memory/search`, the best of each kind first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LearningsResponse {
     pub success: bool,
     pub learnings: Vec<Learning>,
+    #[serde(default)]
+    pub engrams: Vec<EngramFound>,
+}
+
+impl MemoryKind {
+    fn learning() -> MemoryKind {
+        MemoryKind::Learning
+    }
 }
 
 query! {

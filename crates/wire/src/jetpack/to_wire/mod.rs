@@ -3,6 +3,7 @@
 mod agents;
 mod events;
 mod leases;
+mod memory;
 mod messages;
 mod quality;
 mod tasks;
@@ -14,8 +15,9 @@ use crate::IsoTime;
 pub use agents::{agent, command, heartbeat, registered};
 pub use events::{event, event_json};
 pub use leases::{lease, lease_answer, lease_granted, lease_state};
+pub use memory::{engram_found, learning};
 pub use messages::{acknowledged, delivery, message, received, sent};
-pub use quality::{baseline, learning, regression, snapshot, token};
+pub use quality::{baseline, regression, snapshot, token};
 pub use tasks::{
     attempt, claimed, completed, failed, progressed, running_attempt, task, task_counts, why,
 };

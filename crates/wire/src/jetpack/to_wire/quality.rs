@@ -1,8 +1,8 @@
-//! Quality, memory and tokens.
+//! Quality and tokens.
 
 use switchboard_core as core;
 
-use crate::jetpack::{Baseline, Learning, Regression, Snapshot, Token};
+use crate::jetpack::{Baseline, Regression, Snapshot, Token};
 
 /// One metric that got worse.
 pub fn regression(regression: &core::Regression) -> Regression {
@@ -47,17 +47,6 @@ pub fn snapshot(snapshot: &core::Snapshot) -> Snapshot {
         tests_failing: metrics.tests_failing,
         test_coverage: metrics.test_coverage,
         recorded_at: snapshot.recorded_at.into(),
-    }
-}
-
-/// What an agent learned.
-pub fn learning(learning: &core::Learning) -> Learning {
-    Learning {
-        id: learning.id.to_string(),
-        text: learning.text.clone(),
-        task_id: learning.task.as_ref().map(ToString::to_string),
-        agent_id: learning.agent.as_ref().map(ToString::to_string),
-        created_at: learning.created_at.into(),
     }
 }
 

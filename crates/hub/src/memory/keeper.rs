@@ -1,0 +1,331 @@
+//! The task that remembers: reads the log as it grows, compacts what it noted, and keeps files in step with rows.
+//!
+//! It reads no quicker than once in a while, bounded amounts, on the reader threads, and skips what it cannot follow:
+//! memory never costs the hub its speed.
+
+mod keep;
+mod write;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard_core::engram::EngramEntry;
+use switchboard_core::{EngramId, Event, TaskId};
+use switchboard_store::{Error as StoreError, Reader, TaskRef};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::buffer::Buffer;
+use super::noted::{Noted, note};
+use super::shelf::Shelf;
+use super::{Settings, Shared, catalog_of};
+use crate::hub::Error;
+
+/// Events of the log that are read at a time, and in one turn.
+const EVENTS_PER_PAGE: usize = 500;
+const PAGES_PER_TURN: usize = 40;
+/// Whoever is further behind than this goes on nearer to the end.
+const BEHIND_MAX: u64 = 20_000;
+/// Without any news it is looked so often whether something is overdue.
+const LOOK_ANYWAY: Duration = Duration::from_secs(3600);
+/// Ids of evicted engrams that are remembered until their files are gone.
+const EVICTED_MAX: usize = 4096;
+
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    settings: Settings,
+    shelf: Shelf,
+    latest: watch::Receiver<u64>,
+    buffer: Buffer,
+    /// The log was looked at up to here.
+    cursor: u64,
+    /// Rows as last read, oldest first.
+    entries: Vec<EngramEntry>,
+    /// Events up to here are in them.
+    done: u64,
+    /// Rows may have changed since.
+    entries_are_old: bool,
+    /// What the ledger let go and files may still be there of.
+    evicted: HashSet<String>,
+    files: Files,
+    /// It was said that they cannot be written.
+    said_unwritable: bool,
+    /// Events that were left out since the log was last followed.
+    skipped: u64,
+}
+
+/// How the files stand to the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Files {
+    /// They may differ, also in what nobody changed.
+    Unknown,
+    /// The rows have changed.
+    Behind,
+    Agree,
+    /// They could not be written; not tried before this.
+    Failed(Instant),
+}
+
+/// What a page of the log brought.
+struct Read {
+    noted: Vec<Noted>,
+    /// Everything up to here was looked at.
+    upto: u64,
+    engrams_changed: bool,
+    evicted: Vec<EngramId>,
+    is_end: bool,
+}
+
+impl Keeper {
+    pub fn new(shared: Arc<Shared>, settings: Settings) -> Keeper {
+        Keeper {
+            latest: shared.hub.latest(),
+            buffer: Buffer::new(settings.buffer_bytes_max),
+            shelf: Shelf {
+                root: settings.root.clone(),
+                catalog: settings.catalog.clone(),
+            },
+            shared,
+            settings,
+            cursor: 0,
+            entries: Vec::new(),
+            done: 0,
+            entries_are_old: true,
+            evicted: HashSet::new(),
+            files: Files::Unknown,
+            said_unwritable: false,
+            skipped: 0,
+        }
+    }
+
+    /// Shows what the ledger has; a ledger that has nothing takes over what the files tell.
+    pub async fn begin(&mut self) {
+        let begun = async {
+            self.refresh().await?;
+            if self.entries.is_empty() {
+                self.adopt().await?;
+            }
+            self.shared.show(catalog_of(&self.entries));
+            Ok::<(), Error>(())
+        };
+        if let Err(error) = begun.await {
+            tracing::warn!(%error, "the memory begins later: the ledger cannot be read");
+        }
+    }
+
+    pub async fn run(mut self) {
+        let stopping = self.shared.stopping.clone();
+        loop {
+            let is_done = match self.turn().await {
+                Ok(is_done) => is_done,
+                Err(Error::Stopping) => return,
+                Err(error) => {
+                    tracing::debug!(%error, "the memory goes on in a moment");
+                    false
+                }
+            };
+            let rested = Instant::now() + self.settings.look_every;
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = sleep_until(rested) => {}
+            }
+            if is_done {
+                let until = self.next_look();
+                tokio::select! {
+                    () = stopping.cancelled() => return,
+                    changed = self.latest.changed() => if changed.is_err() { return },
+                    () = sleep_until(until) => {}
+                }
+            }
+        }
+    }
+
+    fn next_look(&self) -> Instant {
+        let next = Instant::now() + LOOK_ANYWAY;
+        match self.files {
+            Files::Failed(again) => next.min(again),
+            Files::Unknown | Files::Behind | Files::Agree => next,
+        }
+    }
+
+    /// Reads what is new, keeps at most one engram of it, and brings the files up to date. True if nothing is left.
+    async fn turn(&mut self) -> Result<bool, Error> {
+        let latest = *self.latest.borrow_and_update();
+        self.skip(latest);
+        if self.entries_are_old {
+            self.refresh().await?;
+        }
+        if self.files == Files::Unknown {
+            // What went before this process ended tells which files go too; the next engram would hide it.
+            self.find_evicted().await?;
+            self.write_files().await?;
+        }
+        let is_done = self.read_on().await?;
+        if self.is_overdue() {
+            let all = self.buffer.len();
+            self.keep(all).await?;
+        }
+        if self.entries_are_old {
+            self.refresh().await?;
+        }
+        self.write_files().await?;
+        if is_done {
+            self.tell_skipped();
+        }
+        Ok(is_done && self.files != Files::Behind)
+    }
+
+    /// Leaves out what went by too quickly.
+    fn skip(&mut self, latest: u64) {
+        if latest.saturating_sub(self.cursor) <= BEHIND_MAX {
+            return;
+        }
+        let to = latest - BEHIND_MAX / 2;
+        let skipped = to - self.cursor;
+        if self.skipped == 0 {
+            tracing::warn!(
+                "the log grows faster than it can be remembered; the memory leaves some of it out"
+            );
+        }
+        self.skipped += skipped;
+        self.cursor = to;
+        // What became of engrams may be among it.
+        self.entries_are_old = true;
+    }
+
+    /// Once the log is followed again.
+    fn tell_skipped(&mut self) {
+        let skipped = std::mem::take(&mut self.skipped);
+        if skipped > 0 {
+            tracing::info!(
+                skipped,
+                "the memory left out {skipped} events and follows the log again"
+            );
+        }
+    }
+
+    /// Looks for engrams that the ledger let go after the last one was made.
+    async fn find_evicted(&mut self) -> Result<(), Error> {
+        let mut after = self.cursor;
+        for _ in 0..PAGES_PER_TURN {
+            let look = move |reader: &dyn Reader| reader.events(after, EVENTS_PER_PAGE);
+            let events = self.shared.hub.read(look).await?;
+            let Some(last) = events.last() else {
+                break;
+            };
+            after = last.seq;
+            let evicted = events.into_iter().filter_map(|logged| match logged.event {
+                Event::EngramEvicted { engram } => Some(engram),
+                _ => None,
+            });
+            self.let_go(evicted.collect());
+        }
+        Ok(())
+    }
+
+    async fn read_on(&mut self) -> Result<bool, Error> {
+        let mut kept = false;
+        for _ in 0..PAGES_PER_TURN {
+            let (after, bytes_max) = (self.cursor, self.settings.buffer_bytes_max);
+            let look = move |reader: &dyn Reader| read(reader, after, bytes_max);
+            let page = self.shared.hub.read(look).await?;
+            let is_end = page.is_end;
+            self.entries_are_old |= page.engrams_changed;
+            self.let_go(page.evicted);
+            let mut upto = page.upto;
+            for noted in page.noted {
+                if noted.seq <= self.done {
+                    continue;
+                }
+                let Err(noted) = self.buffer.push(noted) else {
+                    continue;
+                };
+                // The oldest must go first. What does not fit even then is read again in the next turn.
+                if !kept {
+                    kept = true;
+                    self.cursor = self.cursor.max(noted.seq - 1);
+                    let half = self.buffer.older_half().count();
+                    self.keep(half).await?;
+                }
+                if noted.seq > self.done
+                    && let Err(noted) = self.buffer.push(noted)
+                {
+                    upto = noted.seq - 1;
+                    break;
+                }
+            }
+            self.cursor = self.cursor.max(upto);
+            if upto < page.upto {
+                return Ok(false);
+            }
+            if is_end {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the oldest records must not wait for the buffer to fill: the log does not keep them for ever.
+    fn is_overdue(&self) -> bool {
+        let Some(oldest) = self.buffer.iter().next() else {
+            return false;
+        };
+        let hub = &self.shared.hub;
+        let wait_max = hub.shared.keep.events / 2;
+        hub.time().since(oldest.at) > wait_max || self.cursor - oldest.seq > BEHIND_MAX / 2
+    }
+
+    /// Reads the rows anew. What is in an engram is buffered no longer.
+    async fn refresh(&mut self) -> Result<(), Error> {
+        let mut entries = self.shared.hub.read(|reader| reader.engrams()).await?;
+        entries.sort_by(|a, b| (&a.version, &a.id).cmp(&(&b.version, &b.id)));
+        if entries != self.entries {
+            self.entries = entries;
+            if self.files == Files::Agree {
+                self.files = Files::Behind;
+            }
+        }
+        self.entries_are_old = false;
+        let ends = self.entries.iter().map(|entry| entry.to_seq);
+        self.done = ends.max().unwrap_or(0);
+        self.buffer.drop_upto(self.done);
+        self.cursor = self.cursor.max(self.done);
+        Ok(())
+    }
+}
+
+fn read(reader: &dyn Reader, after: u64, bytes_max: usize) -> Result<Read, StoreError> {
+    let events = reader.events(after, EVENTS_PER_PAGE)?;
+    let mut page = Read {
+        noted: Vec::new(),
+        upto: after,
+        engrams_changed: false,
+        evicted: Vec::new(),
+        is_end: events.len() < EVENTS_PER_PAGE,
+    };
+    let mut bytes = 0;
+    for logged in &events {
+        if let Event::EngramEvicted { engram } = &logged.event {
+            page.evicted.push(engram.clone());
+        }
+        page.engrams_changed |= matches!(
+            logged.event,
+            Event::EngramKept { .. } | Event::EngramEvicted { .. }
+        );
+        let look = |id: &TaskId| reader.task(&TaskRef::Id(id.clone()));
+        if let Some(noted) = note(logged, look)? {
+            bytes += noted.bytes();
+            page.noted.push(noted);
+        }
+        page.upto = logged.seq;
+        if bytes > bytes_max {
+            page.is_end = false;
+            break;
+        }
+    }
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,295 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use switchboard_core::engram::{Budget, Budgets};
+use switchboard_core::verb::NoteMemory;
+use switchboard_store::SystemClock;
+use switchboard_store::conformance::register;
+use switchboard_store::sqlite::SqliteEngine;
+use switchboard_wire::agentbus::Scope;
+use switchboard_wire::agentbus::catalog::Catalog;
+use switchboard_wire::agentbus::engram::Engram;
+use tempfile::TempDir;
+
+use super::super::compact::ENGRAM_BYTES_MIN;
+use super::super::{Memory, Since};
+use super::*;
+use crate::hub::{Hub, HubConfig};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Place {
+    home: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place {
+            home: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    async fn hub(&self) -> Hub {
+        let path = self.home.path().join("ledger.db");
+        let engine = SqliteEngine::open(&path, Box::new(SystemClock::new())).unwrap();
+        let hub = Hub::start(Box::new(engine), HubConfig::default())
+            .await
+            .unwrap();
+        hub.run(register("A", &[])).await.unwrap();
+        hub
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings_at(&self.home.path().join("memory"))
+    }
+
+    fn settings_at(&self, root: &Path) -> Settings {
+        Settings {
+            root: root.to_owned(),
+            catalog: root.join("catalog.json"),
+            run_id: "run_1".to_owned(),
+            buffer_bytes_max: 2000,
+            engram_bytes_max: ENGRAM_BYTES_MIN,
+            budgets: Budgets {
+                short_term: Budget {
+                    bytes_max: 1 << 20,
+                    files_max: 64,
+                },
+                long_term: Budget {
+                    bytes_max: 1 << 20,
+                    files_max: 64,
+                },
+            },
+            digest_bytes_max: 16_000,
+            digest_items_max: 48,
+            look_every: Duration::from_millis(1),
+        }
+    }
+
+    fn file(&self, path: &str) -> std::path::PathBuf {
+        self.home.path().join(path)
+    }
+
+    fn catalog(&self) -> Catalog {
+        let text = std::fs::read(self.file("memory/catalog.json")).unwrap();
+        Catalog::from_text(&text).unwrap()
+    }
+
+    /// Every fact of every engram that the catalog names, with how often it is there; all files are whole.
+    fn facts(&self) -> BTreeMap<String, usize> {
+        let mut facts = BTreeMap::new();
+        for entry in self.catalog().entries {
+            let engram =
+                Engram::from_text(&std::fs::read(self.file(&entry.path)).unwrap()).unwrap();
+            assert_eq!((engram.path(), engram.hash), (entry.path, entry.hash));
+            for fact in engram.facts {
+                *facts.entry(fact).or_default() += 1;
+            }
+        }
+        facts
+    }
+}
+
+async fn note(hub: &Hub, numbers: std::ops::Range<usize>) {
+    for n in numbers {
+        let noted = NoteMemory {
+            agent: "A".into(),
+            event_type: "task_progress.v1".to_owned(),
+            text: format!("number {n} {}", "of many ".repeat(10)),
+        };
+        hub.run(noted).await.unwrap();
+    }
+}
+
+async fn until(memory: &Memory, is_it: impl Fn(&Catalog) -> bool) -> Arc<Catalog> {
+    let mut watch = memory.watch();
+    let found = tokio::time::timeout(PATIENCE, watch.wait_for(|catalog| is_it(catalog))).await;
+    Arc::clone(&found.expect("it comes").expect("the memory lives"))
+}
+
+fn has(many: usize) -> impl Fn(&Catalog) -> bool {
+    move |catalog| catalog.entries.len() >= many
+}
+
+#[tokio::test]
+async fn what_happened_becomes_engrams_in_files_that_the_catalog_names() {
+    // agentbus.memory_event.bounded_buffer, agentbus.engram.id_hash
+    let place = Place::new();
+    let hub = place.hub().await;
+    let memory = Memory::start(hub.clone(), place.settings()).await;
+    assert!(memory.catalog().entries.is_empty());
+    let first = memory.catalog();
+    note(&hub, 0..60).await;
+    let catalog = until(&memory, has(3)).await;
+    assert!(catalog.is_sound());
+    assert!(catalog.catalog_version > first.catalog_version);
+    let versions: Vec<&String> = catalog.entries.iter().map(|entry| &entry.version).collect();
+    assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
+    match memory.since(&first.catalog_version, &first.hash) {
+        Since::Changed(delta) => assert!(delta.added.len() >= 3),
+        other => panic!("{other:?}"),
+    }
+    let current = memory.catalog();
+    assert_eq!(
+        memory.since(&current.catalog_version, &current.hash),
+        Since::Same
+    );
+    assert_eq!(
+        memory.since("20200101-000000Z", "sha256:no"),
+        Since::Unknown
+    );
+    memory.stop().await;
+    assert_eq!(place.catalog().hash, memory.catalog().hash);
+    assert!(place.facts().values().all(|times| *times == 1));
+    let entry = &memory.catalog().entries[0];
+    let content = memory.content(&entry.engram_id).await.unwrap().unwrap();
+    assert_eq!(
+        content.as_bytes(),
+        std::fs::read(place.file(&entry.path)).unwrap()
+    );
+    assert_eq!(memory.content("e_none").await.unwrap(), None);
+    assert_eq!(memory.content("../catalog").await.unwrap(), None);
+    let page = std::fs::read_to_string(place.file("memory/memory.md")).unwrap();
+    assert!(
+        page.contains("- note: A, task_progress.v1: number"),
+        "{page}"
+    );
+    hub.stop().await;
+}
+
+#[tokio::test]
+async fn the_buffer_survives_its_process_and_nothing_is_remembered_twice() {
+    let place = Place::new();
+    for round in 0..6 {
+        let hub = place.hub().await;
+        let memory = Memory::start(hub.clone(), place.settings()).await;
+        note(&hub, round * 10..(round + 1) * 10).await;
+        until(&memory, has(round.max(1))).await;
+        // Dropped in the middle of whatever it does.
+        memory.shared.keeper.lock().take().unwrap().abort();
+        hub.stop().await;
+    }
+    let hub = place.hub().await;
+    let memory = Memory::start(hub.clone(), place.settings()).await;
+    note(&hub, 60..90).await;
+    let newest = |catalog: &Catalog| catalog.entries.len() >= 8;
+    until(&memory, newest).await;
+    memory.stop().await;
+    let facts = place.facts();
+    assert!(facts.values().all(|times| *times == 1), "{facts:?}");
+    let numbers = facts
+        .keys()
+        .filter_map(|fact| fact.split(' ').nth(4)?.parse().ok());
+    let mut numbers: Vec<usize> = numbers.collect();
+    numbers.sort_unstable();
+    let expected: Vec<usize> = (0..numbers.len()).collect();
+    assert_eq!(numbers, expected, "the oldest, without a gap");
+    hub.stop().await;
+}
+
+#[tokio::test]
+async fn several_coordinators_keep_one_memory() {
+    let place = Place::new();
+    let hub = place.hub().await;
+    let other = place.home.path().join("other");
+    let memories = [
+        Memory::start(hub.clone(), place.settings()).await,
+        Memory::start(hub.clone(), place.settings_at(&other)).await,
+    ];
+    note(&hub, 0..150).await;
+    let first = until(&memories[0], has(8)).await;
+    until(&memories[1], |catalog| {
+        catalog.catalog_version >= first.catalog_version
+    })
+    .await;
+    // One after the other, so that both see the last word.
+    for memory in &memories {
+        memory.stop().await;
+    }
+    let memory = Memory::start(hub.clone(), place.settings_at(&other)).await;
+    let rows = hub.read(|reader| reader.engrams()).await.unwrap();
+    let mut stretches: Vec<(u64, u64)> =
+        rows.iter().map(|row| (row.from_seq, row.to_seq)).collect();
+    stretches.sort_unstable();
+    for pair in stretches.windows(2) {
+        assert_eq!(pair[0].1 + 1, pair[1].0, "no event is in two engrams");
+    }
+    until(&memory, |catalog| catalog.entries.len() == rows.len()).await;
+    memory.stop().await;
+    hub.stop().await;
+}
+
+#[tokio::test]
+async fn a_full_short_term_becomes_long_term_and_no_tier_exceeds_its_budget() {
+    let place = Place::new();
+    let hub = place.hub().await;
+    let mut settings = place.settings();
+    settings.budgets.short_term.files_max = 4;
+    settings.budgets.long_term.files_max = 2;
+    let memory = Memory::start(hub.clone(), settings).await;
+    let mut seen = Vec::new();
+    for round in 0..12 {
+        let before = memory.catalog().catalog_version.clone();
+        note(&hub, round * 20..(round + 1) * 20).await;
+        let catalog = until(&memory, |catalog| catalog.catalog_version > before).await;
+        let count = |scope| {
+            catalog
+                .entries
+                .iter()
+                .filter(|it| it.scope == scope)
+                .count()
+        };
+        assert!(count(Scope::Short) <= 4 && count(Scope::Long) <= 2);
+        seen.push(catalog.catalog_version.clone());
+    }
+    until(&memory, |catalog| {
+        let long = catalog.entries.iter().filter(|it| it.scope == Scope::Long);
+        long.count() == 2
+    })
+    .await;
+    assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+    memory.stop().await;
+    let catalog = place.catalog();
+    place.facts();
+    // What went is gone from the disk too, with the directories it was in.
+    for tier in [Scope::Short, Scope::Long] {
+        let named = catalog.entries.iter().filter(|it| it.scope == tier).count();
+        let batches = std::fs::read_dir(place.file(&format!("memory/{tier}"))).unwrap();
+        assert_eq!(batches.count(), named, "{tier}");
+    }
+    hub.stop().await;
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_written_takes_nothing_but_the_files() {
+    let place = Place::new();
+    std::fs::write(place.file("memory"), "a file").unwrap();
+    let hub = place.hub().await;
+    let memory = Memory::start(hub.clone(), place.settings()).await;
+    note(&hub, 0..60).await;
+    let catalog = until(&memory, has(2)).await;
+    let id = &catalog.entries[0].engram_id;
+    assert!(memory.content(id).await.unwrap().is_some());
+    memory.stop().await;
+    hub.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_ledger_takes_over_the_engrams_that_were_checked_out() {
+    let place = Place::new();
+    let hub = place.hub().await;
+    let memory = Memory::start(hub.clone(), place.settings()).await;
+    note(&hub, 0..60).await;
+    until(&memory, has(3)).await;
+    memory.stop().await;
+    hub.stop().await;
+    let before = place.catalog();
+    for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+        let _ = std::fs::remove_file(place.file(file));
+    }
+    let hub = place.hub().await;
+    let memory = Memory::start(hub.clone(), place.settings()).await;
+    assert_eq!(memory.catalog().hash, before.hash);
+    memory.stop().await;
+    hub.stop().await;
+}
