@@ -50,7 +50,8 @@ impl Hub {
         let started_at = Instant::now();
         let mut command = Command::new(binary);
         command
-            .args(["up", "--http", "127.0.0.1:0", "--data-dir"])
+            .args(["up", "--http", "127.0.0.1:0", "--bus", "127.0.0.1:0"])
+            .arg("--data-dir")
             .arg(&data_dir)
             .arg("--project")
             .arg(&project)

@@ -25,6 +25,8 @@ pub struct Project {
     /// A command line to put before the hub's.
     wrapper: Vec<OsString>,
     http: SocketAddr,
+    /// Where the bus listens, if it shall.
+    bus: Option<SocketAddr>,
     data_dir: PathBuf,
     /// Where the ledger is, if not in the data directory.
     store: Option<String>,
@@ -35,8 +37,12 @@ pub struct Project {
 pub struct Hub {
     child: Child,
     addr: SocketAddr,
+    bus: Option<SocketAddr>,
     said: Said,
 }
+
+/// Where a hub serves, and where its bus is.
+type Addresses = (SocketAddr, Option<SocketAddr>);
 
 /// How a hub ended.
 #[derive(Debug)]
@@ -61,6 +67,7 @@ impl Project {
             environment: Vec::new(),
             wrapper: Vec::new(),
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
+            bus: None,
             store: None,
         }
     }
@@ -92,6 +99,16 @@ impl Project {
     /// Listens here instead of on a port that is free.
     pub fn at(mut self, http: SocketAddr) -> Project {
         self.http = http;
+        self
+    }
+
+    /// With a bus, on a port that is free.
+    pub fn with_bus(self) -> Project {
+        self.with_bus_at(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    pub fn with_bus_at(mut self, bus: SocketAddr) -> Project {
+        self.bus = Some(bus);
         self
     }
 
@@ -147,7 +164,12 @@ impl Project {
     pub fn try_start(&self) -> Result<Hub, Ended> {
         let (mut child, mut said, serves) = self.spawn();
         match serves.recv_timeout(PATIENCE) {
-            Ok(addr) => Ok(Hub { child, addr, said }),
+            Ok((addr, bus)) => Ok(Hub {
+                child,
+                addr,
+                bus,
+                said,
+            }),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let status = ends(&mut child);
                 let stderr = said.all();
@@ -161,13 +183,15 @@ impl Project {
         }
     }
 
-    fn spawn(&self) -> (Child, Said, mpsc::Receiver<SocketAddr>) {
+    fn spawn(&self) -> (Child, Said, mpsc::Receiver<Addresses>) {
         let mut line = self.wrapper.clone();
         line.push(switchboard().into());
         let mut command = Command::new(&line[0]);
         command
             .args(&line[1..])
-            .args(["up", "--http", &self.http.to_string(), "--project"])
+            .args(["up", "--http", &self.http.to_string(), "--bus"])
+            .arg(self.bus.map_or("off".to_owned(), |bus| bus.to_string()))
+            .arg("--project")
             .arg(self.root())
             .arg("--data-dir")
             .arg(self.data_dir())
@@ -187,10 +211,13 @@ impl Project {
         let (serves, address) = mpsc::channel();
         // Goes on reading, so that the hub never writes into a broken pipe.
         thread::spawn(move || {
+            let mut bus = None;
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let found = line.strip_prefix("the bus is at ");
+                bus = found.and_then(|addr| addr.parse().ok()).or(bus);
                 let found = line.strip_prefix("switchboard serves http://");
                 if let Some(addr) = found.and_then(|addr| addr.parse().ok()) {
-                    let _ = serves.send(addr);
+                    let _ = serves.send((addr, bus));
                 }
             }
         });
@@ -199,6 +226,12 @@ impl Project {
 }
 
 impl Hub {
+    /// Where its bus is.
+    #[track_caller]
+    pub fn bus(&self) -> SocketAddr {
+        self.bus.expect("the project has a bus")
+    }
+
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

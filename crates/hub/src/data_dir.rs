@@ -39,6 +39,11 @@ struct Card<'a> {
     pid: u32,
     http: SocketAddr,
     tls: bool,
+    /// Where the bus listens, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bus: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bus_tls: Option<bool>,
     started_at: IsoTime,
     version: &'a str,
 }
@@ -98,12 +103,15 @@ impl DataDir {
         &self,
         http: SocketAddr,
         tls: bool,
+        bus: Option<(SocketAddr, bool)>,
         started_at: IsoTime,
     ) -> Result<HubFile, DataDirError> {
         let card = Card {
             pid: std::process::id(),
             http,
             tls,
+            bus: bus.map(|(addr, _)| addr),
+            bus_tls: bus.map(|(_, tls)| tls),
             started_at,
             version: env!("CARGO_PKG_VERSION"),
         };
@@ -266,7 +274,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = DataDir::open(home.path()).unwrap();
         let file = dir
-            .announce("127.0.0.1:7373".parse().unwrap(), false, IsoTime(0))
+            .announce("127.0.0.1:7373".parse().unwrap(), false, None, IsoTime(0))
             .unwrap();
         let read = || std::fs::read_to_string(home.path().join("hub.json"));
         let card: serde_json::Value = serde_json::from_str(&read().unwrap()).unwrap();

@@ -13,6 +13,7 @@ mod http;
 pub mod hub;
 mod job;
 mod long_poll;
+mod memory;
 mod metrics;
 mod rate;
 mod readers;

@@ -86,7 +86,11 @@ impl Hub {
     }
 
     /// Lets the next waiter try, unless nothing is left of what this one was woken for. Tells how long to sleep.
-    async fn pass_on(&self, errand: Option<Errand>, deadline: Instant) -> Result<Instant, Error> {
+    pub(crate) async fn pass_on(
+        &self,
+        errand: Option<Errand>,
+        deadline: Instant,
+    ) -> Result<Instant, Error> {
         let Some(errand) = errand else {
             return Ok(deadline);
         };

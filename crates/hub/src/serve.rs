@@ -13,6 +13,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 
 use crate::auth::Auth;
+use crate::bus::Bus;
+use crate::bus::authority::AuthorityError;
 use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt};
 use crate::data_dir::{self, DataDir, DataDirError, HubFile};
 #[cfg(unix)]
@@ -42,8 +44,14 @@ pub enum ServeError {
     Hub(#[from] hub::Error),
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error("{listen} is taken{owner}; stop that process, or choose another address with --http")]
-    Taken { listen: SocketAddr, owner: String },
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    #[error("{listen} is taken{owner}; stop that process, or choose another address with {flag}")]
+    Taken {
+        listen: SocketAddr,
+        owner: String,
+        flag: &'static str,
+    },
     #[error("cannot listen on {listen}")]
     Listen {
         listen: SocketAddr,
@@ -59,6 +67,9 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     let running = Running::start(config).await?;
     if let Some(line) = &running.imported {
         println!("{line}");
+    }
+    if let Some(bus) = running.bus_addr() {
+        println!("the bus is at {bus}");
     }
     println!("switchboard serves {}", running.url());
     let why = told.next().await;
@@ -76,6 +87,7 @@ pub struct Running {
     app: Arc<App>,
     server: JoinHandle<()>,
     door: Option<Door>,
+    bus: Option<Bus>,
     announced: HubFile,
     data_dir: DataDir,
     tls: bool,
@@ -109,7 +121,7 @@ impl Running {
         warn_of(&config, safety);
         let acceptor = tls::acceptor(&config.http, &data_dir)?;
         // Bound before the ledger is served: a taken port must not look like an outage that ended.
-        let listener = listen(config.http.listen)?;
+        let listener = listen(config.http.listen, "--http")?;
         let addr = listener.local_addr().map_err(|source| ServeError::Listen {
             listen: config.http.listen,
             source,
@@ -140,9 +152,11 @@ impl Running {
             sql,
         ));
         let door = open_door(&app, &config).await;
+        let bus = Bus::open(&hub, &config, app.stopping.clone()).await?;
         let server = Server::new(Arc::clone(&app), acceptor, config.http.connections_max);
         let server = tokio::spawn(server.run(listener, GRACE));
-        let announced = data_dir.announce(addr, tls, started_at)?;
+        let bus_at = bus.as_ref().map(|bus| (bus.addrs[0], bus.is_tls()));
+        let announced = data_dir.announce(addr, tls, bus_at, started_at)?;
         tracing::info!(http = %addr, tls, auth = config.auth.as_str(), "the hub serves {addr}");
         Ok(Running {
             addr,
@@ -151,6 +165,7 @@ impl Running {
             app,
             server,
             door,
+            bus,
             announced,
             data_dir,
             tls,
@@ -170,6 +185,11 @@ impl Running {
         format!("{scheme}://{addr}")
     }
 
+    /// Where the bus listens, if it does; the first of its addresses.
+    pub fn bus_addr(&self) -> Option<SocketAddr> {
+        self.bus.as_ref().map(|bus| bus.addrs[0])
+    }
+
     /// Accepts nothing more, finishes what was accepted, closes streams, and puts the ledger away.
     pub async fn shutdown(self) {
         drop(self.announced);
@@ -179,7 +199,12 @@ impl Running {
                 door.close(GRACE).await;
             }
         };
-        let (served, ()) = tokio::join!(self.server, door);
+        let bus = async {
+            if let Some(bus) = self.bus {
+                bus.close().await;
+            }
+        };
+        let (served, (), ()) = tokio::join!(self.server, door, bus);
         if let Err(error) = served {
             tracing::error!("the server ended badly: {error}");
         }
@@ -283,7 +308,7 @@ fn warn_of(config: &Config, safety: AddressSafety) {
     }
 }
 
-fn listen(listen: SocketAddr) -> Result<TcpListener, ServeError> {
+pub(crate) fn listen(listen: SocketAddr, flag: &'static str) -> Result<TcpListener, ServeError> {
     let bound = || {
         let socket = if listen.is_ipv4() {
             TcpSocket::new_v4()?
@@ -301,6 +326,7 @@ fn listen(listen: SocketAddr) -> Result<TcpListener, ServeError> {
             ServeError::Taken {
                 listen,
                 owner: owner.unwrap_or_default(),
+                flag,
             }
         }
         _ => ServeError::Listen { listen, source },

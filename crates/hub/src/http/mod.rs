@@ -51,7 +51,7 @@ use crate::rate::{Class, RateLimits};
 use crate::sql::Sql;
 use call::Call;
 use gate::Gate;
-use ids::Ids;
+pub(crate) use ids::Ids;
 
 /// What every call has at hand.
 pub struct App {

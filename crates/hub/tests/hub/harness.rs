@@ -32,6 +32,9 @@ pub fn config(home: &Path) -> Config {
     let mut config = Config::for_project(home.to_owned());
     config.http.listen = SocketAddr::from(([127, 0, 0, 1], 0));
     config.limits.enabled = false;
+    // Those who want it turn it on, on a port of its own.
+    config.bus.enabled = false;
+    config.bus.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     config
 }
 

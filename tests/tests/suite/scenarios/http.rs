@@ -150,6 +150,7 @@ impl HubHere {
         let folder = tempfile::tempdir().expect("a folder for the hub");
         let mut config = Config::for_project(folder.path().to_owned());
         config.http.listen.set_port(0);
+        config.bus.enabled = false;
         change(&mut config);
         let running = Running::start_with(config, engine, store).await;
         let running = running.expect("a hub on a free port");

@@ -46,6 +46,8 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Begun {
     pub authority: Found,
+    /// The list of what was issued.
+    pub list: Found,
     pub director: Found,
 }
 
@@ -126,7 +128,14 @@ impl Registrar {
             Some(found) => (found, Found::There),
             None => (vec![begin(&folder, now)?], Found::Made),
         };
-        let index = read_index(&folder)?;
+        let (index, list) = match Index::read(&folder)? {
+            Some(index) => (index, Found::There),
+            // Whoever was listed is out: rather that than letting in whom it said was revoked.
+            None => (Index::default(), Found::Made),
+        };
+        if list == Found::Made {
+            index.keep(&folder)?;
+        }
         let registrar = Registrar {
             folder,
             now,
@@ -135,13 +144,12 @@ impl Registrar {
             _lock: lock,
         };
         let director = registrar.mend_director(hosts)?;
-        Ok((
-            registrar,
-            Begun {
-                authority,
-                director,
-            },
-        ))
+        let begun = Begun {
+            authority,
+            list,
+            director,
+        };
+        Ok((registrar, begun))
     }
 
     /// Makes a key and a certificate, writes their files, and lists the certificate.
@@ -155,8 +163,10 @@ impl Registrar {
         let file = |ending: &str| out.join(format!("{stem}.{ending}"));
         let (cert, key, ca) = (file("pem"), file("key"), out.join(folder::CA));
         folder::make_private(&out).map_err(|error| folder::unwritable(&out, &error))?;
-        for path in [&cert, &key] {
-            if order.existing == Existing::Refuse && path.exists() {
+        if order.existing == Existing::Refuse {
+            let taken = |path: &&PathBuf| path.exists();
+            let foreign = Some(&ca).filter(|ca| ca.exists() && !self.wrote(ca));
+            if let Some(path) = [&cert, &key].into_iter().find(taken).or(foreign) {
                 return Err(AuthorityError::Exists { path: path.clone() });
             }
         }
@@ -255,6 +265,13 @@ impl Registrar {
         live.map(|record| record.serial.clone()).collect()
     }
 
+    /// Whether a file beside issued certificates is a copy of our authorities, now or before.
+    fn wrote(&self, ca: &Path) -> bool {
+        let text = std::fs::read_to_string(ca).unwrap_or_default();
+        let mut ours = self.authorities.iter();
+        ours.any(|kept| text.contains(kept.pem.trim_end()))
+    }
+
     fn current(&self) -> &Kept {
         self.authorities
             .first()
@@ -327,7 +344,6 @@ fn begin(folder: &Folder, now: Timestamp) -> Result<Kept, AuthorityError> {
         now,
         lasts: AUTHORITY_FOR,
     })?;
-    Index::default().keep(folder)?;
     folder.keep(folder::CA_KEY, &minted.key.serialize_pem())?;
     folder.keep(folder::CA, &minted.cert)?;
     just_made(&minted.cert)

@@ -116,7 +116,8 @@ pub const MESSAGES: &[Usage] = &[
     Usage { message: MessageType::EngramContent, from: &[D], to: &[W, O] },
     Usage { message: MessageType::SyncRequired, from: &[D], to: &[W] },
     Usage { message: MessageType::ReleasePublished, from: &[D, O], to: &[D, W, O] },
-    Usage { message: MessageType::OperatorCommand, from: &[O], to: &[D] },
+    // Passed on to the worker that it is for.
+    Usage { message: MessageType::OperatorCommand, from: &[D, O], to: &[D, W] },
     Usage { message: MessageType::OperatorAck, from: &[D], to: &[O] },
     Usage { message: MessageType::BudgetRequest, from: &[W], to: &[D] },
     Usage { message: MessageType::BudgetGrant, from: &[D], to: &[W] },
@@ -307,6 +308,7 @@ direction! {
             EngramContent(EngramContent),
             SyncRequired(SyncRequired),
             ReleasePublished(ReleasePublished),
+            OperatorCommand(OperatorCommand),
             OperatorAck(OperatorAck),
             BudgetGrant(BudgetGrant),
             TaskAssigned(TaskAssigned),

@@ -76,6 +76,30 @@ fn a_second_certificate_is_said_and_files_are_not_written_over() {
 }
 
 #[test]
+fn another_authoritys_file_is_not_written_over() {
+    let (home, other) = (Home::new(), Home::new());
+    let out = tempfile::tempdir().unwrap();
+    let issue = |home: &Home, name: &str, existing| {
+        let name: Name = name.parse().unwrap();
+        home.registrar().issue(&Order {
+            name: &name,
+            role: Role::Worker,
+            lasts: DAY,
+            out: Some(out.path()),
+            existing,
+        })
+    };
+    issue(&home, "a", Existing::Refuse).unwrap();
+    issue(&home, "b", Existing::Refuse).unwrap();
+    home.registrar().rotate_authority(Old::Keep).unwrap();
+    issue(&home, "c", Existing::Refuse).unwrap();
+    let said = issue(&other, "d", Existing::Refuse).unwrap_err();
+    assert!(said.to_string().contains("ca.pem exists"), "{said}");
+    assert!(!out.path().join("d.key").exists());
+    issue(&other, "d", Existing::Replace).unwrap();
+}
+
+#[test]
 fn revoking_is_by_serial_number_or_by_id_and_the_first_word_stands() {
     let home = Home::new();
     let one = home.worker("w").serial;
@@ -220,6 +244,20 @@ fn an_authority_that_was_lost_is_not_silently_made_anew() {
     std::fs::remove_file(home.file("ca.pem")).unwrap();
     let said = Registrar::init(home.path(), &[], home.now).unwrap_err();
     assert!(matches!(said, AuthorityError::Lost { .. }), "{said}");
+}
+
+#[test]
+fn a_list_that_was_lost_lets_nobody_in_and_can_be_begun_anew() {
+    let home = Home::new();
+    let worker = home.worker("w");
+    std::fs::remove_file(home.file("index.json")).unwrap();
+    let said = Registrar::open(home.path(), home.now).unwrap_err();
+    assert!(said.to_string().contains("index.json is missing"), "{said}");
+    let (_, begun) = Registrar::init(home.path(), &[], home.now).unwrap();
+    assert_eq!((begun.authority, begun.list), (Found::There, Found::Made));
+    let authority = Authority::open(home.path()).unwrap();
+    let said = authority.identity(&worker.cert);
+    assert_eq!(said, Err(Refused::Unknown(worker.serial)));
 }
 
 #[test]

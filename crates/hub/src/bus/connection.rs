@@ -1,0 +1,330 @@
+//! One connection from its first byte to its last: feeds the session, carries out what it says, and writes what waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard_core::MessageId;
+use switchboard_wire::agentbus::Role;
+use switchboard_wire::agentbus::codec::{Line, Lines};
+use switchboard_wire::agentbus::envelope::FrameWriter;
+use switchboard_wire::agentbus::message::{Inbound, Outbound};
+use switchboard_wire::agentbus::session::{Accepted, CloseReason, Session, Step};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::authority::{Identity, Refused};
+use super::operator::Operator;
+use super::outbox::{Ended, Frame, Outbox};
+use super::pipe;
+use super::server::Shared;
+use super::worker::{Errand, Worker};
+
+/// What a worker may leave unread.
+const WORKER_BUFFER_BYTES: usize = 1024 * 1024;
+/// Taken out of the queue and printed at a time.
+const WRITE_BYTES: usize = 32 * 1024;
+/// How long the last words may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// A buffer that was larger is given back.
+const BUFFER_KEPT: usize = 4 * 1024;
+
+/// Who is at the other end.
+enum Who {
+    Unknown,
+    Worker(Box<Worker>),
+    Operator(Operator),
+}
+
+struct Connection<S> {
+    bus: Arc<Shared>,
+    identity: Option<Identity>,
+    session: Session,
+    writer: FrameWriter,
+    outbox: Arc<Outbox>,
+    socket_out: WriteHalf<S>,
+    out: Vec<u8>,
+    written: usize,
+    /// Messages to the agent that are handed over once `out` is written.
+    mail: Vec<MessageId>,
+    who: Who,
+    closing: Option<CloseReason>,
+}
+
+/// What woke the connection.
+enum Woken {
+    Read(std::io::Result<Vec<u8>>),
+    Wrote(std::io::Result<usize>),
+    Outbox,
+    Time,
+    Worker(Errand),
+    Certificate(Refused),
+    Stopping,
+}
+
+pub(super) async fn serve<S>(bus: Arc<Shared>, socket: S, identity: Option<Identity>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (mut reader, socket_out) = tokio::io::split(socket);
+    let buffer = bus.config.operator_buffer_bytes.max(WORKER_BUFFER_BYTES);
+    let mut connection = Connection {
+        session: Session::new(Arc::clone(&bus.limits), bus.millis()),
+        writer: FrameWriter::new(bus.sender()),
+        outbox: Arc::new(Outbox::new(buffer)),
+        bus,
+        identity,
+        socket_out,
+        out: Vec::new(),
+        written: 0,
+        mail: Vec::new(),
+        who: Who::Unknown,
+        closing: None,
+    };
+    connection.run(&mut reader).await;
+    connection.leave().await;
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    async fn run(&mut self, reader: &mut ReadHalf<S>) {
+        let mut lines = Lines::new(self.bus.config.max_message_bytes);
+        while self.closing.is_none() {
+            self.refill();
+            match self.wait(reader).await {
+                Woken::Read(Ok(chunk)) if chunk.is_empty() => return,
+                Woken::Read(Ok(chunk)) => self.lines(&mut lines, &chunk).await,
+                Woken::Read(Err(_)) | Woken::Wrote(Err(_)) => return,
+                Woken::Wrote(Ok(count)) => self.wrote(count).await,
+                Woken::Outbox => match self.outbox.ended() {
+                    None => {}
+                    Some(Ended::Replaced) => {
+                        let step = self.session.replaced();
+                        self.carry_out(step);
+                    }
+                    Some(Ended::Slow) => {
+                        self.drop_slow();
+                        return;
+                    }
+                },
+                Woken::Time => {
+                    let step = self.session.tick(self.bus.millis());
+                    self.carry_out(step);
+                    if let Who::Worker(worker) = &mut self.who {
+                        Box::pin(worker.on_time(&self.bus)).await;
+                    }
+                }
+                Woken::Worker(errand) => {
+                    if let Who::Worker(worker) = &mut self.who {
+                        Box::pin(worker.on(&self.bus, errand)).await;
+                    }
+                }
+                Woken::Certificate(refused) => {
+                    let step = self.session.refuse(refused.to_string());
+                    self.carry_out(step);
+                }
+                Woken::Stopping => return,
+            }
+        }
+    }
+
+    async fn wait(&mut self, reader: &mut ReadHalf<S>) -> Woken {
+        let mut due = self.session.due_at().map(|due| {
+            let ahead = due.saturating_sub(self.bus.millis());
+            Instant::now() + Duration::from_millis(ahead)
+        });
+        if let Who::Worker(worker) = &self.who
+            && let Some(at) = worker.due_at()
+        {
+            due = Some(due.map_or(at, |due| due.min(at)));
+        }
+        let ahead = &self.out[self.written..];
+        let worker = async {
+            match &mut self.who {
+                Who::Worker(worker) => worker.next().await,
+                Who::Unknown | Who::Operator(_) => std::future::pending().await,
+            }
+        };
+        let certificate = async {
+            match (&self.bus.authority, &self.identity) {
+                (Some(authority), Some(identity)) => authority.ended(identity).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            read = pipe::read(reader) => Woken::Read(read),
+            wrote = pipe::write(&mut self.socket_out, ahead), if !ahead.is_empty() => Woken::Wrote(wrote),
+            () = self.outbox.rung() => Woken::Outbox,
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Woken::Time,
+            errand = worker => Woken::Worker(errand),
+            refused = certificate => Woken::Certificate(refused),
+            () = self.bus.stopping.cancelled() => Woken::Stopping,
+        }
+    }
+
+    async fn lines(&mut self, lines: &mut Lines, chunk: &[u8]) {
+        let mut feed = lines.feed(chunk);
+        while let Some(line) = feed.next() {
+            self.bus.tally.frame();
+            let now = self.bus.millis();
+            let mut step = match line {
+                Line::Whole(line) => self.session.line(line, now),
+                Line::Oversize { .. } => self.session.oversize(now),
+            };
+            let accepted = step.accept.take();
+            self.carry_out(step);
+            if let Some(accepted) = accepted {
+                self.take(accepted).await;
+            }
+            if self.closing.is_some() {
+                return;
+            }
+        }
+    }
+
+    async fn take(&mut self, accepted: Accepted<'_>) {
+        match &mut self.who {
+            Who::Worker(worker) => match accepted.message {
+                Inbound::Heartbeat(beat) => {
+                    let line = accepted.envelope.line();
+                    if let Some(deed) = worker.heartbeat(&self.bus, &beat.state, line) {
+                        Box::pin(worker.after_beat(&self.bus, deed)).await;
+                    }
+                }
+                message => {
+                    let envelope = &accepted.envelope;
+                    Box::pin(worker.take(&self.bus, envelope, message)).await;
+                }
+            },
+            Who::Operator(operator) => {
+                let seq = accepted.envelope.seq;
+                Box::pin(operator.take(&self.bus, seq, accepted.message)).await;
+            }
+            Who::Unknown => Box::pin(self.greet(accepted)).await,
+        }
+    }
+
+    /// The hello: who it is, and whether it may come in.
+    async fn greet(&mut self, accepted: Accepted<'_>) {
+        let (Inbound::Hello(hello), Some(peer)) = (accepted.message, self.session.peer().cloned())
+        else {
+            return;
+        };
+        if let Err(why) = self.check_identity(peer.role, &peer.id) {
+            let step = self.session.refuse(why);
+            return self.carry_out(step);
+        }
+        match peer.role {
+            Role::Operator => {
+                self.session.welcomed(self.bus.millis());
+                let operator = Operator::enter(&self.bus, &peer, &self.outbox);
+                self.who = Who::Operator(operator);
+                super::snapshot::send(&self.bus, &self.outbox).await;
+            }
+            Role::Worker => match Worker::join(&self.bus, &hello, &peer, &self.outbox).await {
+                Ok(worker) => {
+                    self.session.welcomed(self.bus.millis());
+                    self.who = Who::Worker(Box::new(worker));
+                    if let Who::Worker(worker) = &mut self.who {
+                        worker.begin(&self.bus).await;
+                    }
+                }
+                Err(why) => {
+                    let step = self.session.refuse(why);
+                    self.carry_out(step);
+                }
+            },
+            Role::Director => {}
+        }
+    }
+
+    /// agentbus.security.mtls_identity: the certificate says who it is, and as what.
+    fn check_identity(&self, role: Role, id: &str) -> Result<(), String> {
+        let Some(identity) = &self.identity else {
+            return Ok(());
+        };
+        if identity.name.as_str() != id {
+            return Err(format!(
+                "sender.id: the certificate is that of {}",
+                identity.name
+            ));
+        }
+        if identity.role.as_str() != role.as_str() {
+            return Err(format!(
+                "sender.role: the certificate is that of a {}",
+                identity.role
+            ));
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, step: Step<'_>) {
+        self.bus.tally.count(step.flags);
+        if let Some(message) = step.send {
+            self.outbox.push(Frame::Message(message));
+        }
+        if let Some(reason) = step.close {
+            self.closing = Some(reason);
+        }
+    }
+
+    /// Prints what waits, once everything before it is written.
+    fn refill(&mut self) {
+        if self.written < self.out.len() {
+            return;
+        }
+        self.written = 0;
+        if self.out.capacity() > BUFFER_KEPT {
+            self.out = Vec::new();
+        } else {
+            self.out.clear();
+        }
+        let now = self.bus.utc();
+        let (writer, out, mail) = (&mut self.writer, &mut self.out, &mut self.mail);
+        self.outbox.take(writer, now, WRITE_BYTES, out, mail);
+    }
+
+    async fn wrote(&mut self, count: usize) {
+        self.written += count;
+        if self.written < self.out.len() || self.mail.is_empty() {
+            return;
+        }
+        let mail = std::mem::take(&mut self.mail);
+        if let Who::Worker(worker) = &mut self.who {
+            Box::pin(worker.handed(&self.bus, mail)).await;
+        }
+    }
+
+    fn drop_slow(&self) {
+        let id = self.session.peer().map_or("", |peer| &peer.id);
+        self.bus
+            .tally
+            .slow
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        tracing::warn!(
+            "{id} does not read what the bus sends; its connection is closed, it may come back"
+        );
+    }
+
+    /// Says the last words, and gives back what others may have.
+    async fn leave(mut self) {
+        if let Some(reason) = self.closing {
+            self.refill();
+            let last = &self.out[self.written..];
+            let _ = timeout(FAREWELL, self.socket_out.write_all(last)).await;
+            let id = self.session.peer().map_or("", |peer| &peer.id);
+            tracing::info!(agent.id = id, reason = %reason, "a connection of the bus was closed: {reason}");
+        }
+        let _ = timeout(FAREWELL, self.socket_out.shutdown()).await;
+        let mut unsent = std::mem::take(&mut self.mail);
+        unsent.extend(self.outbox.unsent_mail());
+        match self.who {
+            Who::Unknown => {}
+            Who::Worker(worker) => worker.leave(&self.bus, unsent).await,
+            Who::Operator(operator) => operator.leave(&self.bus),
+        }
+    }
+}
+
+/// Puts a message on its way.
+pub(super) fn send(outbox: &Outbox, message: impl Into<Outbound<'static>>) {
+    outbox.push(Frame::Message(Box::new(message.into())));
+}

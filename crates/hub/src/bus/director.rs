@@ -1,0 +1,229 @@
+//! The director: goes through its states, one log line for each step, and says whether new work may be handed out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use switchboard_core::{Record, RecordKey, TaskStatus, Timestamp};
+use switchboard_wire::agentbus::DirectorState;
+use switchboard_wire::agentbus::UtcTime;
+use switchboard_wire::agentbus::message::DirectorStatus;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::fsm::{Cause, Why, next};
+use super::server::Shared;
+use super::snapshot;
+
+/// How often it looks at what people told it, and whether the ledger is written.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+pub(crate) struct Director {
+    now: Mutex<Now>,
+    open: watch::Sender<bool>,
+    bell: Notify,
+    interval: Duration,
+}
+
+struct Now {
+    state: DirectorState,
+    since: Timestamp,
+    why: Option<Why>,
+    /// In the words of whoever ordered it.
+    reason: Option<String>,
+    /// The release that was last seen.
+    release: Option<String>,
+}
+
+impl Director {
+    pub fn new(interval: Duration) -> Self {
+        Director {
+            now: Mutex::new(Now {
+                state: DirectorState::Boot,
+                since: Timestamp::ZERO,
+                why: None,
+                reason: None,
+                release: None,
+            }),
+            open: watch::Sender::new(false),
+            bell: Notify::new(),
+            interval,
+        }
+    }
+
+    /// Whether new work is handed out; changes with every pause, cooldown and outage.
+    pub fn open(&self) -> watch::Receiver<bool> {
+        self.open.subscribe()
+    }
+
+    /// Somebody told it something.
+    pub fn look(&self) {
+        self.bell.notify_one();
+    }
+
+    pub fn status(&self, bus: &Shared) -> DirectorStatus {
+        let now = self.now.lock();
+        let why = now.why.map(Why::as_str);
+        DirectorStatus {
+            state: now.state,
+            since: UtcTime(now.since.0),
+            paused: !*self.open.borrow(),
+            reason: now.reason.clone().or_else(|| why.map(str::to_owned)),
+            run_id: bus.run_id.clone(),
+        }
+    }
+
+    /// Takes the step that this causes, if any; one line says so.
+    fn step(&self, bus: &Shared, cause: Cause, figures: Figures) -> bool {
+        let mut now = self.now.lock();
+        let Some(to) = next(now.state, cause) else {
+            return false;
+        };
+        let from = std::mem::replace(&mut now.state, to);
+        let at = bus.hub.time();
+        let lasted = if now.since == Timestamp::ZERO {
+            Duration::ZERO
+        } else {
+            at.since(now.since)
+        };
+        now.since = at;
+        now.why = match cause {
+            Cause::Cool(why) => Some(why),
+            _ => None,
+        };
+        let why = now.why.map_or("", Why::as_str);
+        tracing::info!(
+            director.from = %from,
+            director.to = %to,
+            director.run_id = %bus.run_id,
+            director.why = why,
+            lasted_ms = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
+            workers = figures.workers,
+            eligible = figures.eligible,
+            claimed = figures.claimed,
+            "the director goes from {from} to {to}"
+        );
+        true
+    }
+}
+
+/// What a transition tells of the swarm.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    workers: usize,
+    eligible: u64,
+    claimed: u64,
+}
+
+/// What holds it back, and in whose words.
+struct Orders {
+    why: Option<(Why, Option<String>)>,
+    release: Option<String>,
+}
+
+pub(super) async fn run(bus: Arc<Shared>) {
+    let director = &bus.director;
+    let mut round_at = Instant::now();
+    let mut figures = Figures::default();
+    loop {
+        if bus.stopping.is_cancelled() {
+            director.open.send_replace(false);
+            director.step(&bus, Cause::Stop, figures);
+            return;
+        }
+        figures = look(&bus).await;
+        let orders = orders(&bus).await;
+        let cause = steer(director, &orders);
+        if let Some(cause) = cause {
+            director.step(&bus, cause, figures);
+        }
+        director.open.send_if_modified(|open| {
+            let is_open = orders.why.is_none();
+            std::mem::replace(open, is_open) != is_open
+        });
+        let now = Instant::now();
+        if now >= round_at {
+            round_at = now + director.interval;
+            director.step(&bus, Cause::Interval, figures);
+        }
+        while director.step(&bus, Cause::Done, figures) {
+            if director.now.lock().state == DirectorState::Broadcast && bus.board.is_watched() {
+                snapshot::broadcast(&bus).await;
+            }
+        }
+        tokio::select! {
+            () = sleep_until(round_at.min(now + LOOK_EVERY)) => {}
+            () = director.bell.notified() => {}
+            () = bus.stopping.cancelled() => {}
+        }
+    }
+}
+
+/// What the orders cause in the present state.
+fn steer(director: &Director, orders: &Orders) -> Option<Cause> {
+    let mut now = director.now.lock();
+    let is_new = now.release != orders.release;
+    let was_known = now.release.is_some() || now.state != DirectorState::Boot;
+    now.release.clone_from(&orders.release);
+    match &orders.why {
+        Some((why, reason)) => {
+            now.reason.clone_from(reason);
+            if now.state == DirectorState::Cooldown {
+                now.why = Some(*why);
+            }
+            Some(Cause::Cool(*why))
+        }
+        None => {
+            now.reason = None;
+            match now.state {
+                DirectorState::Cooldown => Some(Cause::Warm),
+                DirectorState::Monitor if is_new && was_known => Some(Cause::Release),
+                _ => None,
+            }
+        }
+    }
+}
+
+async fn orders(bus: &Shared) -> Orders {
+    let read = bus.hub.read(|reader| reader.record(&RecordKey::Director));
+    let told = match read.await {
+        Ok(Some(Record::Director(director))) => director,
+        Ok(Some(_) | None) => switchboard_core::Director::default(),
+        Err(error) => {
+            return Orders {
+                why: Some((Why::Outage, Some(error.to_string()))),
+                release: bus.director.now.lock().release.clone(),
+            };
+        }
+    };
+    let why = if let Some(trouble) = bus.hub.trouble() {
+        Some((Why::Outage, Some(trouble)))
+    } else if let Some(paused) = told.paused {
+        let reason = format!("paused by {}: {}", paused.by, paused.reason);
+        Some((Why::Paused, Some(reason)))
+    } else if told
+        .cooldown_until
+        .is_some_and(|until| until > bus.hub.time())
+    {
+        Some((Why::Cooldown, None))
+    } else {
+        None
+    };
+    Orders {
+        why,
+        release: told.release.map(|release| release.id),
+    }
+}
+
+async fn look(bus: &Shared) -> Figures {
+    let head = bus.hub.read(|reader| reader.head()).await;
+    let (eligible, claimed) = head.map_or((0, 0), |head| {
+        let claimed = head.count(TaskStatus::Claimed) + head.count(TaskStatus::InProgress);
+        (head.count(TaskStatus::Ready), claimed)
+    });
+    Figures {
+        workers: bus.registry.workers(),
+        eligible,
+        claimed,
+    }
+}

@@ -1,0 +1,196 @@
+//! What is on its way to one connection: a queue that is bounded in bytes, filled by anyone, emptied by its connection.
+//!
+//! Whoever does not read fast enough loses the connection, never the memory of the hub or the time of others.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use switchboard_core::MessageId;
+use switchboard_wire::agentbus::UtcTime;
+use switchboard_wire::agentbus::envelope::{self, FrameWriter};
+use switchboard_wire::agentbus::message::Outbound;
+use tokio::sync::Notify;
+
+/// One thing to send.
+pub(super) enum Frame {
+    Message(Box<Outbound<'static>>),
+    /// A line of somebody else, passed on under a number of this connection.
+    Passed(Arc<str>),
+    /// The last part of a message to this agent: once it is written, the message is handed over.
+    Mail(Box<Outbound<'static>>, MessageId),
+}
+
+/// Why a connection is ended by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// A newer connection has the same id.
+    Replaced,
+    /// It did not read what was sent.
+    Slow,
+}
+
+pub(super) struct Outbox {
+    queue: Mutex<Queue>,
+    bell: Notify,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    frames: VecDeque<(Frame, usize)>,
+    bytes: usize,
+    ended: Option<Ended>,
+}
+
+impl Outbox {
+    pub fn new(bytes_max: usize) -> Self {
+        Outbox {
+            queue: Mutex::default(),
+            bell: Notify::new(),
+            bytes_max,
+        }
+    }
+
+    /// False if the connection is over, or is from now on.
+    pub fn push(&self, frame: Frame) -> bool {
+        let bytes = frame.bytes();
+        let mut queue = self.queue.lock();
+        if queue.ended.is_some() {
+            return false;
+        }
+        if queue.bytes + bytes > self.bytes_max {
+            queue.end(Ended::Slow);
+        } else {
+            queue.bytes += bytes;
+            queue.frames.push_back((frame, bytes));
+        }
+        let goes_on = queue.ended.is_none();
+        drop(queue);
+        self.bell.notify_one();
+        goes_on
+    }
+
+    pub fn end(&self, why: Ended) {
+        self.queue.lock().end(why);
+        self.bell.notify_one();
+    }
+
+    /// Rung for every frame and for the end.
+    pub async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    pub fn ended(&self) -> Option<Ended> {
+        self.queue.lock().ended
+    }
+
+    /// Moves what waits into `out`, up to about `bytes`, and the messages that are handed over once it is written
+    /// into `mail`.
+    pub fn take(
+        &self,
+        writer: &mut FrameWriter,
+        now: UtcTime,
+        bytes: usize,
+        out: &mut Vec<u8>,
+        mail: &mut Vec<MessageId>,
+    ) {
+        while out.len() < bytes {
+            let frame = {
+                let mut queue = self.queue.lock();
+                let Some((frame, size)) = queue.frames.pop_front() else {
+                    return;
+                };
+                queue.bytes -= size;
+                frame
+            };
+            match frame {
+                Frame::Message(message) => writer.write(now, &*message, out),
+                Frame::Mail(message, id) => {
+                    writer.write(now, &*message, out);
+                    mail.push(id);
+                }
+                Frame::Passed(line) => {
+                    // It was read once, so it can be read again.
+                    if let Ok(envelope) = envelope::decode(line.as_bytes()) {
+                        writer.pass_on(&envelope, out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Messages that will never be written.
+    pub fn unsent_mail(&self) -> Vec<MessageId> {
+        let mut queue = self.queue.lock();
+        let frames = std::mem::take(&mut queue.frames);
+        let mail = frames.into_iter().filter_map(|(frame, _)| match frame {
+            Frame::Mail(_, id) => Some(id),
+            Frame::Message(_) | Frame::Passed(_) => None,
+        });
+        mail.collect()
+    }
+}
+
+impl Queue {
+    fn end(&mut self, why: Ended) {
+        self.ended.get_or_insert(why);
+    }
+}
+
+impl Frame {
+    /// About what it occupies. Messages are small unless they carry text.
+    fn bytes(&self) -> usize {
+        const ENVELOPE: usize = 512;
+        ENVELOPE
+            + match self {
+                Frame::Passed(line) => line.len(),
+                Frame::Message(message) | Frame::Mail(message, _) => text_bytes(message),
+            }
+    }
+}
+
+fn text_bytes(message: &Outbound<'_>) -> usize {
+    match message {
+        Outbound::TaskAssigned(task) => task.description.len() + 64 * task.files.len(),
+        Outbound::AgentMessage(mail) => mail.body.get().len(),
+        Outbound::Snapshot(snapshot) => {
+            400 * snapshot.workers.len()
+                + 8 * (snapshot.queue.eligible_issue_numbers.len()
+                    + snapshot.queue.claimed_issue_numbers.len())
+        }
+        Outbound::CatalogSnapshot(catalog) => 300 * catalog.entries.len(),
+        Outbound::CatalogDelta(delta) => 300 * delta.added.len() + 64 * delta.removed.len(),
+        Outbound::EngramContent(engram) => engram.content.len(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use switchboard_wire::agentbus::message::WorkerProbe;
+
+    use super::*;
+
+    fn probe() -> Frame {
+        let probe = WorkerProbe {
+            reason: "quiet".to_owned(),
+            answer_within_seconds: 15,
+        };
+        Frame::Message(Box::new(probe.into()))
+    }
+
+    #[test]
+    fn who_does_not_read_loses_the_connection_and_holds_no_memory() {
+        let outbox = Outbox::new(4 * 512);
+        for _ in 0..4 {
+            assert!(outbox.push(probe()));
+        }
+        assert_eq!(outbox.ended(), None);
+        assert!(!outbox.push(probe()));
+        assert_eq!(outbox.ended(), Some(Ended::Slow));
+        assert!(!outbox.push(probe()), "nothing more is taken in");
+        outbox.end(Ended::Replaced);
+        assert_eq!(outbox.ended(), Some(Ended::Slow), "the first reason stands");
+    }
+}

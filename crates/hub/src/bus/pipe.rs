@@ -1,0 +1,40 @@
+//! Bytes in and out of one socket, without a buffer per connection while nothing moves.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::ready;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How much is read at a time.
+const CHUNK: usize = 64 * 1024;
+
+thread_local! {
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; CHUNK]);
+}
+
+/// What came next; empty at the end. What is read lands in a buffer of the thread, so that waiting costs no memory.
+pub(super) async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Vec<u8>> {
+    poll_fn(|cx| {
+        BUFFER.with_borrow_mut(|buffer| {
+            let mut buffer = ReadBuf::new(buffer);
+            ready!(Pin::new(&mut *reader).poll_read(cx, &mut buffer))?;
+            Ok(buffer.filled().to_vec()).into()
+        })
+    })
+    .await
+}
+
+/// Writes some of it.
+pub(super) async fn write<W: AsyncWrite + Unpin>(
+    writer: &mut W,
+    bytes: &[u8],
+) -> io::Result<usize> {
+    let written = poll_fn(|cx| Pin::new(&mut *writer).poll_write(cx, bytes)).await?;
+    if written == 0 {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    Ok(written)
+}

@@ -1,0 +1,305 @@
+//! The bus as a whole: what all its connections share, and how it is opened and closed.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use switchboard_core::engram::{Budget, Budgets};
+use switchboard_core::verb::{Backoff, BackoffMode};
+use switchboard_core::{GatePolicy, Timestamp};
+use switchboard_wire::agentbus::Role;
+use switchboard_wire::agentbus::Text;
+use switchboard_wire::agentbus::UtcTime;
+use switchboard_wire::agentbus::envelope::Sender;
+use switchboard_wire::agentbus::session;
+use switchboard_wire::agentbus::{Flag, Flags};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::authority::{Authority, Watcher};
+use super::board::Board;
+use super::descriptors::Descriptors;
+use super::director::Director;
+use super::drift::{Drift, Policy};
+use super::interfaces::{Surroundings, choose};
+use super::registry::Registry;
+use super::{listen, relay};
+use crate::config::{self, Config, Security};
+use crate::http::Ids;
+use crate::hub::Hub;
+use crate::memory::{Memory, Settings};
+use crate::serve::ServeError;
+
+/// What all connections of the bus share.
+pub(crate) struct Shared {
+    pub hub: Hub,
+    pub config: config::Bus,
+    /// What completions are held against.
+    pub policy: Arc<GatePolicy>,
+    pub limits: Arc<session::Limits>,
+    /// One for each start of a hub.
+    pub run_id: String,
+    pub registry: Registry,
+    pub board: Board,
+    pub director: Director,
+    pub drift: Drift,
+    pub drift_policy: Policy,
+    pub authority: Option<Authority>,
+    pub memory: Option<Memory>,
+    /// Nobody can pose as an agent that proved itself at another door.
+    pub is_proved: bool,
+    pub ids: Ids,
+    pub stopping: CancellationToken,
+    /// At most so many workers have a task at a time, if there is a bound.
+    pub slots: Option<Arc<Semaphore>>,
+    pub connections: AtomicUsize,
+    pub tally: Tally,
+    started: Instant,
+}
+
+/// What is counted about frames.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub frames: AtomicU64,
+    flags: Mutex<Vec<(Flag, u64)>>,
+    pub slow: AtomicU64,
+}
+
+/// An open bus.
+pub(crate) struct Bus {
+    pub shared: Arc<Shared>,
+    pub addrs: Vec<SocketAddr>,
+    tasks: JoinSet<()>,
+    /// Sees what becomes of certificates while the bus is open.
+    _watcher: Option<Watcher>,
+}
+
+/// How often the memory looks at the log.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long connections get to hear that the hub stops.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Bus {
+    /// Listens where the settings say; the sockets are bound before anybody is served.
+    pub async fn open(
+        hub: &Hub,
+        config: &Config,
+        stopping: CancellationToken,
+    ) -> Result<Option<Bus>, ServeError> {
+        if !config.bus.enabled {
+            return Ok(None);
+        }
+        let settings = config.bus.clone();
+        let authority = match settings.security {
+            Security::MutualTls => Some(Authority::open(&config.data_dir)?),
+            Security::DockerNetworkOnly => None,
+        };
+        let chosen = choose(&settings, &Surroundings::look())?;
+        for left_out in &chosen.left_out {
+            tracing::info!(
+                "the bus does not listen on {} ({}): it may be reached from other machines",
+                left_out.address,
+                left_out.name
+            );
+        }
+        let descriptors = Descriptors::raise();
+        if let Some(warning) = descriptors.warning(settings.connections_max.into()) {
+            tracing::warn!("{warning}");
+        }
+        let listeners = bind(&chosen.listen)?;
+        let addrs: Result<Vec<_>, _> = listeners.iter().map(TcpListener::local_addr).collect();
+        let addrs = addrs.map_err(|source| ServeError::Listen {
+            listen: chosen.listen[0],
+            source,
+        })?;
+        let watcher = authority.as_ref().map(Authority::watch);
+        let drift = Drift::start(&settings.sync_main).await;
+        let is_proved = authority.is_some() || config.auth == config::AuthMode::None;
+        let run_id = run_id(hub.time());
+        let memory = match settings.memory.enabled {
+            true => Some(remember(hub, &settings.memory, &run_id).await),
+            false => None,
+        };
+        let shared = Arc::new(Shared {
+            memory,
+            director: Director::new(settings.director.interval),
+            policy: Arc::new(config.quality.clone()),
+            limits: Arc::new(limits(&settings)),
+            run_id,
+            registry: Registry::default(),
+            board: Board::default(),
+            drift_policy: Policy::new(&settings.sync_main),
+            drift,
+            authority,
+            is_proved,
+            ids: Ids::default(),
+            slots: settings
+                .director
+                .max_workers
+                .map(|max| Arc::new(Semaphore::new(max as usize))),
+            connections: AtomicUsize::new(0),
+            tally: Tally::default(),
+            started: Instant::now(),
+            hub: hub.clone(),
+            stopping,
+            config: settings,
+        });
+        let mut tasks = JoinSet::new();
+        for listener in listeners {
+            tasks.spawn(listen::accept(Arc::clone(&shared), listener));
+        }
+        tasks.spawn(relay::run(Arc::clone(&shared)));
+        tasks.spawn(super::director::run(Arc::clone(&shared)));
+        tasks.spawn(super::memory::announce(Arc::clone(&shared)));
+        Ok(Some(Bus {
+            shared,
+            addrs,
+            tasks,
+            _watcher: watcher,
+        }))
+    }
+
+    pub fn is_tls(&self) -> bool {
+        self.shared.authority.is_some()
+    }
+
+    /// After the token was canceled: waits until everybody is gone, not for long.
+    pub async fn close(mut self) {
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(GRACE * 2, all).await;
+        self.tasks.abort_all();
+        if let Some(memory) = &self.shared.memory {
+            memory.stop().await;
+        }
+    }
+}
+
+impl Shared {
+    /// Milliseconds since the bus was opened, for the sessions.
+    pub fn millis(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub fn utc(&self) -> UtcTime {
+        UtcTime(self.hub.time().0)
+    }
+
+    /// Who the director is on every connection.
+    pub fn sender(&self) -> Sender<'static> {
+        Sender {
+            role: Role::Director,
+            id: Text::from("director"),
+            run_id: Some(Text::from(self.run_id.clone())),
+        }
+    }
+
+    /// Bytes of payload that fit into one line of this type.
+    pub fn room(&self, message_type: &str) -> usize {
+        let max = self.config.max_message_bytes;
+        switchboard_wire::agentbus::envelope::room(max, message_type, &self.sender())
+    }
+
+    pub fn backoff(&self, at_least: Duration) -> Backoff {
+        let retry = &self.config.retry;
+        Backoff {
+            mode: match retry.mode {
+                config::Backoff::Exponential => BackoffMode::Exponential,
+                config::Backoff::Linear => BackoffMode::Linear,
+            },
+            initial: retry.initial,
+            max: retry.max,
+            jitter: draw(1001),
+            at_least,
+        }
+    }
+}
+
+/// A number below this, different for everyone who asks at the same moment.
+pub(super) fn draw(below: u16) -> u16 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let drawn = RandomState::new().hash_one(0_u8) % u64::from(below.max(1));
+    u16::try_from(drawn).unwrap_or(0)
+}
+
+impl Tally {
+    pub fn count(&self, flags: Flags) {
+        if flags.is_empty() {
+            return;
+        }
+        let mut counted = self.flags.lock();
+        for flag in flags.iter() {
+            match counted.iter_mut().find(|(known, _)| *known == flag) {
+                Some((_, count)) => *count += 1,
+                None => counted.push((flag, 1)),
+            }
+        }
+    }
+
+    pub fn flags(&self) -> Vec<(Flag, u64)> {
+        self.flags.lock().clone()
+    }
+
+    pub fn frame(&self) {
+        self.frames.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn limits(settings: &config::Bus) -> session::Limits {
+    session::Limits {
+        silent_after: settings.heartbeat_ttl,
+        heartbeat_every: settings.heartbeat_interval,
+        ..session::Limits::default()
+    }
+}
+
+async fn remember(hub: &Hub, settings: &config::Memory, run_id: &str) -> Memory {
+    let tier = |budget: config::TierBudget| Budget {
+        bytes_max: budget.max_total_bytes,
+        files_max: budget.max_files,
+    };
+    Memory::start(
+        hub.clone(),
+        Settings {
+            root: settings.root_dir.clone(),
+            catalog: settings.catalog.clone(),
+            run_id: run_id.to_owned(),
+            buffer_bytes_max: settings
+                .buffer_max_bytes
+                .min(settings.compact_when_over_bytes),
+            engram_bytes_max: settings.engram_max_bytes,
+            budgets: Budgets {
+                short_term: tier(settings.short_term),
+                long_term: tier(settings.long_term),
+            },
+            digest_bytes_max: settings.memory_md_max_bytes,
+            digest_items_max: settings.memory_md_max_items,
+            look_every: LOOK_EVERY,
+        },
+    )
+    .await
+}
+
+fn run_id(now: Timestamp) -> String {
+    let batch = switchboard_wire::agentbus::engram::batch_id(UtcTime(now.0));
+    format!("run_{batch}-{:04x}", draw(u16::MAX))
+}
+
+fn bind(addrs: &[SocketAddr]) -> Result<Vec<TcpListener>, ServeError> {
+    let mut port = None;
+    let mut bound = Vec::new();
+    for addr in addrs {
+        let mut addr = *addr;
+        // Any port will do for the first; the others are where the first one is.
+        if let (0, Some(port)) = (addr.port(), port) {
+            addr.set_port(port);
+        }
+        let listener = crate::serve::listen(addr, "--bus")?;
+        port = listener.local_addr().ok().map(|addr| addr.port());
+        bound.push(listener);
+    }
+    Ok(bound)
+}

@@ -1,0 +1,168 @@
+//! Messages from and to agents of every dialect.
+
+use std::time::Duration;
+
+use switchboard_core::verb::{Acknowledge, Hand, Handed, Send, TakeBack};
+use switchboard_core::{CorrId, MessageId, Sender, TaskId};
+use switchboard_wire::Json;
+use switchboard_wire::agentbus::message::{AgentMessage, AgentMessageAck, MailState};
+use switchboard_wire::agentbus::parts::InParts as _;
+use tokio::time::Instant;
+
+use super::super::connection::send;
+use super::super::outbox::Frame;
+use super::super::server::Shared;
+use super::{RETRY_AFTER, Worker};
+use crate::hub::Error;
+
+/// Messages on their way to one worker at a time.
+const HANDED_AT_ONCE: usize = 16;
+/// Nobody else hands them out for this long.
+const HOLD_FOR: Duration = Duration::from_secs(30);
+
+impl Worker {
+    /// Takes up what waits, and puts it on its way; it counts as handed over once it is written.
+    pub(super) async fn hand_mail(&mut self, bus: &Shared, again: bool) {
+        if !self.mails || self.agent.inbox == 0 {
+            return;
+        }
+        let hand = bus.hub.run(Hand {
+            agent: self.id.clone(),
+            limit: HANDED_AT_ONCE,
+            hold_for: HOLD_FOR,
+            again,
+        });
+        let messages = match hand.await {
+            Ok(messages) => messages,
+            Err(error) => {
+                if error.may_pass() {
+                    self.look_at = Some(Instant::now() + RETRY_AFTER);
+                }
+                return;
+            }
+        };
+        let room = bus.room("agent_message.v1");
+        for message in messages {
+            let body = Json::stored(&message.payload);
+            let mail = AgentMessage {
+                message_id: message.id.to_string(),
+                from: message.from.to_string(),
+                to: None,
+                kind: message.kind,
+                body,
+                ack_required: message.ack_required,
+                corr_id: Some(message.corr_id.to_string()),
+                part: 1,
+                parts: 1,
+            };
+            let mut parts = mail.cut(room);
+            let last = parts.pop();
+            for part in parts {
+                send(&self.outbox, part);
+            }
+            if let Some(last) = last {
+                let frame = Frame::Mail(Box::new(last.into()), message.id);
+                self.outbox.push(frame);
+            }
+        }
+    }
+
+    /// They were written.
+    pub async fn handed(&mut self, bus: &Shared, messages: Vec<MessageId>) {
+        let handed = Handed {
+            agent: self.id.clone(),
+            messages,
+        };
+        match self.insist(bus, handed).await {
+            // There may be more than went at once.
+            Ok(_) => self.refresh(bus).await,
+            Err(error) => tracing::debug!(%error, "handed messages will be handed again"),
+        }
+    }
+
+    /// They never were.
+    pub(super) async fn take_back_mail(&self, bus: &Shared, messages: Vec<MessageId>) {
+        if messages.is_empty() {
+            return;
+        }
+        let agent = self.id.clone();
+        if let Err(error) = bus.hub.run(TakeBack { agent, messages }).await {
+            tracing::debug!(%error, "what was not written is free again in a while");
+        }
+    }
+
+    /// The worker sends one; it hears that it is kept, or why not.
+    pub(super) async fn send_mail(&mut self, bus: &Shared, mail: AgentMessage) {
+        let message_id = mail.message_id.clone();
+        let corr_id = mail.corr_id.clone();
+        let outcome = if mail.parts > 1 {
+            Err("parts: only the director sends messages in parts".to_owned())
+        } else {
+            self.keep_mail(bus, mail).await
+        };
+        let (state, reason) = match outcome {
+            Ok(()) => (MailState::Accepted, None),
+            Err(reason) => (MailState::Failed, Some(reason)),
+        };
+        send(
+            &self.outbox,
+            AgentMessageAck {
+                message_id,
+                state: Some(state),
+                reason,
+                corr_id,
+            },
+        );
+    }
+
+    async fn keep_mail(&self, bus: &Shared, mail: AgentMessage) -> Result<(), String> {
+        let handoff = if mail.kind == "task.handoff" {
+            let body: serde_json::Value = serde_json::from_str(mail.body.get()).unwrap_or_default();
+            body.get("taskId")
+                .and_then(|id| id.as_str())
+                .map(TaskId::from)
+        } else {
+            None
+        };
+        let id = MessageId::from(mail.message_id.as_str());
+        let message = Send {
+            corr_id: CorrId::from(mail.corr_id.unwrap_or(mail.message_id)),
+            id: id.clone(),
+            from: Sender::Agent(self.id.clone()),
+            to: mail.to.map(Into::into),
+            kind: mail.kind,
+            payload: mail.body.get().into(),
+            ack_required: mail.ack_required,
+            expires_in: None,
+            handoff,
+            lock: None,
+        };
+        match self.insist(bus, message).await {
+            Ok(_) => Ok(()),
+            // Sent again after a cut: it is kept already, if it is this one's.
+            Err(Error::Refused(switchboard_core::Refusal::MessageAlreadyExists { .. })) => {
+                let read = bus.hub.read(move |reader| reader.message(&id)).await;
+                match read {
+                    Ok(Some((known, _))) if known.from == self.id => Ok(()),
+                    _ => Err("message_id: another message has this id".to_owned()),
+                }
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    pub(super) async fn acknowledged(&mut self, bus: &Shared, ack: AgentMessageAck) {
+        let acknowledge = Acknowledge {
+            agent: self.id.clone(),
+            message: ack.message_id.as_str().into(),
+        };
+        if let Err(error) = self.insist(bus, acknowledge).await {
+            let failed = AgentMessageAck {
+                state: Some(MailState::Failed),
+                reason: Some(error.to_string()),
+                ..ack
+            };
+            send(&self.outbox, failed);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A worker's connection: an agent of the ledger with one more door.
+//!
+//! What it holds is kept here beside the ledger and put right whenever the ledger says so; every change is a verb.
+
+mod beat;
+mod dispatch;
+mod mail;
+mod standing;
+mod sync;
+mod tasks;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard_core::verb::{Deregister, JoinBus};
+use switchboard_core::{Agent, AgentId, MessageId, Skills, Task, TaskId, TaskStatus, Verb};
+use switchboard_wire::agentbus::Role;
+use switchboard_wire::agentbus::envelope::Envelope;
+use switchboard_wire::agentbus::message::{CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, Inbound};
+use switchboard_wire::agentbus::session::Peer;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::board::Entry;
+use super::connection::send;
+use super::drift::Behind;
+use super::outbox::Outbox;
+use super::server::Shared;
+use super::{memory, operator};
+use crate::hub::Error;
+use crate::wakeups::{AgentWatch, ClaimWaiter, Wakeups};
+use beat::LastBeat;
+use dispatch::Slot;
+
+/// After a try that may work in a moment.
+const RETRY_AFTER: Duration = Duration::from_millis(250);
+
+pub(super) struct Worker {
+    id: AgentId,
+    agent: Box<Agent>,
+    outbox: Arc<Outbox>,
+    entry: Arc<Entry>,
+    watch: AgentWatch,
+    assigns: bool,
+    mails: bool,
+    /// What it holds, oldest first.
+    held: Vec<Held>,
+    /// In the queue for a task.
+    waiter: Option<ClaimWaiter>,
+    slot: Slot,
+    open: watch::Receiver<bool>,
+    /// Not to be offered again on this connection.
+    declined: VecDeque<TaskId>,
+    /// Offers in a row that it did not answer.
+    unanswered: u32,
+    beat: LastBeat,
+    sync: sync::Watch,
+    /// Look at the ledger again then, whatever is heard.
+    look_at: Option<Instant>,
+}
+
+/// A task in its hands.
+struct Held {
+    number: u64,
+    task: TaskId,
+    epoch: u64,
+    corr_id: String,
+    accepted: bool,
+    /// An offer that is not answered by then is taken back.
+    answer_by: Option<Instant>,
+}
+
+/// What there is to do besides reading and writing.
+pub(super) enum Errand {
+    /// Its row changed, or a message waits.
+    Changed,
+    /// A task may be there for it.
+    Task,
+    /// Work is handed out again, or no longer.
+    Director,
+    /// It may take one of the slots.
+    Slot(tokio::sync::OwnedSemaphorePermit),
+    /// Main has moved, or the catalog, or git has answered.
+    Drift(Option<Behind>),
+}
+
+impl Worker {
+    /// Signs on. The reason, if it may not.
+    pub async fn join(
+        bus: &Shared,
+        hello: &Hello,
+        peer: &Peer,
+        outbox: &Arc<Outbox>,
+    ) -> Result<Worker, String> {
+        let id = AgentId::from(&*peer.id);
+        // Before it signs on, so that nothing is missed in between.
+        let watch = Wakeups::watch_agent(&bus.hub.shared, &id);
+        let joined = bus.hub.run(JoinBus {
+            agent: id.clone(),
+            skills: Skills::new(hello.skills()),
+            ttl: bus.config.heartbeat_ttl,
+            is_proved: bus.is_proved,
+        });
+        let joined = joined.await.map_err(|error| match error {
+            Error::Refused(refusal) => format!("sender.id: {refusal}"),
+            other => format!("{other}; try again"),
+        })?;
+        bus.registry.enter(Role::Worker, &id, outbox);
+        send(outbox, operator::welcome(bus, peer));
+        let mut worker = Worker {
+            entry: bus.board.enter(&id),
+            id,
+            agent: joined.agent,
+            outbox: Arc::clone(outbox),
+            watch,
+            assigns: hello.can(CAPABILITY_ASSIGN),
+            mails: hello.can(CAPABILITY_MESSAGE),
+            held: Vec::new(),
+            waiter: None,
+            slot: Slot::None,
+            open: bus.director.open(),
+            declined: VecDeque::new(),
+            unanswered: 0,
+            beat: LastBeat::default(),
+            sync: sync::Watch::new(bus, hello, peer),
+            look_at: None,
+        };
+        worker.held = joined.holds.iter().map(Held::of).collect();
+        Ok(worker)
+    }
+
+    /// After the welcome: what it held before, what it has missed, what waits for it.
+    pub async fn begin(&mut self, bus: &Shared) {
+        self.offer_again(bus).await;
+        self.hear_orders(bus).await;
+        self.check_drift(bus);
+        self.hand_mail(bus, true).await;
+        self.seek_work(bus).await;
+    }
+
+    /// Waits for something to do.
+    pub async fn next(&mut self) -> Errand {
+        let Worker {
+            watch,
+            waiter,
+            slot,
+            open,
+            sync,
+            ..
+        } = self;
+        let task = async {
+            match waiter {
+                Some(waiter) => waiter.woken().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = watch.rung() => Errand::Changed,
+            () = task => Errand::Task,
+            Ok(()) = open.changed() => Errand::Director,
+            permit = slot.granted() => Errand::Slot(permit),
+            behind = sync.moved() => Errand::Drift(behind),
+        }
+    }
+
+    pub async fn on(&mut self, bus: &Shared, errand: Errand) {
+        match errand {
+            Errand::Changed => self.refresh(bus).await,
+            Errand::Task | Errand::Director => self.seek_work(bus).await,
+            Errand::Slot(permit) => {
+                self.slot = Slot::Held(permit);
+                self.seek_work(bus).await;
+            }
+            Errand::Drift(None) => self.check_drift(bus),
+            Errand::Drift(behind) => self.judge_drift(bus, behind),
+        }
+    }
+
+    /// When to call [`Worker::on_time`], if nothing else happens.
+    pub fn due_at(&self) -> Option<Instant> {
+        let offers = self.held.iter().filter_map(|held| held.answer_by);
+        offers.chain(self.look_at).min()
+    }
+
+    pub async fn on_time(&mut self, bus: &Shared) {
+        let now = Instant::now();
+        self.take_back_unanswered(bus, now).await;
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look_at = None;
+            self.refresh(bus).await;
+        }
+    }
+
+    /// Every message but heartbeats.
+    pub async fn take(&mut self, bus: &Shared, envelope: &Envelope<'_>, message: Inbound<'_>) {
+        match message {
+            Inbound::TaskProgress(progress) => {
+                super::relay::pass_on(bus, envelope.line());
+                self.progressed(bus, progress).await;
+            }
+            Inbound::WorkerError(error) => {
+                super::relay::pass_on(bus, envelope.line());
+                self.failed(bus, error).await;
+            }
+            Inbound::TaskAccepted(accepted) => self.accepted(bus, accepted).await,
+            Inbound::TaskDeclined(declined) => self.declined(bus, declined).await,
+            Inbound::TaskResult(result) => self.finished(bus, result).await,
+            Inbound::AgentMessage(mail) => self.send_mail(bus, mail).await,
+            Inbound::AgentMessageAck(ack) => self.acknowledged(bus, ack).await,
+            Inbound::MemoryEvent(event) => memory::noted(bus, &self.id, event).await,
+            Inbound::CatalogRefreshRequest(request) => {
+                memory::refresh(bus, &self.outbox, &request);
+            }
+            Inbound::EngramRequest(request) => memory::fetch(bus, &self.outbox, request).await,
+            // Heartbeats go another way; the session lets nothing else through.
+            Inbound::Heartbeat(_)
+            | Inbound::Hello(_)
+            | Inbound::BudgetRequest(_)
+            | Inbound::BudgetResult(_)
+            | Inbound::ReleasePublished(_)
+            | Inbound::OperatorCommand(_) => {}
+        }
+    }
+
+    /// The connection is over; the worker may come back within its time.
+    pub async fn leave(self, bus: &Shared, unsent: Vec<MessageId>) {
+        let is_last = bus.registry.leave(Role::Worker, &self.id, &self.outbox);
+        if is_last {
+            bus.board.leave(&self.id);
+        }
+        self.take_back_mail(bus, unsent).await;
+        if is_last && self.agent.is_stopping() && !bus.stopping.is_cancelled() {
+            let agent = self.id.clone();
+            if let Err(error) = bus.hub.run(Deregister { agent }).await {
+                tracing::debug!(%error, "a worker that was told to stop is given up later");
+            }
+        }
+    }
+
+    fn held(&self, number: u64) -> Option<&Held> {
+        self.held.iter().find(|held| held.number == number)
+    }
+
+    fn held_mut(&mut self, number: u64) -> Option<&mut Held> {
+        self.held.iter_mut().find(|held| held.number == number)
+    }
+
+    /// Runs a verb until it is decided: what a worker said once must not be lost because the ledger was away.
+    async fn insist<V>(&self, bus: &Shared, verb: V) -> Result<V::Reply, Error>
+    where
+        V: Verb + Clone + Send + 'static,
+        V::Reply: Send,
+    {
+        loop {
+            match bus.hub.run(verb.clone()).await {
+                Err(error) if error.may_pass() && !self.is_over(bus) => {
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+                decided => return decided,
+            }
+        }
+    }
+
+    fn is_over(&self, bus: &Shared) -> bool {
+        bus.stopping.is_cancelled() || self.outbox.ended().is_some()
+    }
+}
+
+impl Held {
+    fn of(task: &Task) -> Held {
+        Held {
+            number: task.number,
+            task: task.id.clone(),
+            epoch: task.epoch,
+            corr_id: task.corr_id.to_string(),
+            accepted: task.status() == TaskStatus::InProgress,
+            answer_by: None,
+        }
+    }
+}

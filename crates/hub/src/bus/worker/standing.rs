@@ -1,0 +1,158 @@
+//! What the ledger says of a worker right now, and what it must be told for it.
+
+use switchboard_core::verb::ReleaseTask;
+use switchboard_core::{
+    Agent, AgentId, Changes, CommandKind, Refusal, Slice, Task, Timestamp, Verb, Want,
+};
+use switchboard_wire::agentbus::OperatorOrder;
+use switchboard_wire::agentbus::message::{OperatorCommand, TaskRevoked};
+use tokio::time::Instant;
+
+use super::super::connection::send;
+use super::super::server::Shared;
+use super::{Held, RETRY_AFTER, Worker};
+
+/// The agent and the tasks it holds; changes nothing.
+#[derive(Clone)]
+struct Standing {
+    agent: AgentId,
+}
+
+impl Verb for Standing {
+    type Reply = Option<(Agent, Vec<Task>)>;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        if let Some(agent) = want.agent(&self.agent) {
+            for task in &agent.holds {
+                want.task(task);
+            }
+        }
+    }
+
+    fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(Self::Reply, Changes), Refusal> {
+        let standing = slice.agent(&self.agent).map(|agent| {
+            let holds = agent.holds.iter().filter_map(|id| slice.task(id).cloned());
+            (agent.clone(), holds.collect())
+        });
+        Ok((standing, Changes::default()))
+    }
+}
+
+/// How a task that left its hands ended, for the one who had it.
+#[derive(Clone)]
+struct WhatBecame {
+    task: switchboard_core::TaskId,
+}
+
+impl Verb for WhatBecame {
+    type Reply = Option<Task>;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.task(&self.task);
+    }
+
+    fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(Option<Task>, Changes), Refusal> {
+        Ok((slice.task(&self.task).cloned(), Changes::default()))
+    }
+}
+
+impl Worker {
+    /// Puts right what is held here: what the ledger took away is revoked, what it gave is known.
+    pub(super) async fn refresh(&mut self, bus: &Shared) {
+        let agent = self.id.clone();
+        let (agent, tasks) = match bus.hub.run(Standing { agent }).await {
+            Ok(Some(standing)) => standing,
+            Ok(None) => return,
+            Err(error) => {
+                if error.may_pass() {
+                    self.look_at = Some(Instant::now() + RETRY_AFTER);
+                }
+                return;
+            }
+        };
+        let is_held = |held: &Held| {
+            tasks
+                .iter()
+                .any(|task| task.id == held.task && task.epoch == held.epoch)
+        };
+        let (kept, lost) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(is_held);
+        self.held = kept;
+        for task in &tasks {
+            if self.held(task.number).is_none() {
+                self.held.push(Held::of(task));
+            }
+        }
+        *self.agent = agent;
+        for held in lost {
+            self.revoke(bus, &held).await;
+        }
+        self.hear_orders(bus).await;
+        if self.agent.inbox > 0 {
+            self.hand_mail(bus, false).await;
+        }
+        self.seek_work(bus).await;
+    }
+
+    /// Tells it that a task is no longer its own.
+    async fn revoke(&self, bus: &Shared, held: &Held) {
+        let task = held.task.clone();
+        let became = bus.hub.run(WhatBecame { task }).await;
+        let reason = match became {
+            Ok(Some(task)) => match task.holder() {
+                Some(holder) if *holder != self.id => format!("now held by {holder}"),
+                Some(_) => "claimed anew".to_owned(),
+                None => task.status().as_str().to_owned(),
+            },
+            Ok(None) => "no longer there".to_owned(),
+            Err(_) => "taken away".to_owned(),
+        };
+        self.tell_revoked(held, reason);
+    }
+
+    pub(super) fn tell_revoked(&self, held: &Held, reason: String) {
+        send(
+            &self.outbox,
+            TaskRevoked {
+                issue_number: held.number,
+                epoch: held.epoch,
+                reason,
+                corr_id: Some(held.corr_id.clone()),
+            },
+        );
+    }
+
+    /// What a person ordered: to stop, or to let go of a task.
+    pub(super) async fn hear_orders(&mut self, bus: &Shared) {
+        let orders = std::mem::take(&mut self.agent.commands);
+        for order in &orders {
+            match &order.kind {
+                CommandKind::Shutdown { reason } => {
+                    if self.beat.told_to_stop {
+                        continue;
+                    }
+                    self.beat.told_to_stop = true;
+                    let mut command =
+                        OperatorCommand::plain(OperatorOrder::ShutdownWorker, reason.clone());
+                    command.target = Some(self.id.to_string());
+                    send(&self.outbox, command);
+                }
+                CommandKind::ReleaseTask { task, .. } => {
+                    // A stream needs not be asked twice: it is taken away, and the worker is told.
+                    let release = ReleaseTask {
+                        task: task.clone(),
+                        agent: None,
+                        epoch: None,
+                    };
+                    if let Err(error) = bus.hub.run(release).await {
+                        tracing::debug!(%error, "an order to let go of a task came too late");
+                    }
+                }
+                // Any frame answers it.
+                CommandKind::Ping => {}
+            }
+        }
+        self.agent.commands = orders;
+    }
+}
