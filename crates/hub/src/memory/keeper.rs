@@ -8,6 +8,7 @@ mod write;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use switchboard_core::engram::EngramEntry;
@@ -189,6 +190,7 @@ impl Keeper {
             );
         }
         self.skipped += skipped;
+        self.shared.skipped.fetch_add(skipped, Ordering::Relaxed);
         self.cursor = to;
         // What became of engrams may be among it.
         self.entries_are_old = true;

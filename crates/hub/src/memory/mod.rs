@@ -18,6 +18,7 @@ mod topics;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -67,8 +68,17 @@ pub(super) struct Shared {
     current: watch::Sender<Arc<Catalog>>,
     /// The last catalogs, oldest first, the current one among them.
     before: Mutex<VecDeque<Arc<Catalog>>>,
+    /// Events that were left out.
+    skipped: AtomicU64,
     stopping: CancellationToken,
     keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub engrams: usize,
+    /// Events of the log that went by too quickly to be looked at.
+    pub skipped: u64,
 }
 
 /// What somebody who has a catalog lacks.
@@ -87,6 +97,7 @@ impl Memory {
             hub,
             current: watch::Sender::new(Arc::new(catalog_of(&[]))),
             before: Mutex::default(),
+            skipped: AtomicU64::new(0),
             stopping: CancellationToken::new(),
             keeper: Mutex::new(None),
         });
@@ -131,6 +142,13 @@ impl Memory {
             .read(move |reader| reader.engram(&id))
             .await?;
         Ok(found.map(|engram| engram.body))
+    }
+
+    pub fn stats(&self) -> Stats {
+        Stats {
+            engrams: self.catalog().entries.len(),
+            skipped: self.shared.skipped.load(Ordering::Relaxed),
+        }
     }
 
     /// Ends between two steps; nothing is lost by it.
