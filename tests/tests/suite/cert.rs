@@ -7,8 +7,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use switchboard_client::bus::tls;
 use switchboard_hub::bus::authority::{Authority, Identity, Refused, Role};
+use switchboard_test_cluster::Missing;
 use switchboard_tests::{PATIENCE, switchboard};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// A project without a hub.
 struct Desk {
@@ -230,7 +232,9 @@ fn what_makes_no_sense_is_refused_with_its_exit_code() {
     desk.refused(&["rotate", "nobody"], 1, &["cert issue nobody"]);
     desk.refused(&["rotate"], 2, &["--authority"]);
     desk.refused(&["rotate", "w", "--authority"], 2, &["cannot be used"]);
-    desk.refused(&["rotate", "--authority", "--days", "3"], 2, &["required"]);
+    for more in ["--days=3", "--out=x", "--role=worker", "--revoke-old"] {
+        desk.refused(&["rotate", "--authority", more], 2, &["with an id"]);
+    }
     desk.json(&["issue", "w"]);
     desk.refused(&["issue", "w"], 1, &["exists", "--out"]);
     let file = desk.data_dir().join("bus/index.json");
@@ -238,4 +242,47 @@ fn what_makes_no_sense_is_refused_with_its_exit_code() {
     for command in [&["list"][..], &["issue", "v"], &["init"]] {
         desk.refused(command, 1, &["index.json", "backup"]);
     }
+}
+
+#[tokio::test]
+async fn the_python_of_the_document_comes_in() {
+    let tried = Command::new("python3").args(["-c", "import ssl"]).output();
+    if !tried.is_ok_and(|ran| ran.status.success()) {
+        return Missing::Python.skip("a worker in Python under mutual TLS");
+    }
+    let document = include_str!("../../../docs/certificates.md");
+    let (_, program) = document
+        .split_once("```python\n")
+        .expect("it has a program");
+    let (program, _) = program.split_once("```").expect("the program ends");
+    let desk = Desk::made();
+    desk.json(&["issue", "worker-3", "--out", "."]);
+    // Whoever knows only the first authority has to follow the chain to the second.
+    desk.json(&["rotate", "--authority"]);
+    let authority = Authority::open(&desk.data_dir()).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let program = program
+        .replace("bus.example.org", "127.0.0.1")
+        .replace("8731", &port.to_string());
+    assert!(program.contains(&port.to_string()), "{program}");
+    let running = tokio::process::Command::new("python3")
+        .args(["-c", &format!("{program}\nprint(bus.recv(1))")])
+        .current_dir(desk.home.path())
+        .output();
+    let director = async {
+        let (socket, _) = listener.accept().await.unwrap();
+        let (mut stream, identity) = authority.admit(socket).await.unwrap();
+        stream.write_all(b"!").await.unwrap();
+        // Its end of the connection outlives what it reads.
+        let _ = stream.read_u8().await;
+        identity
+    };
+    let both = async { tokio::join!(running, director) };
+    let (ran, identity) = tokio::time::timeout(PATIENCE, both).await.unwrap();
+    let ran = ran.unwrap();
+    let complained = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{complained}");
+    assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), "b'!'");
+    assert_eq!(identity.name.as_str(), "worker-3");
 }

@@ -7,6 +7,7 @@ use switchboard_hub::bus::authority::{Found, Overview, Registrar};
 use super::{Own, Place, failed, today, until};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::screen::{Tone, paint};
 
 /// Make the authority and the director's certificate
 #[derive(Debug, ClapArgs)]
@@ -31,6 +32,8 @@ struct Report<'a> {
     success: bool,
     made_authority: bool,
     made_director: bool,
+    /// The list of what was issued was missing, and begins anew.
+    lost_list: bool,
     authority: Own<'a>,
     director: Own<'a>,
     names: &'a [String],
@@ -46,12 +49,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         .authorities
         .first()
         .expect("an authority was found or made");
+    let lost_list = begun.list == Found::Made && begun.authority == Found::There;
     let screen = &mut context.screen;
     if screen.json() {
         return Ok(screen.value(&Report {
             success: true,
             made_authority: begun.authority != Found::There,
             made_director: begun.director != Found::There,
+            lost_list,
             authority: Own::from(authority),
             director: Own::from(&seen.director),
             names: &seen.hosts,
@@ -71,6 +76,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         until(seen.director.not_after)
     ))?;
     screen.line(format_args!("it is called {}", seen.hosts.join(", ")))?;
+    if lost_list {
+        let text = "The list of certificates was missing and begins anew: nobody has one that counts; issue them again.";
+        screen.line(paint(text, Tone::Warn))?;
+    }
     if begun.authority == Found::Made {
         screen.line("")?;
         screen.line("Next: 'switchboard cert issue WORKER' for each worker, and security = \"mTLS\" under [agent_bus].")?;

@@ -65,11 +65,11 @@ struct Place {
 /// How long a certificate is good, and where it goes.
 #[derive(Debug, ClapArgs)]
 struct Making {
-    /// How many days it is good
-    #[arg(long, value_name = "N", requires = "id", default_value_t = DAYS_DEFAULT, value_parser = value_parser!(u32).range(1..=DAYS_MAX))]
-    days: u32,
+    /// How many days it is good [default: 90]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=DAYS_MAX))]
+    days: Option<u32>,
     /// Where to write the files [default: bus/issued/ID in the data directory]
-    #[arg(long, value_name = "DIR", requires = "id")]
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
@@ -88,7 +88,7 @@ impl Place {
 
 impl Making {
     fn lasts(&self) -> Duration {
-        Duration::from_secs(u64::from(self.days) * 24 * 3600)
+        Duration::from_secs(u64::from(self.days.unwrap_or(DAYS_DEFAULT)) * 24 * 3600)
     }
 
     fn out(&self, here: &Path) -> Option<PathBuf> {

@@ -43,15 +43,23 @@ pub struct Args {
     #[arg(long)]
     drop_old: bool,
     /// Revoke the id's other certificates at once
-    #[arg(long, requires = "id")]
+    #[arg(long)]
     revoke_old: bool,
     /// What the id is [default: what it was]
-    #[arg(long, requires = "id", value_parser = one_of::<Role>(Role::WORDS))]
+    #[arg(long, value_parser = one_of::<Role>(Role::WORDS))]
     role: Option<Role>,
     #[command(flatten)]
     making: Making,
     #[command(flatten)]
     place: Place,
+}
+
+impl Args {
+    /// Clap forgets what an argument requires once another excludes that.
+    fn has_what_is_for_ids(&self) -> bool {
+        let Making { days, out } = &self.making;
+        self.revoke_old || self.role.is_some() || days.is_some() || out.is_some()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -65,6 +73,11 @@ struct Report<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    if args.id.is_none() && args.has_what_is_for_ids() {
+        return Err(Failure::Usage(
+            "--days, --out, --role and --revoke-old go with an id only; see 'switchboard cert rotate --help'".to_owned(),
+        ));
+    }
     let data_dir = args.place.data_dir(&context.here);
     let mut registrar = Registrar::open(&data_dir, today()).map_err(failed)?;
     if let Some(id) = &args.id {
