@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, CommandId, EngramId, MessageId, SnapshotId, TaskId};
+use crate::budget::Resource;
+use crate::id::{AgentId, CommandId, EngramId, GrantId, MessageId, RequestId, SnapshotId, TaskId};
 use crate::task::{FailureKind, Phase, Priority};
 use crate::time::Timestamp;
 
@@ -230,6 +231,19 @@ pub enum Event {
     EngramEvicted {
         engram: EngramId,
     },
+    /// An agent may make the request it asked for.
+    BudgetGranted {
+        resource: Resource,
+        agent: AgentId,
+        request: RequestId,
+        grant: GrantId,
+    },
+    /// The other side wants to be left alone; until then nothing is granted.
+    BudgetCooled {
+        resource: Resource,
+        agent: AgentId,
+        until: Timestamp,
+    },
     TokenCreated {
         name: String,
         scope: String,
@@ -296,6 +310,8 @@ impl Event {
             Event::MemoryNoted { .. } => "memory_noted",
             Event::EngramKept { .. } => "engram_kept",
             Event::EngramEvicted { .. } => "engram_evicted",
+            Event::BudgetGranted { .. } => "budget_granted",
+            Event::BudgetCooled { .. } => "budget_cooled",
             Event::TokenCreated { .. } => "token_created",
             Event::TokenRevoked { .. } => "token_revoked",
             Event::OutageEnded { .. } => "outage_ended",

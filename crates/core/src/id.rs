@@ -72,4 +72,7 @@ ids! {
     LearningId,
     EngramId,
     TokenId,
+    /// What an agent calls a request for a budget.
+    RequestId,
+    GrantId,
 }

@@ -8,6 +8,7 @@ mod words;
 
 pub mod agent;
 pub mod attempt;
+pub mod budget;
 pub mod changes;
 pub mod engram;
 pub mod event;
@@ -42,7 +43,8 @@ pub use engram::{Engram, EngramEntry};
 pub use event::{Event, Logged};
 pub use head::Head;
 pub use id::{
-    AgentId, CommandId, CorrId, EngramId, LearningId, MessageId, SnapshotId, TaskId, TokenId,
+    AgentId, CommandId, CorrId, EngramId, GrantId, LearningId, MessageId, RequestId, SnapshotId,
+    TaskId, TokenId,
 };
 pub use id::{HUB, STEWARD};
 pub use lane::{Lane, LaneId, LaneKey};

@@ -69,6 +69,20 @@ pub const RETRY_BASE: Duration = Duration::from_secs(30);
 pub const RETRY_MAX: Duration = Duration::from_secs(300);
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
+/// Requests that may wait for one budget; past it they are refused.
+pub const BUDGET_QUEUE_MAX: usize = 1000;
+pub const BUDGET_QUEUE_PER_AGENT_MAX: usize = 32;
+/// Grants of one budget at a time, whatever is configured.
+pub const BUDGET_GRANTS_MAX: u32 = 256;
+/// Agents of which a budget knows when they were last served.
+pub const BUDGET_SERVED_MAX: usize = 256;
+/// A grant that nobody reports on ends after this.
+pub const BUDGET_HOLD: Duration = Duration::from_secs(600);
+/// Each time it has waited this long, a request counts as one class more urgent.
+pub const BUDGET_LIFT_AFTER: Duration = Duration::from_secs(30);
+/// One agent's word makes everyone pause; never longer than this.
+pub const BUDGET_RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
 /// Rows one caretaker step may touch, so that no step holds the writer for long.
 pub const CARETAKER_STEP: usize = 256;
 /// Lanes of one skill that are read at a time while choosing a task.

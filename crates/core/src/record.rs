@@ -2,18 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{Budget, Resource};
 use crate::time::Timestamp;
 
 /// Which one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RecordKey {
     Director,
+    Budget(Resource),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Record {
     Director(Director),
+    Budget(Budget),
 }
 
 /// What people told the director of the bus, for all coordinators and across restarts.
@@ -47,6 +50,7 @@ impl RecordKey {
     pub fn names(&self) -> (&'static str, &'static str) {
         match self {
             RecordKey::Director => ("director", ""),
+            RecordKey::Budget(resource) => ("budget", resource.as_str()),
         }
     }
 }
@@ -55,6 +59,15 @@ impl Record {
     pub fn key(&self) -> RecordKey {
         match self {
             Record::Director(_) => RecordKey::Director,
+            Record::Budget(budget) => RecordKey::Budget(budget.resource),
+        }
+    }
+
+    /// When somebody must look at it again.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        match self {
+            Record::Director(_) => None,
+            Record::Budget(budget) => budget.next_at(),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use switchboard_core::verb::{
-    EndOverdue, ExpireLeases, ExpireMessages, MarkSilent, Prune, PruneTasks, ReleaseRetries, Serve,
-    Step,
+    EndOverdue, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, Prune, PruneTasks,
+    ReleaseRetries, Serve, Step,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
@@ -25,7 +25,13 @@ pub(crate) async fn run(hub: Hub) {
         hub.shared.due.store(i64::MAX, Ordering::Relaxed);
         let caught_up = sweep(&hub).await;
         let due = match caught_up {
-            Ok(()) => hub.next_due().await.map(|due| when(&hub, due)),
+            Ok(budgets) => hub
+                .next_due()
+                .await
+                .into_iter()
+                .chain(budgets)
+                .min()
+                .map(|due| when(&hub, due)),
             Err(Error::Stopping) => return,
             Err(error) => {
                 tracing::debug!(%error, "the caretaker will try again");
@@ -69,12 +75,15 @@ fn when(hub: &Hub, due: Timestamp) -> Instant {
     Instant::now() + if ahead.is_zero() { RETRY } else { ahead }
 }
 
-async fn sweep(hub: &Hub) -> Result<(), Error> {
+/// Does what is due; says when budgets are looked at again, which no engine knows.
+async fn sweep(hub: &Hub) -> Result<Option<Timestamp>, Error> {
     steps(hub, ReleaseRetries).await?;
     steps(hub, ExpireLeases).await?;
     steps(hub, ExpireMessages).await?;
     steps(hub, EndOverdue).await?;
-    steps(hub, MarkSilent).await
+    steps(hub, MarkSilent).await?;
+    // Whoever has just fallen silent holds no grant any more.
+    hub.run(GrantBudgets).await.map(|swept| swept.due)
 }
 
 async fn steps<V>(hub: &Hub, verb: V) -> Result<(), Error>

@@ -212,6 +212,8 @@ impl News {
             | Event::MemoryNoted { .. }
             | Event::EngramKept { .. }
             | Event::EngramEvicted { .. }
+            | Event::BudgetGranted { .. }
+            | Event::BudgetCooled { .. }
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
             | Event::OutageEnded { .. }

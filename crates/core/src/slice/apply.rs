@@ -68,6 +68,9 @@ impl Slice {
             self.apply_delivery(delivery);
         }
         for record in changes.records {
+            if let Some(at) = record.due_at() {
+                self.notices.due_at(at);
+            }
             put(
                 &mut self.records,
                 &mut self.dirty.records,

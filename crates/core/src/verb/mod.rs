@@ -17,6 +17,7 @@ mod acquire_lease;
 mod adopt;
 mod adopt_issue;
 mod assign;
+mod budget;
 mod cancel;
 mod change_task;
 mod check_lease;
@@ -66,6 +67,7 @@ pub use adopt::{
 };
 pub use adopt_issue::AdoptIssue;
 pub use assign::Assign;
+pub use budget::{AcquireBudget, BudgetReported, BudgetsSwept, GrantBudgets, ReportBudget};
 pub use cancel::Cancel;
 pub use change_task::ChangeTask;
 pub use check_lease::{CheckLease, LeaseState};

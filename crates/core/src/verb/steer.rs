@@ -51,7 +51,7 @@ impl Verb for Steer {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Director, Changes), Refusal> {
         let mut director = match Want::new(slice).record(&RecordKey::Director) {
             Some(Record::Director(director)) => director.clone(),
-            None => Director::default(),
+            Some(Record::Budget(_)) | None => Director::default(),
         };
         let mut changes = Changes::default();
         match &self.order {
