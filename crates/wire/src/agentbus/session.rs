@@ -7,103 +7,25 @@
 //! A frame's number is used once its envelope is sound; it is a sign of life once everything in it is.
 
 mod guard;
+mod limits;
+mod step;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::envelope::{self, Envelope};
-use super::fault::{Fault, Flag, Flags};
+use super::fault::{Fault, Flag};
 use super::message::{
-    Hello, Inbound, MessageType, Outbound, ProtocolIncompatibility, SYNC_MAIN_AND_RESTART,
-    WorkerProbe,
+    Hello, Inbound, MessageType, ProtocolIncompatibility, SYNC_MAIN_AND_RESTART, WorkerProbe,
 };
-use super::version::{Agreed, PROTOCOL_VERSION, Version};
+use super::version::{Agreed, Version};
 use super::words::Role;
-use crate::words::words;
+
+pub use limits::{FAULTS_MAX, FAULTS_WITHIN, HEARTBEAT_EVERY, HEARTBEAT_TTL, HELLO_WITHIN, Limits};
+pub use step::{Accepted, CloseReason, Step};
 
 use guard::{Admitted, Bucket, Faults};
 pub use guard::{FRAMES_BURST, FRAMES_PER_SECOND, Rate};
-
-/// A hello has to come within this time.
-pub const HELLO_WITHIN: Duration = Duration::from_secs(5);
-/// So many faults within [`FAULTS_WITHIN`] end the connection.
-pub const FAULTS_MAX: usize = 16;
-pub const FAULTS_WITHIN: Duration = Duration::from_secs(60);
-pub const HEARTBEAT_TTL: Duration = Duration::from_secs(90);
-pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
-
-/// What every connection of a director is held to.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// The version that the director speaks.
-    pub version: Version,
-    pub hello_within: Duration,
-    /// A worker that is not heard for longer is given up.
-    pub silent_after: Duration,
-    pub heartbeat_every: Duration,
-    pub faults_max: usize,
-    pub faults_within: Duration,
-    /// Frames per connection; `None` for as many as come.
-    pub rate: Option<Rate>,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            version: PROTOCOL_VERSION,
-            hello_within: HELLO_WITHIN,
-            silent_after: HEARTBEAT_TTL,
-            heartbeat_every: HEARTBEAT_EVERY,
-            faults_max: FAULTS_MAX,
-            faults_within: FAULTS_WITHIN,
-            rate: Some(Rate::default()),
-        }
-    }
-}
-
-impl Limits {
-    /// How long a worker may be quiet before it is asked, once.
-    pub fn probe_after(&self) -> Duration {
-        let before_ttl = self.silent_after.saturating_sub(self.heartbeat_every);
-        before_ttl.max(self.silent_after / 2)
-    }
-}
-
-words! {
-    /// Why a connection ends.
-    pub enum CloseReason {
-        HelloLate = "hello_late",
-        NoHello = "no_hello",
-        Incompatible = "incompatible",
-        UnknownSchema = "unknown_schema",
-        Abuse = "abuse",
-        RateLimited = "rate_limited",
-        Silent = "silent",
-        Replaced = "replaced",
-        Refused = "refused",
-    }
-}
-
-/// What is to be done, in the order of the fields.
-#[derive(Debug, Default)]
-#[must_use]
-pub struct Step<'a> {
-    /// To be counted.
-    pub flags: Flags,
-    /// To be acted upon.
-    pub accept: Option<Accepted<'a>>,
-    /// To be sent.
-    pub send: Option<Box<Outbound<'static>>>,
-    /// The connection is over once everything is written.
-    pub close: Option<CloseReason>,
-}
-
-/// A frame that is sound and allowed.
-#[derive(Debug)]
-pub struct Accepted<'a> {
-    pub envelope: Envelope<'a>,
-    pub message: Inbound<'a>,
-}
 
 /// Who is on the other side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -477,30 +399,6 @@ impl Session {
 enum Turned {
     Away(Fault),
     Incompatible(ProtocolIncompatibility),
-}
-
-impl<'a> Step<'a> {
-    fn flagged(flag: Flag) -> Self {
-        Self {
-            flags: flag.into(),
-            ..Self::default()
-        }
-    }
-
-    fn refused(fault: Fault) -> Self {
-        Self {
-            flags: fault.flag.into(),
-            send: Some(Box::new(fault.into_error().into())),
-            ..Self::default()
-        }
-    }
-
-    fn with_gap(mut self, gap: bool) -> Self {
-        if gap {
-            self.flags.insert(Flag::SeqGap);
-        }
-        self
-    }
 }
 
 fn millis(span: Duration) -> u64 {

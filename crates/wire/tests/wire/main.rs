@@ -1,5 +1,6 @@
-//! The protocol seen from outside: golden messages, refusals by table, noise, and the OpenAPI document.
+//! The protocols seen from outside: golden messages, refusals by table, noise, and the OpenAPI document.
 
+mod agentbus;
 mod bounds;
 mod errors;
 mod from_wire;
