@@ -26,6 +26,11 @@ pub struct HubFile {
     pub http: String,
     #[serde(default)]
     pub tls: bool,
+    /// `host:port` of the bus, if it listens.
+    #[serde(default)]
+    pub bus: Option<String>,
+    #[serde(default)]
+    pub bus_tls: bool,
     #[serde(default)]
     pub started_at: Option<String>,
     #[serde(default)]
@@ -49,14 +54,23 @@ impl HubFile {
     /// The address a client on this machine uses: a wildcard bind is reached over loopback.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
-        let wildcards = [("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")];
-        for (wildcard, loopback) in wildcards {
-            if let Some(port) = self.http.strip_prefix(wildcard) {
-                return format!("{scheme}://{loopback}{port}");
-            }
-        }
-        format!("{scheme}://{}", self.http)
+        format!("{scheme}://{}", reachable(&self.http))
     }
+
+    /// Where a worker or an operator on this machine connects; none if the bus is off.
+    pub fn bus_addr(&self) -> Option<String> {
+        self.bus.as_deref().map(reachable)
+    }
+}
+
+fn reachable(bound: &str) -> String {
+    let wildcards = [("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")];
+    for (wildcard, loopback) in wildcards {
+        if let Some(port) = bound.strip_prefix(wildcard) {
+            return format!("{loopback}{port}");
+        }
+    }
+    bound.to_owned()
 }
 
 /// Looks for a hub from `start` upward, then in the main worktree of the git repository around `start`.
@@ -257,11 +271,17 @@ mod tests {
             pid: 1,
             http: http.to_owned(),
             tls,
+            bus: Some("0.0.0.0:8731".to_owned()),
+            bus_tls: false,
             started_at: None,
             version: None,
         };
         assert_eq!(hub("0.0.0.0:80", true).url(), "https://127.0.0.1:80");
         assert_eq!(hub("[::]:80", false).url(), "http://[::1]:80");
+        assert_eq!(
+            hub("[::]:80", false).bus_addr().as_deref(),
+            Some("127.0.0.1:8731")
+        );
         assert_eq!(hub("10.0.0.0:80", false).url(), "http://10.0.0.0:80");
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod backup;
+pub mod bus;
 pub mod cert;
 pub mod completions;
 pub mod doctor;
@@ -44,6 +45,9 @@ pub enum Errand {
     /// Make and revoke tokens for people and programs
     #[command(subcommand, visible_alias = "tokens", after_help = token::EXAMPLES)]
     Token(token::Command),
+    /// See and steer the bus, and be a worker on it
+    #[command(subcommand, after_help = bus::EXAMPLES)]
+    Bus(bus::Command),
     /// Certificates for the bus: make, rotate and revoke them
     #[command(subcommand, visible_alias = "certs", after_help = cert::EXAMPLES)]
     Cert(cert::Command),
@@ -75,6 +79,7 @@ impl Errand {
             Errand::Agent(command) => command.run(context).await,
             Errand::Token(command) => command.run(context).await,
             Errand::Cert(command) => command.run(context),
+            Errand::Bus(command) => command.run(context).await,
             Errand::Message(command) => command.run(context).await,
             Errand::Lease(command) => command.run(context).await,
             Errand::Events(args) => events::run(args, context).await,

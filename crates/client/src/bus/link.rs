@@ -176,7 +176,7 @@ impl Link {
             let line = match line {
                 Line::Whole(line) => line,
                 Line::Oversize { bytes_seen } => {
-                    tracing::warn!("a line of more than {bytes_seen} bytes was let go");
+                    tracing::debug!("a line of more than {bytes_seen} bytes was let go");
                     continue;
                 }
             };
@@ -187,7 +187,7 @@ impl Link {
             match read(line) {
                 Ok(Some(frame)) => self.frames.push_back(frame),
                 Ok(None) => tracing::debug!("a frame of an unknown kind is ignored"),
-                Err(reason) => tracing::warn!("a frame cannot be read: {reason}"),
+                Err(reason) => tracing::debug!("a frame cannot be read: {reason}"),
             }
         }
     }

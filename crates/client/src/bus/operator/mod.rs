@@ -89,7 +89,7 @@ pub struct OperatorHandle {
 /// What a handle wants of the connection's task.
 enum Order {
     Command(
-        OperatorCommand,
+        Inbound<'static>,
         oneshot::Sender<Result<OperatorAck, BusError>>,
     ),
     Send(Inbound<'static>),
@@ -148,20 +148,23 @@ impl Operator {
 impl OperatorHandle {
     /// Gives a command and waits for its answer. One that is cut off is not repeated: it may have been carried out.
     pub async fn command(&self, command: OperatorCommand) -> Result<OperatorAck, BusError> {
-        command.check()?;
+        self.confirmed(command.into()).await
+    }
+
+    /// Tells everybody of a release, and waits for the answer.
+    pub async fn publish(&self, release: ReleasePublished) -> Result<OperatorAck, BusError> {
+        self.confirmed(release.into()).await
+    }
+
+    async fn confirmed(&self, message: Inbound<'static>) -> Result<OperatorAck, BusError> {
+        message.check()?;
         let (answer, answered) = oneshot::channel();
-        self.order(Order::Command(command, answer)).await?;
+        self.order(Order::Command(message, answer)).await?;
         match timeout(ACK_WITHIN, answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(BusError::Over),
             Err(_) => Err(BusError::NoAnswer),
         }
-    }
-
-    /// Tells everybody of a release.
-    pub async fn publish(&self, release: ReleasePublished) -> Result<(), BusError> {
-        release.check()?;
-        self.order(Order::Send(release.into())).await
     }
 
     /// Asks for the catalog of engrams.

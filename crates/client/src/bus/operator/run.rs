@@ -168,7 +168,7 @@ impl Runner {
             Some(Order::Command(command, answer)) => {
                 self.unanswered
                     .retain(|waiting| !waiting.answer.is_closed());
-                let seq = link.push(&command.into());
+                let seq = link.push(&command);
                 self.unanswered.push(Unanswered { seq, answer });
                 None
             }

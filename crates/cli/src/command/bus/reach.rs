@@ -1,0 +1,277 @@
+//! The way to the bus: its address, and who one is there.
+//!
+//! Under mutual TLS whoever can read the hub's authority needs no files: a certificate is made for the one call, and is
+//! gone with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args as ClapArgs;
+use switchboard_client::bus::TlsFiles;
+use switchboard_core::Timestamp;
+use switchboard_hub::bus::authority::{Existing, Name, Order, Registrar, Role, Serial};
+
+use crate::context::{Context, no_hub};
+use crate::discover::{self, Found};
+use crate::failure::Failure;
+use crate::show::now;
+
+/// Where the bus is, and with which certificate to go there.
+#[derive(Debug, ClapArgs)]
+pub struct Door {
+    /// Address of the bus [default: that of the hub running for this project]
+    #[arg(
+        long,
+        env = "SWITCHBOARD_BUS",
+        value_name = "HOST:PORT",
+        help_heading = "Bus"
+    )]
+    addr: Option<String>,
+    /// Certificate to show, under mutual TLS [default: one for this call, if the hub's authority is yours]
+    #[arg(long, value_name = "FILE", requires_all = ["key", "ca"], help_heading = "Bus")]
+    cert: Option<PathBuf>,
+    /// The certificate's key
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Bus")]
+    key: Option<PathBuf>,
+    /// The authority that the director's certificate has to be of
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Bus")]
+    ca: Option<PathBuf>,
+}
+
+/// As whom to go there, and for how long at most.
+pub struct Visitor<'a> {
+    pub id: &'a str,
+    pub role: Role,
+    pub lasts: Duration,
+}
+
+/// A call that is over at once.
+pub const CALL_FOR: Duration = Duration::from_secs(60);
+/// One that may go on for long; its certificate is ended with it.
+pub const VISIT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A way that was found.
+pub struct Reach {
+    pub addr: String,
+    pub tls: Option<TlsFiles>,
+    pass: Option<Pass>,
+}
+
+/// A certificate for one call.
+struct Pass {
+    data_dir: PathBuf,
+    folder: PathBuf,
+    /// To be ended; a short one ends by itself.
+    serial: Option<Serial>,
+}
+
+/// Below the data directory, where nobody else can read.
+const PASSES: &str = "bus/calls";
+
+impl Door {
+    pub fn reach(&self, context: &Context, visitor: &Visitor<'_>) -> Result<Reach, Failure> {
+        let found = discover::find(&context.here);
+        let addr = match &self.addr {
+            Some(addr) => addr.clone(),
+            None => bus_of(&found, &context.here)?,
+        };
+        if let (Some(cert), Some(key), Some(ca)) = (&self.cert, &self.key, &self.ca) {
+            let file = |path: &PathBuf| context.here.join(path);
+            let tls = TlsFiles {
+                cert: file(cert),
+                key: file(key),
+                ca: file(ca),
+            };
+            return Ok(Reach {
+                addr,
+                tls: Some(tls),
+                pass: None,
+            });
+        }
+        match &found {
+            Found::Running { data_dir, hub }
+                if hub.bus_tls && hub.bus_addr().as_ref() == Some(&addr) =>
+            {
+                let (tls, pass) = pass(data_dir, visitor)?;
+                Ok(Reach {
+                    addr,
+                    tls: Some(tls),
+                    pass: Some(pass),
+                })
+            }
+            _ => Ok(Reach {
+                addr,
+                tls: None,
+                pass: None,
+            }),
+        }
+    }
+}
+
+impl Reach {
+    /// Whether the certificate is so new that the hub may not know it yet.
+    pub fn is_fresh(&self) -> bool {
+        self.pass.is_some()
+    }
+}
+
+fn bus_of(found: &Found, here: &Path) -> Result<String, Failure> {
+    let Found::Running { data_dir, hub } = found else {
+        return Err(Failure::NoHub(no_hub(found, here)));
+    };
+    hub.bus_addr().ok_or_else(|| {
+        Failure::Failed(format!(
+            "the hub of {} has its bus switched off; start it with 'switchboard up --bus 127.0.0.1:8731', or name another bus with --addr",
+            data_dir.display()
+        ))
+    })
+}
+
+fn pass(data_dir: &Path, visitor: &Visitor<'_>) -> Result<(TlsFiles, Pass), Failure> {
+    let no_pass = |error: &dyn std::fmt::Display| {
+        Failure::Failed(format!(
+            "the bus speaks mutual TLS, and no certificate can be made for this call: {error}; name one with --cert, --key and --ca"
+        ))
+    };
+    let name = Name::for_role(visitor.id, visitor.role).map_err(|error| {
+        Failure::Usage(format!("'{}' is no id: {error}", visitor.id.escape_debug()))
+    })?;
+    let at = Timestamp(now().0);
+    let folder = data_dir
+        .join(PASSES)
+        .join(format!("{}-{}", std::process::id(), at.0));
+    let mut registrar = Registrar::open(data_dir, at).map_err(|error| no_pass(&error))?;
+    let order = Order {
+        name: &name,
+        role: visitor.role,
+        lasts: visitor.lasts,
+        out: Some(&folder),
+        existing: Existing::Refuse,
+    };
+    let issued = registrar.issue(&order).map_err(|error| no_pass(&error))?;
+    let pass = Pass {
+        data_dir: data_dir.to_owned(),
+        folder,
+        serial: (visitor.lasts > CALL_FOR).then(|| issued.record.serial.clone()),
+    };
+    let files = TlsFiles {
+        cert: issued.cert,
+        key: issued.key,
+        ca: issued.ca,
+    };
+    Ok((files, pass))
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.folder) {
+            tracing::warn!("{} cannot be removed: {error}", self.folder.display());
+        }
+        let Some(serial) = &self.serial else { return };
+        let ended = Registrar::open(&self.data_dir, Timestamp(now().0))
+            .and_then(|mut registrar| registrar.revoke(serial.as_str(), Some("the call is over")));
+        if let Err(error) = ended {
+            tracing::warn!("certificate {serial} cannot be revoked: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        door: Door,
+    }
+
+    fn door(line: &str) -> Result<Door, clap::Error> {
+        let words = std::iter::once("x").chain(line.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.door)
+    }
+
+    fn context(here: &Path) -> Context {
+        let options = crate::context::Options {
+            url: None,
+            token: None,
+            ca_cert: None,
+            json: false,
+            verbose: false,
+        };
+        let mut context = Context::new(options).unwrap();
+        context.here = here.to_owned();
+        context
+    }
+
+    fn hub(root: &Path, more: &str) -> PathBuf {
+        let dir = root.join(discover::DATA_DIR);
+        fs::create_dir_all(&dir).unwrap();
+        let pid = std::process::id();
+        let text = format!(r#"{{"pid":{pid},"http":"127.0.0.1:7373"{more}}}"#);
+        fs::write(dir.join(discover::HUB_FILE), text).unwrap();
+        dir
+    }
+
+    fn ann(role: Role, lasts: Duration) -> Visitor<'static> {
+        Visitor {
+            id: "ann",
+            role,
+            lasts,
+        }
+    }
+
+    #[test]
+    fn files_for_tls_come_together_or_not_at_all() {
+        assert!(door("--cert a --key b --ca c").is_ok());
+        for line in ["--cert a", "--key b", "--ca c", "--cert a --key b"] {
+            assert!(door(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_bus_of_the_hub_here_is_found_unless_another_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let visitor = ann(Role::Operator, CALL_FOR);
+        let found = |line: &str| {
+            let reach = door(line).unwrap().reach(&context(root.path()), &visitor);
+            reach.map(|reach| (reach.addr.clone(), reach.tls.is_some()))
+        };
+        assert!(matches!(found(""), Err(Failure::NoHub(_))));
+        let named = found("--addr h:1").unwrap();
+        assert_eq!(named, ("h:1".to_owned(), false));
+        hub(root.path(), "");
+        let off = found("").unwrap_err();
+        assert!(off.to_string().contains("switched off"), "{off}");
+        hub(root.path(), r#","bus":"0.0.0.0:8731","busTls":false"#);
+        assert_eq!(found("").unwrap(), ("127.0.0.1:8731".to_owned(), false));
+        hub(root.path(), r#","bus":"127.0.0.1:8731","busTls":true"#);
+        let none = found("").unwrap_err();
+        assert!(none.to_string().contains("--cert"), "{none}");
+        assert_eq!(found("--addr h:1").unwrap(), ("h:1".to_owned(), false));
+    }
+
+    #[test]
+    fn who_can_read_the_authority_gets_a_certificate_that_goes_with_the_call() {
+        let root = tempfile::tempdir().unwrap();
+        let data_dir = hub(root.path(), r#","bus":"127.0.0.1:8731","busTls":true"#);
+        Registrar::init(&data_dir, &[], Timestamp(now().0)).unwrap();
+        for (lasts, revoked) in [(CALL_FOR, false), (VISIT_FOR, true)] {
+            let visitor = ann(Role::Operator, lasts);
+            let reach = door("").unwrap().reach(&context(root.path()), &visitor);
+            let reach = reach.unwrap();
+            let files = reach.tls.clone().unwrap();
+            assert!(reach.is_fresh());
+            let serves = |files: &TlsFiles| {
+                switchboard_client::bus::tls::client_config(&files.cert, &files.key, &files.ca)
+            };
+            assert!(serves(&files).is_ok());
+            drop(reach);
+            assert!(!files.key.exists());
+            let listed = fs::read_to_string(data_dir.join("bus/index.json")).unwrap_or_default();
+            assert_eq!(listed.contains("the call is over"), revoked, "{listed}");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Work by a command of the user: one process group per task, its output watched, its end reported.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use switchboard_client::bus::state;
+use switchboard_wire::agentbus::codec::{Line, Lines};
+use switchboard_wire::agentbus::message::{Accomplished, TaskAssigned};
+use switchboard_wire::agentbus::{ErrorType, Stage};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::job::{Job, Mishap, Note, Notes, Outcome, Stop};
+use crate::screen::brief;
+
+/// Of each output, so much of its end is kept.
+const TAIL_BYTES_MAX: usize = 8 * 1024;
+/// Longest line that is shown.
+const LINE_BYTES_MAX: usize = 4 * 1024;
+/// Longest description in the environment; an operating system takes no arbitrary one. All of it is on the input.
+const DESCRIPTION_BYTES_MAX: usize = 64 * 1024;
+const SUMMARY_CHARS_MAX: usize = 500;
+/// A command that is told to end has so long.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// What a command left running may hold its output open; it is not waited for longer.
+const DRAIN_WITHIN: Duration = Duration::from_secs(1);
+
+pub fn start(program: &str, task: TaskAssigned, worker_id: &str) -> Job {
+    let command = command(program, &task, worker_id);
+    let at = state(Stage::Code, task.issue_number, task.attempt);
+    let input = serde_json::to_vec(&task).unwrap_or_default();
+    Job::start(task, move |notes, stop| async move {
+        // If nobody reads it, nobody wants the work either.
+        let _ = notes.send(Note::At(at)).await;
+        match work(command, input, notes, stop).await {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::Failed(Mishap {
+                error_type: ErrorType::MissingPrereq.to_string(),
+                message: format!("the command cannot be run: {error}"),
+                ..Mishap::default()
+            }),
+        }
+    })
+}
+
+fn command(program: &str, task: &TaskAssigned, worker_id: &str) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .arg("-c")
+        .arg(program)
+        .env("TASK_ID", plain(&task.task_id))
+        .env("ISSUE_NUMBER", task.issue_number.to_string())
+        .env("TITLE", plain(&task.title))
+        .env("DESCRIPTION", plain(beginning(&task.description)))
+        .env("ATTEMPT", task.attempt.to_string())
+        .env("EPOCH", task.epoch.to_string())
+        .env("BRANCH", plain(task.branch.as_deref().unwrap_or_default()))
+        .env("WORKER_ID", worker_id)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .process_group(0);
+    command
+}
+
+/// No environment holds a zero byte.
+fn plain(text: &str) -> String {
+    text.replace('\0', "")
+}
+
+fn beginning(text: &str) -> &str {
+    if text.len() <= DESCRIPTION_BYTES_MAX {
+        return text;
+    }
+    let end = (0..=DESCRIPTION_BYTES_MAX)
+        .rev()
+        .find(|place| text.is_char_boundary(*place));
+    &text[..end.unwrap_or(0)]
+}
+
+async fn work(
+    mut command: Command,
+    input: Vec<u8>,
+    notes: Notes,
+    mut stop: Stop,
+) -> io::Result<Outcome> {
+    let mut child = command.spawn()?;
+    let mut group = Group::of(&child);
+    let given = child.stdin.take();
+    let feed = tokio::spawn(async move {
+        if let Some(mut given) = given {
+            // A command that does not read its input is none the worse.
+            let _ = given.write_all(&input).await;
+        }
+    });
+    let outputs = (child.stdout.take(), child.stderr.take());
+    let stdout = tokio::spawn(watch(outputs.0, notes.clone()));
+    let stderr = tokio::spawn(watch(outputs.1, notes));
+    let status = tokio::select! {
+        status = child.wait() => status?,
+        Ok(()) = &mut stop => end(&mut child, &group).await?,
+    };
+    group.ended();
+    feed.abort();
+    let tail = async |watching: tokio::task::JoinHandle<Tail>| {
+        let abort = watching.abort_handle();
+        let drained = timeout(DRAIN_WITHIN, watching).await;
+        abort.abort();
+        drained.ok().and_then(Result::ok).unwrap_or_default()
+    };
+    let (stdout, stderr) = (tail(stdout).await, tail(stderr).await);
+    Ok(judge(status, &stdout, &stderr))
+}
+
+fn judge(status: ExitStatus, stdout: &Tail, stderr: &Tail) -> Outcome {
+    if status.success() {
+        let summary = match stdout.last_line() {
+            Some(line) => brief(line.trim(), SUMMARY_CHARS_MAX),
+            None => "the command succeeded".to_owned(),
+        };
+        return Outcome::Done(Accomplished {
+            summary,
+            ..Accomplished::default()
+        });
+    }
+    Outcome::Failed(Mishap {
+        error_type: ErrorType::DockerExitNonzero.to_string(),
+        message: format!("the command ended with {status}"),
+        // Whoever looks at it may try once more.
+        is_transient: false,
+        should_retry: true,
+        exit_code: status.code().map(i64::from),
+        stdout: stdout.text(),
+        stderr: stderr.text(),
+    })
+}
+
+/// Politely first.
+async fn end(child: &mut Child, group: &Group) -> io::Result<ExitStatus> {
+    group.signal(Signal::TERM);
+    match timeout(END_WITHIN, child.wait()).await {
+        Ok(status) => status,
+        Err(_) => {
+            group.signal(Signal::KILL);
+            child.wait().await
+        }
+    }
+}
+
+/// The command and whatever it started; ended with it if it is not through.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self(id.and_then(Pid::from_raw))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // One that is gone needs no signal.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// The command was waited for; its number may be another's from now on.
+    fn ended(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// The end of an output.
+#[derive(Debug, Default)]
+struct Tail(Vec<u8>);
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+        let over = self.0.len().saturating_sub(TAIL_BYTES_MAX);
+        self.0.drain(..over);
+    }
+
+    fn text(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| String::from_utf8_lossy(&self.0).into_owned())
+    }
+
+    fn last_line(&self) -> Option<String> {
+        let text = self.text()?;
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        last.map(str::to_owned)
+    }
+}
+
+/// Shows an output line by line, and keeps its end.
+async fn watch(output: Option<impl AsyncRead + Unpin>, notes: Notes) -> Tail {
+    let mut tail = Tail::default();
+    let Some(mut output) = output else {
+        return tail;
+    };
+    let mut lines = Lines::new(LINE_BYTES_MAX);
+    let mut chunk = [0; 4096];
+    loop {
+        // An output that breaks has ended.
+        let count = output.read(&mut chunk).await.unwrap_or(0);
+        if count == 0 {
+            return tail;
+        }
+        tail.push(&chunk[..count]);
+        let mut seen = Vec::new();
+        let mut feed = lines.feed(&chunk[..count]);
+        while let Some(line) = feed.next() {
+            seen.push(match line {
+                Line::Whole(line) => String::from_utf8_lossy(line).into_owned(),
+                Line::Oversize { .. } => "…".to_owned(),
+            });
+        }
+        for line in seen {
+            // If nobody reads, it is still kept.
+            let _ = notes.send(Note::Output(line)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::tests::{all, task};
+    use super::*;
+
+    async fn run(program: &str) -> (Vec<String>, Outcome) {
+        let (notes, outcome) = all(start(program, task(21), "worker-3")).await;
+        let lines = notes.into_iter().filter_map(|note| match note {
+            Note::Output(line) => Some(line),
+            Note::At(_) | Note::Ended(_) => None,
+        });
+        (lines.collect(), outcome)
+    }
+
+    #[tokio::test]
+    async fn a_command_finds_its_task_in_the_environment_and_on_its_input() {
+        let program = "cat | grep -c tsk_1; echo $TASK_ID $ISSUE_NUMBER $ATTEMPT $EPOCH $WORKER_ID; echo \"$TITLE\"";
+        let (lines, outcome) = run(program).await;
+        assert_eq!(lines, ["1", "tsk_1 21 2 4 worker-3", "Fix the parser"]);
+        match outcome {
+            Outcome::Done(result) => assert_eq!(result.summary, "Fix the parser"),
+            Outcome::Failed(mishap) => panic!("{mishap:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_is_told_with_the_end_of_its_output() {
+        let program =
+            "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; echo wrong >&2; exit 3";
+        let (lines, outcome) = run(program).await;
+        assert_eq!(lines.len(), 3001);
+        let Outcome::Failed(mishap) = outcome else {
+            panic!("it failed");
+        };
+        assert_eq!(mishap.error_type, "docker_exit_nonzero");
+        assert_eq!(mishap.exit_code, Some(3));
+        assert_eq!(mishap.stderr.as_deref(), Some("wrong\n"));
+        let stdout = mishap.stdout.unwrap();
+        assert!(stdout.ends_with("line 2999\n"));
+        assert_eq!(stdout.len(), TAIL_BYTES_MAX);
+    }
+
+    #[tokio::test]
+    async fn what_a_command_leaves_running_is_not_waited_for() {
+        let (_, outcome) = run("sleep 600 & echo started").await;
+        assert!(matches!(outcome, Outcome::Done(_)));
+    }
+
+    #[tokio::test]
+    async fn a_stopped_command_ends_with_everything_it_started() {
+        let mut job = Some(start("sleep 600 & echo $! $$; wait", task(21), "w"));
+        let pids = loop {
+            match Job::next(&mut job).await {
+                Note::Output(line) => break line,
+                Note::At(_) => {}
+                Note::Ended(_) => panic!("it waits"),
+            }
+        };
+        job.unwrap().stop().await;
+        for pid in pids.split(' ').map(|pid| pid.parse().unwrap()) {
+            // Whoever takes in orphans may need a moment to bury them.
+            while crate::discover::alive(pid) && !is_dead(pid) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+
+    fn is_dead(pid: u32) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        state
+            .rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('Z'))
+    }
+
+    #[test]
+    fn texts_that_no_environment_takes_are_made_to_fit() {
+        assert_eq!(plain("a\0b"), "ab");
+        let long = "ü".repeat(DESCRIPTION_BYTES_MAX);
+        assert_eq!(beginning(&long).len(), DESCRIPTION_BYTES_MAX);
+        let odd = format!("x{long}");
+        assert_eq!(beginning(&odd).len(), DESCRIPTION_BYTES_MAX - 1);
+        assert_eq!(beginning("short"), "short");
+    }
+}
