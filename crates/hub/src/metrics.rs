@@ -1,7 +1,7 @@
 //! Figures for Prometheus. Counting a request is one addition; everything else is looked up when somebody asks.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::http::StatusCode;
 use parking_lot::Mutex;
@@ -23,10 +23,28 @@ pub struct Tally(Arc<[AtomicU64; CLASSES.len()]>);
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Metrics {
     routes: Mutex<Vec<(&'static str, Tally)>>,
     pub files: FileTally,
+    /// Of the bus, once it is open.
+    pub bus: OnceLock<Arc<dyn Fn() -> BusFigures + Send + Sync>>,
+}
+
+/// What there is to tell of the bus.
+#[derive(Clone, Debug, Default)]
+pub struct BusFigures {
+    pub connections: u64,
+    pub workers: u64,
+    pub operators: u64,
+    pub frames: u64,
+    /// Connections that were dropped because they did not read.
+    pub slow: u64,
+    /// What was wrong with frames, by its word.
+    pub flags: Vec<(&'static str, u64)>,
+    /// Events of the log that went by too quickly to be remembered.
+    pub memory_skipped: u64,
+    pub engrams: u64,
 }
 
 /// Requests that came as files.
@@ -66,6 +84,7 @@ impl Metrics {
             .map(|figure| figure.load(Ordering::Relaxed)),
             ledger,
             stats,
+            bus: self.bus.get().map(|look| look()),
         }));
         let mut text = String::with_capacity(8 * 1024);
         encode(&mut text, &registry).expect("a String takes any text");
@@ -80,12 +99,16 @@ struct Figures {
     files: [u64; 3],
     ledger: Option<(Head, AgentCounts)>,
     stats: Stats,
+    bus: Option<BusFigures>,
 }
 
 impl Collector for Figures {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         self.requests(&mut out)?;
         self.process(&mut out)?;
+        if let Some(figures) = &self.bus {
+            bus(&mut out, figures)?;
+        }
         match &self.ledger {
             Some((head, agents)) => ledger(&mut out, head, agents),
             None => Ok(()),
@@ -125,6 +148,23 @@ impl Figures {
         }
         Ok(())
     }
+}
+
+#[rustfmt::skip]
+fn bus(out: &mut DescriptorEncoder<'_>, bus: &BusFigures) -> Result<(), std::fmt::Error> {
+    gauge(out, "bus_connections", "Connections of the bus", bus.connections)?;
+    gauge(out, "bus_workers", "Workers that are connected here", bus.workers)?;
+    gauge(out, "bus_operators", "Operators that are connected here", bus.operators)?;
+    counter(out, "bus_frames", "Lines that came over the bus", bus.frames)?;
+    counter(out, "bus_slow", "Connections that were dropped because they did not read", bus.slow)?;
+    counter(out, "memory_skipped", "Events that went by too quickly to be remembered", bus.memory_skipped)?;
+    gauge(out, "engrams", "Engrams in the catalog", bus.engrams)?;
+    let about = "What was wrong with lines of the bus";
+    let mut encoder = out.encode_descriptor("bus_flags", about, None, MetricType::Counter)?;
+    for (flag, count) in &bus.flags {
+        ConstCounter::new(*count).encode(encoder.encode_family(&[("flag", *flag)])?)?;
+    }
+    Ok(())
 }
 
 #[rustfmt::skip]

@@ -153,6 +153,10 @@ impl Running {
         ));
         let door = open_door(&app, &config).await;
         let bus = Bus::open(&hub, &config, app.stopping.clone()).await?;
+        if let Some(bus) = &bus {
+            let shared = Arc::clone(&bus.shared);
+            let _ = app.metrics.bus.set(Arc::new(move || shared.figures()));
+        }
         let server = Server::new(Arc::clone(&app), acceptor, config.http.connections_max);
         let server = tokio::spawn(server.run(listener, GRACE));
         let bus_at = bus.as_ref().map(|bus| (bus.addrs[0], bus.is_tls()));

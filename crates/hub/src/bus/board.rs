@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 const GONE_KEPT: usize = 1024;
 
 #[derive(Default)]
-pub(crate) struct Board {
+pub(super) struct Board {
     entries: Mutex<Entries>,
     /// Those who said something that operators have not seen.
     news: Mutex<Vec<Arc<Entry>>>,
@@ -30,8 +30,8 @@ struct Entries {
     gone: std::collections::VecDeque<AgentId>,
 }
 
+#[derive(Default)]
 pub(super) struct Entry {
-    pub id: AgentId,
     seen: Mutex<Seen>,
 }
 
@@ -52,12 +52,7 @@ impl Board {
     /// The entry of a worker that has just connected.
     pub fn enter(&self, id: &AgentId) -> Arc<Entry> {
         let mut entries = self.entries.lock();
-        let entry = entries.by_id.entry(id.clone()).or_insert_with(|| {
-            Arc::new(Entry {
-                id: id.clone(),
-                seen: Mutex::default(),
-            })
-        });
+        let entry = entries.by_id.entry(id.clone()).or_default();
         entry.seen.lock().connected = true;
         Arc::clone(entry)
     }
@@ -84,12 +79,6 @@ impl Board {
         let entry = self.entries.lock().by_id.get(id).cloned()?;
         let seen = entry.seen.lock();
         Some(look(&seen))
-    }
-
-    pub fn connected(&self) -> usize {
-        let entries = self.entries.lock();
-        let connected = |entry: &&Arc<Entry>| entry.seen.lock().connected;
-        entries.by_id.values().filter(connected).count()
     }
 
     /// A heartbeat came; its text is kept only while somebody watches.
@@ -232,6 +221,5 @@ mod tests {
         }
         assert!(board.look(&"w0".into(), |_| ()).is_none());
         assert!(board.look(&"w1".into(), |_| ()).is_some());
-        assert_eq!(board.connected(), 0);
     }
 }

@@ -12,6 +12,9 @@ use switchboard_wire::agentbus::envelope::{self, FrameWriter};
 use switchboard_wire::agentbus::message::Outbound;
 use tokio::sync::Notify;
 
+/// What may be left unread by one who gets a large message.
+const READ_BUT_FOR: usize = 64 * 1024;
+
 /// One thing to send.
 pub(super) enum Frame {
     Message(Box<Outbound<'static>>),
@@ -40,6 +43,8 @@ pub(super) struct Outbox {
 struct Queue {
     frames: VecDeque<(Frame, usize)>,
     bytes: usize,
+    /// So many of the first frames end with one that was pushed whole.
+    whole: usize,
     ended: Option<Ended>,
 }
 
@@ -69,6 +74,23 @@ impl Outbox {
         drop(queue);
         self.bell.notify_one();
         goes_on
+    }
+
+    /// Everything at once, however much it is, to who has read almost everything before it. False to others: they get a
+    /// later one.
+    pub fn push_whole(&self, frames: impl IntoIterator<Item = Frame>) -> bool {
+        let mut queue = self.queue.lock();
+        if queue.ended.is_some() || queue.bytes > READ_BUT_FOR || queue.whole > 0 {
+            return false;
+        }
+        // Not counted: it is one of a kind, and the next one waits for it.
+        queue
+            .frames
+            .extend(frames.into_iter().map(|frame| (frame, 0)));
+        queue.whole = queue.frames.len();
+        drop(queue);
+        self.bell.notify_one();
+        true
     }
 
     pub fn end(&self, why: Ended) {
@@ -102,6 +124,7 @@ impl Outbox {
                     return;
                 };
                 queue.bytes -= size;
+                queue.whole = queue.whole.saturating_sub(1);
                 frame
             };
             match frame {
@@ -192,5 +215,22 @@ mod tests {
         assert!(!outbox.push(probe()), "nothing more is taken in");
         outbox.end(Ended::Replaced);
         assert_eq!(outbox.ended(), Some(Ended::Slow), "the first reason stands");
+    }
+
+    #[test]
+    fn a_large_message_is_taken_whole_and_the_next_one_waits_until_it_is_read() {
+        let outbox = Outbox::new(512);
+        assert!(outbox.push_whole([probe(), probe(), probe()]));
+        assert!(!outbox.push_whole([probe()]));
+        let sender = switchboard_wire::agentbus::envelope::Sender {
+            role: switchboard_wire::agentbus::Role::Director,
+            id: "director".into(),
+            run_id: None,
+        };
+        let mut writer = FrameWriter::new(sender);
+        let (mut out, mut mail) = (Vec::new(), Vec::new());
+        outbox.take(&mut writer, UtcTime(1), usize::MAX, &mut out, &mut mail);
+        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3);
+        assert!(outbox.push_whole([probe()]));
     }
 }

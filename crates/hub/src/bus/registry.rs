@@ -11,7 +11,7 @@ use switchboard_wire::agentbus::message::Outbound;
 use super::outbox::{Ended, Frame, Outbox};
 
 #[derive(Default)]
-pub(crate) struct Registry {
+pub(super) struct Registry {
     workers: Mutex<HashMap<AgentId, Arc<Outbox>>>,
     operators: Mutex<HashMap<AgentId, Arc<Outbox>>>,
 }
@@ -51,10 +51,13 @@ impl Registry {
     }
 
     pub fn to_operators(&self, frame: impl Fn() -> Frame) {
-        let operators: Vec<_> = self.operators.lock().values().cloned().collect();
-        for outbox in operators {
+        for outbox in self.operator_outboxes() {
             outbox.push(frame());
         }
+    }
+
+    pub fn operator_outboxes(&self) -> Vec<Arc<Outbox>> {
+        self.operators.lock().values().cloned().collect()
     }
 
     pub fn operators(&self) -> usize {

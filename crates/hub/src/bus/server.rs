@@ -32,6 +32,7 @@ use crate::config::{self, Config, Security};
 use crate::http::Ids;
 use crate::hub::Hub;
 use crate::memory::{Memory, Settings};
+use crate::metrics::BusFigures;
 use crate::serve::ServeError;
 
 /// What all connections of the bus share.
@@ -43,8 +44,8 @@ pub(crate) struct Shared {
     pub limits: Arc<session::Limits>,
     /// One for each start of a hub.
     pub run_id: String,
-    pub registry: Registry,
-    pub board: Board,
+    pub(super) registry: Registry,
+    pub(super) board: Board,
     pub director: Director,
     pub drift: Drift,
     pub drift_policy: Policy,
@@ -203,6 +204,24 @@ impl Shared {
         switchboard_wire::agentbus::envelope::room(max, message_type, &self.sender())
     }
 
+    pub fn figures(&self) -> BusFigures {
+        let memory = self.memory.as_ref().map(Memory::stats).unwrap_or_default();
+        let flags = self.tally.flags.lock();
+        BusFigures {
+            connections: self.connections.load(Ordering::Relaxed) as u64,
+            workers: self.registry.workers() as u64,
+            operators: self.registry.operators() as u64,
+            frames: self.tally.frames.load(Ordering::Relaxed),
+            slow: self.tally.slow.load(Ordering::Relaxed),
+            flags: flags
+                .iter()
+                .map(|(flag, count)| (flag.as_str(), *count))
+                .collect(),
+            memory_skipped: memory.skipped,
+            engrams: memory.engrams as u64,
+        }
+    }
+
     pub fn backoff(&self, at_least: Duration) -> Backoff {
         let retry = &self.config.retry;
         Backoff {
@@ -237,10 +256,6 @@ impl Tally {
                 None => counted.push((flag, 1)),
             }
         }
-    }
-
-    pub fn flags(&self) -> Vec<(Flag, u64)> {
-        self.flags.lock().clone()
     }
 
     pub fn frame(&self) {

@@ -18,17 +18,21 @@ const PAGE: usize = 1000;
 
 /// To one operator.
 pub(super) async fn send(bus: &Shared, outbox: &Outbox) {
-    for part in make(bus).await {
-        outbox.push(Frame::Message(Box::new(part.into())));
-    }
+    outbox.push_whole(frames(&make(bus).await));
 }
 
 /// To all of them.
 pub(super) async fn broadcast(bus: &Shared) {
-    for part in make(bus).await {
-        bus.registry
-            .to_operators(|| Frame::Message(Box::new(part.clone().into())));
+    let parts = make(bus).await;
+    for operator in bus.registry.operator_outboxes() {
+        operator.push_whole(frames(&parts));
     }
+}
+
+fn frames(parts: &[ProjectStateSnapshot]) -> impl Iterator<Item = Frame> {
+    parts
+        .iter()
+        .map(|part| Frame::Message(Box::new(part.clone().into())))
 }
 
 async fn make(bus: &Shared) -> Vec<ProjectStateSnapshot> {

@@ -8,6 +8,7 @@ use switchboard_core::verb::{Assign, Claim, Claimed, Filter, ReleaseTask};
 use switchboard_wire::agentbus::UtcTime;
 use switchboard_wire::agentbus::message::TaskAssigned;
 use switchboard_wire::agentbus::parts::InParts as _;
+use switchboard_wire::agentbus::redact;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -17,7 +18,7 @@ use super::super::server::Shared;
 use super::{Held, RETRY_AFTER, Worker};
 use crate::wakeups::Wakeups;
 
-/// A worker that leaves so many offers in a row unanswered gets no more until it says something.
+/// A worker that leaves so many offers in a row unanswered gets no more before it connects anew.
 const UNANSWERED_MAX: u32 = 3;
 
 /// One of those who may have a task at a time, where there is a bound.
@@ -136,8 +137,8 @@ impl Worker {
             task_id: task.id.to_string(),
             epoch: task.epoch,
             attempt: task.retries + 1,
-            title: task.title.clone(),
-            description: task.description.clone().unwrap_or_default(),
+            title: redact::text(&task.title).into_owned(),
+            description: redact::text(task.description.as_deref().unwrap_or_default()).into_owned(),
             files: task.files.clone(),
             branch: task.branch.clone(),
             deadline: task.watch.map(|watch| UtcTime(watch.deadline_at.0)),

@@ -7,6 +7,7 @@ use switchboard_core::{CorrId, MessageId, Sender, TaskId};
 use switchboard_wire::Json;
 use switchboard_wire::agentbus::message::{AgentMessage, AgentMessageAck, MailState};
 use switchboard_wire::agentbus::parts::InParts as _;
+use switchboard_wire::agentbus::redact;
 use tokio::time::Instant;
 
 use super::super::connection::send;
@@ -43,7 +44,7 @@ impl Worker {
         };
         let room = bus.room("agent_message.v1");
         for message in messages {
-            let body = Json::stored(&message.payload);
+            let body = Json::stored(&redact::json(&message.payload));
             let mail = AgentMessage {
                 message_id: message.id.to_string(),
                 from: message.from.to_string(),
@@ -131,7 +132,7 @@ impl Worker {
             from: Sender::Agent(self.id.clone()),
             to: mail.to.map(Into::into),
             kind: mail.kind,
-            payload: mail.body.get().into(),
+            payload: redact::json(mail.body.get()).into(),
             ack_required: mail.ack_required,
             expires_in: None,
             handoff,

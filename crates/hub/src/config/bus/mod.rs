@@ -149,7 +149,7 @@ impl Bus {
             dev_file: Some(project.join(DEV_FILE)),
             max_message_bytes: 65_536,
             heartbeat_interval: Duration::from_secs(15),
-            connections_max: 20_000,
+            connections_max: 12_000,
             heartbeat_ttl: Duration::from_secs(90),
             watchdog: Duration::from_secs(3600),
             claim_stale: Duration::from_secs(21_600),

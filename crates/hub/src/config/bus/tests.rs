@@ -174,7 +174,7 @@ fn every_key_of_a_dev_file_reaches_its_setting_from_either_file() {
         dev_file: Some(path(DEV_FILE)),
         max_message_bytes: 75_536,
         heartbeat_interval: seconds(115),
-        connections_max: 20_000,
+        connections_max: 12_000,
         heartbeat_ttl: seconds(190),
         watchdog: seconds(13_600),
         claim_stale: seconds(121_600),
