@@ -337,13 +337,13 @@ impl Session {
         let message = Inbound::read(message_type, envelope.payload)
             .ok_or_else(|| Fault::new(Flag::RoleForbidden, "not for a director"))?
             .map_err(|malformed| Fault::new(Flag::BadPayload, malformed.to_string()))?;
-        match &message {
-            Inbound::AgentMessage(mail) if *mail.from != *peer.id => {
-                let message = "payload.from: has to be the sender";
-                Err(Fault::new(Flag::RoleForbidden, message))
-            }
-            _ => Ok(message),
+        if let Inbound::AgentMessage(mail) = &message
+            && *mail.from != *peer.id
+        {
+            let message = "payload.from: has to be the sender";
+            return Err(Fault::new(Flag::RoleForbidden, message));
         }
+        Ok(message)
     }
 
     /// A line that is no frame: the end before the welcome, a fault after it.

@@ -52,7 +52,7 @@ pub fn corpus() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Sets a member, or takes it out for `null`-less cases.
+/// Sets a member.
 pub fn set(value: &mut Value, pointer: &str, new: Value) {
     let (parent, member) = pointer.rsplit_once('/').expect("a pointer");
     match value.pointer_mut(parent).expect("the parent is there") {
@@ -64,6 +64,7 @@ pub fn set(value: &mut Value, pointer: &str, new: Value) {
     }
 }
 
+/// Takes a member out.
 pub fn take(value: &mut Value, pointer: &str) -> Value {
     let (parent, member) = pointer.rsplit_once('/').expect("a pointer");
     value
