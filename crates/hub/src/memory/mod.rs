@@ -93,10 +93,11 @@ pub enum Since {
 impl Memory {
     /// Begins to remember. The first catalog is there when this returns, unless the ledger cannot be read.
     pub async fn start(hub: Hub, settings: Settings) -> Memory {
+        let nothing = Arc::new(catalog_of(&[]));
         let shared = Arc::new(Shared {
             hub,
-            current: watch::Sender::new(Arc::new(catalog_of(&[]))),
-            before: Mutex::default(),
+            before: Mutex::new(VecDeque::from([Arc::clone(&nothing)])),
+            current: watch::Sender::new(nothing),
             skipped: AtomicU64::new(0),
             stopping: CancellationToken::new(),
             keeper: Mutex::new(None),
