@@ -4,6 +4,7 @@
 
 pub mod authority;
 mod board;
+pub mod budgets;
 mod connection;
 pub mod descriptors;
 mod director;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use switchboard_core::engram::{Budget, Budgets};
+use switchboard_core::engram;
 use switchboard_core::verb::{Backoff, BackoffMode};
 use switchboard_core::{GatePolicy, Timestamp};
 use switchboard_wire::agentbus::Role;
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::authority::{Authority, Watcher};
 use super::board::Board;
+use super::budgets::Budgets;
 use super::descriptors::Descriptors;
 use super::director::Director;
 use super::drift::{Drift, Policy};
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub drift_policy: Policy,
     pub authority: Option<Authority>,
     pub memory: Option<Memory>,
+    pub budgets: Budgets,
     /// Nobody can pose as an agent that proved itself at another door.
     pub is_proved: bool,
     pub ids: Ids,
@@ -127,6 +129,7 @@ impl Bus {
         };
         let shared = Arc::new(Shared {
             memory,
+            budgets: Budgets::new(hub.clone(), &settings),
             director: Director::new(settings.director.interval),
             policy: Arc::new(config.quality.clone()),
             limits: Arc::new(limits(&settings)),
@@ -156,6 +159,7 @@ impl Bus {
         tasks.spawn(relay::run(Arc::clone(&shared)));
         tasks.spawn(super::director::run(Arc::clone(&shared)));
         tasks.spawn(super::memory::announce(Arc::clone(&shared)));
+        tasks.spawn(grant(Arc::clone(&shared)));
         Ok(Some(Bus {
             shared,
             addrs,
@@ -271,8 +275,19 @@ fn limits(settings: &config::Bus) -> session::Limits {
     }
 }
 
+/// Grants reach workers as they come.
+async fn grant(bus: Arc<Shared>) {
+    let told = bus
+        .budgets
+        .run(|worker, message| bus.registry.send(worker, message));
+    tokio::select! {
+        () = told => {}
+        () = bus.stopping.cancelled() => {}
+    }
+}
+
 async fn remember(hub: &Hub, settings: &config::Memory, run_id: &str) -> Memory {
-    let tier = |budget: config::TierBudget| Budget {
+    let tier = |budget: config::TierBudget| engram::Budget {
         bytes_max: budget.max_total_bytes,
         files_max: budget.max_files,
     };
@@ -286,7 +301,7 @@ async fn remember(hub: &Hub, settings: &config::Memory, run_id: &str) -> Memory 
                 .buffer_max_bytes
                 .min(settings.compact_when_over_bytes),
             engram_bytes_max: settings.engram_max_bytes,
-            budgets: Budgets {
+            budgets: engram::Budgets {
                 short_term: tier(settings.short_term),
                 long_term: tier(settings.long_term),
             },

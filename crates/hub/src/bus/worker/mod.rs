@@ -15,9 +15,11 @@ use std::time::Duration;
 
 use switchboard_core::verb::{Deregister, JoinBus};
 use switchboard_core::{Agent, AgentId, MessageId, Skills, Task, TaskId, TaskStatus, Verb};
-use switchboard_wire::agentbus::Role;
+use switchboard_wire::agentbus::{Fault, Flag, Role};
 use switchboard_wire::agentbus::envelope::Envelope;
-use switchboard_wire::agentbus::message::{CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, Inbound};
+use switchboard_wire::agentbus::message::{
+    BudgetRequest, CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, Inbound,
+};
 use switchboard_wire::agentbus::session::Peer;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -135,6 +137,7 @@ impl Worker {
         self.offer_again(bus).await;
         self.hear_orders(bus).await;
         self.check_drift(bus);
+        bus.budgets.joined(&self.id);
         self.hand_mail(bus, true).await;
         self.seek_work(bus).await;
     }
@@ -213,13 +216,28 @@ impl Worker {
                 memory::refresh(bus, &self.outbox, &request);
             }
             Inbound::EngramRequest(request) => memory::fetch(bus, &self.outbox, request).await,
+            Inbound::BudgetRequest(request) => self.ask_budget(bus, request).await,
+            Inbound::BudgetResult(result) => {
+                if let Err(error) = bus.budgets.result(&self.id, &result).await {
+                    tracing::debug!(%error, "a grant ends when its time is over");
+                }
+            }
             // Heartbeats go another way; the session lets nothing else through.
             Inbound::Heartbeat(_)
             | Inbound::Hello(_)
-            | Inbound::BudgetRequest(_)
-            | Inbound::BudgetResult(_)
             | Inbound::ReleasePublished(_)
             | Inbound::OperatorCommand(_) => {}
+        }
+    }
+
+    async fn ask_budget(&self, bus: &Shared, request: BudgetRequest) {
+        match bus.budgets.request(&self.id, &request).await {
+            Ok(grant) => send(&self.outbox, grant),
+            Err(error) => {
+                let message = format!("request_id {}: {error}", request.request_id);
+                let fault = Fault::new(Flag::RateLimited, message);
+                send(&self.outbox, fault.into_error());
+            }
         }
     }
 
