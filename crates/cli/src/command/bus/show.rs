@@ -2,7 +2,8 @@
 
 use switchboard_client::bus::Frame;
 use switchboard_wire::agentbus::message::{
-    CatalogSnapshot, ErrorReport, Message as _, Outbound, ProjectStateSnapshot, StepProgress,
+    CatalogSnapshot, ErrorReport, Message as _, MessageType, Outbound, ProjectStateSnapshot,
+    StepProgress,
 };
 use switchboard_wire::agentbus::{Role, Stage};
 
@@ -11,6 +12,9 @@ use crate::show::now;
 
 /// Longest piece of a text that others wrote.
 const TEXT_MAX: usize = 80;
+/// Wide enough for most, so that lines can be read in columns.
+const WHO_WIDTH: usize = 12;
+const KIND_WIDTH: usize = 13;
 
 /// The time of day at which something was seen here, in UTC.
 pub fn time() -> String {
@@ -20,18 +24,23 @@ pub fn time() -> String {
 
 /// One frame: when, who, what.
 pub fn line(frame: &Frame) -> String {
-    let kind = frame.message.message_type().as_str();
-    let kind = kind.strip_suffix(".v1").unwrap_or(kind);
+    let kind = match frame.message.message_type() {
+        MessageType::ProjectStateSnapshot => "snapshot",
+        other => other.as_str().strip_suffix(".v1").unwrap_or(other.as_str()),
+    };
     let who = match frame.from.role {
         Role::Director => "director",
         Role::Worker | Role::Operator => frame.from.id.as_str(),
     };
     let (tone, text) = said(&frame.message);
     format!(
-        "{} {} {} {text}",
+        "{} {:<WHO_WIDTH$} {} {text}",
         time(),
         clean(who),
-        paint(kind.replace('_', " "), tone)
+        paint(
+            format_args!("{:<KIND_WIDTH$}", kind.replace('_', " ")),
+            tone
+        )
     )
 }
 
@@ -150,8 +159,11 @@ pub fn summary(snapshot: &ProjectStateSnapshot) -> String {
     let connected = snapshot.workers.iter().filter(|one| one.connected).count();
     let queue = &snapshot.queue;
     format!(
-        "{state}, {} workers ({connected} connected), {} eligible, {} claimed",
-        snapshot.workers.len(),
+        "{state}, {} ({connected} connected), {} eligible, {} claimed",
+        match snapshot.workers.len() {
+            1 => "1 worker".to_owned(),
+            count => format!("{count} workers"),
+        },
         queue.eligible_total,
         queue.claimed_total
     )
@@ -206,7 +218,7 @@ mod tests {
         let beat = Heartbeat { state };
         assert_eq!(
             text(Role::Worker, "worker-3", beat),
-            "worker-3 heartbeat CODE #21 40% writing\u{fffd}[2J tests"
+            "worker-3     heartbeat     CODE #21 40% writing\u{fffd}[2J tests"
         );
     }
 
@@ -223,7 +235,7 @@ mod tests {
         let snapshot = ProjectStateSnapshot::new("s".to_owned(), workers, queue);
         assert_eq!(
             text(Role::Director, "director-1", snapshot),
-            "director project state snapshot director, 2 workers (1 connected), 12 eligible, 3 claimed"
+            "director     snapshot      director, 2 workers (1 connected), 12 eligible, 3 claimed"
         );
     }
 }

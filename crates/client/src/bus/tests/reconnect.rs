@@ -108,6 +108,32 @@ async fn whoever_closes_or_drops_its_handle_leaves_nothing_urgent_behind() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_task_that_comes_to_one_who_leaves_is_declined() {
+    let (dial, mut tries) = Pipes::new();
+    let (worker, mut events) = Worker::connect_by(config("pipe"), dial).unwrap();
+    let mut conn = tries.recv().await.unwrap().welcome().await;
+    conn.send(task(7, 1)).await;
+    assert!(matches!(news(&mut events).await, WorkerEvent::Assigned(_)));
+    worker.accept(7, 1).await.unwrap();
+    let done = Accomplished::default();
+    worker.result(7, 1, done, None).await.unwrap();
+    // Given before, and read by nobody.
+    conn.send(task(8, 1)).await;
+    let leaving = tokio::spawn(async move { worker.close().await });
+    let mut declined = Vec::new();
+    while let Some(frame) = conn.next().await {
+        match frame {
+            // Given while it leaves.
+            Inbound::TaskResult(_) => conn.send(task(9, 1)).await,
+            Inbound::TaskDeclined(told) => declined.push(told.issue_number),
+            _ => {}
+        }
+    }
+    assert_eq!(declined, [8, 9]);
+    soon(leaving).await.unwrap();
+}
+
 /// Lets every try fail and notes when they came.
 async fn instants(tries: &mut Tries, count: usize) -> Vec<Instant> {
     let mut instants = Vec::new();

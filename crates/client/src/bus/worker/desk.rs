@@ -232,6 +232,9 @@ impl Desk {
 
     /// What is left to be said before the worker goes.
     pub fn last_frames(&mut self, now: u64) -> Vec<Inbound<'static>> {
+        for declined in self.assignments.decline_rest("the worker is leaving") {
+            self.outbox.push(declined);
+        }
         let mut frames = self.outbox.unsent(now);
         // Into no heartbeat: it may not be due.
         let mut nobody = clock::state(self.throttle.latest().stage, u64::MAX, 0);

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use switchboard_wire::agentbus::envelope::Sender;
-use switchboard_wire::agentbus::message::{Hello, Outbound, Welcome};
+use switchboard_wire::agentbus::message::{CAPABILITY_ASSIGN, Hello, Outbound, Welcome};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::desk::Desk;
 use super::{Order, WorkerEvent};
@@ -19,6 +19,9 @@ use crate::bus::pending::Pending;
 
 /// Who closes without a connection waits so long for one, if something urgent is left.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// Who finished a task may be given the next one at once; so long it is looked for before the worker goes.
+const QUIET_FOR: Duration = Duration::from_millis(200);
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Runner {
     pub dial: Box<dyn Dial>,
@@ -183,13 +186,33 @@ impl Runner {
         }
     }
 
+    /// Says the last things. A task that comes meanwhile is declined, so that nobody waits for it.
     async fn leave(&mut self, mut link: Link) -> End {
-        for frame in self.desk.last_frames(self.now()) {
-            link.push(&frame);
-        }
-        self.show(&mut link);
-        if let Err(error) = link.flush().await {
-            return End::Cut(error);
+        let mut frames = self.desk.last_frames(self.now());
+        let until = Instant::now() + LEAVE_WITHIN;
+        loop {
+            for frame in &frames {
+                link.push(frame);
+            }
+            self.show(&mut link);
+            if let Err(error) = link.flush().await {
+                return End::Cut(error);
+            }
+            if !self.hello.can(CAPABILITY_ASSIGN) {
+                break;
+            }
+            let quiet = (Instant::now() + QUIET_FOR).min(until);
+            let Ok(Ok(frame)) = timeout_at(quiet, link.next()).await else {
+                break;
+            };
+            frames = match self.desk.hear(frame.message) {
+                Some(WorkerEvent::Assigned(_)) => self.desk.last_frames(self.now()),
+                Some(event) => {
+                    self.pending.push(event);
+                    Vec::new()
+                }
+                None => Vec::new(),
+            };
         }
         link.close().await;
         End::Closed
