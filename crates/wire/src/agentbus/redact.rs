@@ -49,9 +49,44 @@ const PEM_KEY: &str = "PRIVATE KEY-----";
 
 /// The text without its secrets.
 pub fn text(given: &str) -> Cow<'_, str> {
+    without(given, Scan::plain(given))
+}
+
+/// The same for what people write to each other: only what cannot be anything but a token or a key.
+pub fn tokens(given: &str) -> Cow<'_, str> {
+    let mut scan = Scan::plain(given);
+    scan.only_tokens = true;
+    without(given, scan)
+}
+
+/// The same within the strings of JSON text.
+pub fn json_tokens(given: &str) -> Cow<'_, str> {
+    if matches!(tokens(given), Cow::Borrowed(_)) && !given.contains("\\u") {
+        return Cow::Borrowed(given);
+    }
+    let Ok(mut parsed) = serde_json::from_str::<Value>(given) else {
+        return Cow::Owned(Value::from(tokens(given)).to_string());
+    };
+    hide_tokens(&mut parsed);
+    Cow::Owned(parsed.to_string())
+}
+
+fn hide_tokens(given: &mut Value) {
+    match given {
+        Value::String(string) => {
+            if let Cow::Owned(clean) = tokens(string) {
+                *string = clean;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(hide_tokens),
+        Value::Object(members) => members.values_mut().for_each(hide_tokens),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn without<'a>(given: &'a str, mut scan: Scan<'_>) -> Cow<'a, str> {
     let mut out = String::new();
     let mut done = 0;
-    let mut scan = Scan::plain(given);
     while let Some(secret) = scan.next() {
         out.push_str(&given[done..secret.start]);
         out.push_str(REDACTED);
@@ -122,6 +157,8 @@ struct Scan<'a> {
     at: usize,
     /// In JSON text a letter after `\` ends a line or the like and belongs to no word.
     escapes: bool,
+    /// What only looks random, and what stands behind the name of a secret, is let be.
+    only_tokens: bool,
 }
 
 impl<'a> Scan<'a> {
@@ -130,6 +167,7 @@ impl<'a> Scan<'a> {
             text,
             at: 0,
             escapes: false,
+            only_tokens: false,
         }
     }
 
@@ -138,6 +176,7 @@ impl<'a> Scan<'a> {
             text,
             at: 0,
             escapes: true,
+            only_tokens: false,
         }
     }
 
@@ -150,12 +189,17 @@ impl<'a> Scan<'a> {
                     self.at = at + 2;
                     continue;
                 }
+                b'=' | b':' if self.only_tokens => None,
                 b'=' => self.value_after(at),
                 b':' => password_in_url(self.text, at).or_else(|| self.value_after(at)),
                 b'-' if self.begins_word(at) => private_key(self.text, at),
                 byte if byte.is_ascii_alphanumeric() && self.begins_word(at) => {
                     let run = run_end(bytes, at);
-                    let found = token(self.text, at).or_else(|| random(&bytes[at..run], at));
+                    let found = token(self.text, at);
+                    let found = match self.only_tokens {
+                        true => found,
+                        false => found.or_else(|| random(&bytes[at..run], at)),
+                    };
                     if found.is_none() {
                         // No word begins within a word.
                         self.at = at + word_len(&bytes[at..]).max(1);

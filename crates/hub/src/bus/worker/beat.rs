@@ -38,8 +38,12 @@ pub(in super::super) enum Deed {
         attempt: u32,
         why: String,
     },
-    /// An issue that the ledger does not know.
-    Adopt(u64),
+    /// An issue that the ledger does not know, and how far it is.
+    Adopt {
+        number: u64,
+        phase: Option<Phase>,
+        percent: Option<u8>,
+    },
     /// It revealed something new about its branch.
     Drift,
 }
@@ -77,7 +81,11 @@ impl Worker {
             }
         } else if is_foreign && bus.config.adopt_issues && self.beat.strange != number {
             self.beat.strange = number;
-            return Some(Deed::Adopt(number));
+            return Some(Deed::Adopt {
+                number,
+                phase: state.stage.phase(),
+                percent: state.progress.as_ref().map(StepProgress::points),
+            });
         }
         if let Some(repo) = &state.repo
             && self.sync.reveals(
@@ -113,9 +121,15 @@ impl Worker {
                 attempt,
                 why,
             } => self.blocked(bus, number, attempt, why).await,
-            Deed::Adopt(number) => {
+            Deed::Adopt {
+                number,
+                phase,
+                percent,
+            } => {
                 self.adopt(bus, number).await;
-                self.pulse(bus, None).await;
+                let adopted = self.held(number).map(|held| held.task.clone());
+                let task = adopted.map(|id| ReportedTask { id, percent, phase });
+                self.pulse(bus, task).await;
             }
             Deed::Drift => {
                 self.check_drift(bus);

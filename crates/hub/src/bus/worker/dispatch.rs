@@ -137,8 +137,9 @@ impl Worker {
             task_id: task.id.to_string(),
             epoch: task.epoch,
             attempt: task.retries + 1,
-            title: redact::text(&task.title).into_owned(),
-            description: redact::text(task.description.as_deref().unwrap_or_default()).into_owned(),
+            title: redact::tokens(&task.title).into_owned(),
+            description: redact::tokens(task.description.as_deref().unwrap_or_default())
+                .into_owned(),
             files: task.files.clone(),
             branch: task.branch.clone(),
             deadline: task.watch.map(|watch| UtcTime(watch.deadline_at.0)),

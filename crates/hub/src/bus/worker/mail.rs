@@ -44,7 +44,7 @@ impl Worker {
         };
         let room = bus.room("agent_message.v1");
         for message in messages {
-            let body = Json::stored(&redact::json(&message.payload));
+            let body = Json::stored(&redact::json_tokens(&message.payload));
             let mail = AgentMessage {
                 message_id: message.id.to_string(),
                 from: message.from.to_string(),
@@ -132,7 +132,7 @@ impl Worker {
             from: Sender::Agent(self.id.clone()),
             to: mail.to.map(Into::into),
             kind: mail.kind,
-            payload: redact::json(mail.body.get()).into(),
+            payload: redact::json_tokens(mail.body.get()).into(),
             ack_required: mail.ack_required,
             expires_in: None,
             handoff,

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use switchboard_core::verb::{Deregister, JoinBus};
 use switchboard_core::{Agent, AgentId, MessageId, Skills, Task, TaskId, TaskStatus, Verb};
-use switchboard_wire::agentbus::{Fault, Flag, Role};
 use switchboard_wire::agentbus::envelope::Envelope;
 use switchboard_wire::agentbus::message::{
     BudgetRequest, CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, Inbound,
 };
 use switchboard_wire::agentbus::session::Peer;
+use switchboard_wire::agentbus::{Fault, Flag, Role};
 use tokio::sync::watch;
 use tokio::time::Instant;
 

@@ -141,3 +141,16 @@ proptest! {
         prop_assert!(!text(&given).contains(secret), "{}", text(&given));
     }
 }
+
+#[test]
+fn between_people_only_tokens_and_keys_are_hidden() {
+    // agentbus.security.no_secrets
+    let id = "0123456789abcdef0123456789abcdef01";
+    let said = format!("password: required; use ghp_0123456789abcdefghij, not {id}");
+    let kept = format!("password: required; use [redacted], not {id}");
+    assert_eq!(tokens(&said), kept);
+    let json = r#"{"text":"-----BEGIN PRIVATE KEY----- abc","n":1}"#;
+    let parsed: Value = serde_json::from_str(&json_tokens(json)).expect("it is still JSON");
+    assert_eq!(parsed, serde_json::json!({"text": REDACTED, "n": 1}));
+    assert!(matches!(json_tokens(r#"{"n":1}"#), Cow::Borrowed(_)));
+}
