@@ -12,8 +12,7 @@ use crate::screen::{Tone, paint};
 /// Make the authority and the director's certificate
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Doing it again changes nothing, except that a director's certificate that is missing, ends soon or lacks a name is made anew.
-The authority's key (bus/ca.key in the data directory) is the one secret that everything rests on: back it up, show it to nobody.
+Doing it again changes nothing, except that a director's certificate that is missing, ends soon or lacks a name is made anew. The authority's key (bus/ca.key in the data directory) is the one secret that everything rests on: back it up, show it to nobody.
 
 Examples:
   switchboard cert init

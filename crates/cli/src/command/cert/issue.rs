@@ -11,8 +11,7 @@ use crate::words::one_of;
 /// Make a key and a certificate for a worker or an operator
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Writes ID.pem, ID.key and ca.pem. The id is the sender.id that its holder must use on the bus, in that role and no other.
-An id may have several certificates at a time, so that it can change from one to the next without a gap.
+Writes ID.pem, ID.key and ca.pem. The id is the sender.id that its holder must use on the bus, in that role and no other. An id may have several certificates at a time, so that it can change from one to the next without a gap.
 
 Examples:
   switchboard cert issue worker-3

@@ -12,8 +12,7 @@ use crate::screen::clean;
 /// End certificates; their holders are out within a second
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-An id ends all of its live certificates, a serial number (see 'switchboard cert list') that one only. It cannot be undone; the id
-can be given a new certificate at any time.
+An id ends all of its live certificates, a serial number (see 'switchboard cert list') that one only. It cannot be undone; the id can be given a new certificate at any time.
 
 Examples:
   switchboard cert revoke worker-3 --reason 'laptop lost'

@@ -17,11 +17,11 @@ use crate::words::one_of;
 #[command(
     group(ArgGroup::new("what").required(true).multiple(true).args(["id", "director", "authority", "drop_old"])),
     after_help = "\
-Of an id: new files replace those that 'issue' wrote. The old certificate stays good until it expires, unless --revoke-old.
-Of the director: it is shown to whoever connects next; nothing is interrupted.
-Of the authority: a new one signs from now on, and the one before stays trusted, on both sides, until it expires or you end it
-with 'rotate --drop-old', when everyone has a new certificate. If its key leaked: '--authority --drop-old', which shuts everyone
-out until they have new certificates and the new ca.pem.
+Of an id: new files replace those that 'issue' wrote; the old certificate stays good until it expires, unless --revoke-old.
+
+Of the director: whoever connects next sees the new one; nothing is interrupted.
+
+Of the authority: a new one signs from now on, and the one before stays trusted, on both sides, until it expires or is ended with --drop-old, once everyone has a new certificate. If its key leaked, --authority --drop-old shuts everyone out until they have new certificates and the new ca.pem.
 
 Examples:
   switchboard cert rotate worker-3 --revoke-old
@@ -180,7 +180,7 @@ fn report(
     }
     if orphaned > 0 && (args.authority || args.drop_old) {
         let text = format!(
-            "{orphaned} live certificates were signed by an authority that is not trusted any more; replace them with 'switchboard cert rotate ID'"
+            "Live certificates of an authority that is not trusted any more: {orphaned}; replace them with 'switchboard cert rotate ID'."
         );
         screen.line(paint(text, Tone::Warn))?;
     }

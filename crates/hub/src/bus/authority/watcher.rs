@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use switchboard_core::Timestamp;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -31,7 +31,7 @@ pub struct Watcher {
 pub(super) struct Watched {
     folder: Folder,
     pub clock: Clock,
-    latest: Mutex<Latest>,
+    latest: RwLock<Latest>,
     generation: watch::Sender<Generation>,
 }
 
@@ -59,13 +59,13 @@ impl Watched {
         Ok(Watched {
             folder,
             clock,
-            latest: Mutex::new(latest),
+            latest: RwLock::new(latest),
             generation: watch::Sender::new(0),
         })
     }
 
     pub fn trust(&self) -> Arc<Trust> {
-        self.latest.lock().trust.clone()
+        self.latest.read().trust.clone()
     }
 
     pub fn generations(&self) -> watch::Receiver<Generation> {
@@ -93,14 +93,14 @@ impl Watched {
         let stamp = self.folder.stamp();
         let now = self.clock.now();
         {
-            let latest = self.latest.lock();
+            let latest = self.latest.read();
             let ended = latest.ends_at.is_some_and(|at| at <= now);
             if latest.stamp == stamp && !ended {
                 return;
             }
         }
         let loaded = Trust::load(&self.folder, &self.clock);
-        let mut latest = self.latest.lock();
+        let mut latest = self.latest.write();
         match loaded {
             Ok(trust) => {
                 warn_of(&trust, now);
