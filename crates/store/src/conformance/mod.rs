@@ -22,6 +22,7 @@ mod prunes;
 mod put;
 mod random;
 mod ranges;
+mod records;
 mod rows;
 mod rows_kept;
 
@@ -192,6 +193,18 @@ const CASES: &[(&str, Case)] = &[
         "what stays of a forgotten agent",
         prunes::what_stays_of_a_forgotten_agent,
     ),
+    ("records come back", records::records_come_back),
+    (
+        "records change by their verbs",
+        records::records_change_by_their_verbs,
+    ),
+    (
+        "engrams are kept in order and evicted",
+        records::engrams_are_kept_in_order_and_evicted,
+    ),
+    ("numbers and watches", records::numbers_and_watches),
+    ("doors and silence", records::doors_and_silence),
+    ("messages on their way", records::messages_on_their_way),
 ];
 
 /// The same random history on two ledgers: equal replies, equal rows, equal log.

@@ -1,9 +1,11 @@
 //! Everything a reader can see, gathered page by page.
 
 use switchboard_core::attempt::Attempt;
+use switchboard_core::budget::Resource;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, Baseline, Delivery, Engram, Head, Learning, Lease, Logged, Message, Snapshot, Task,
+    Agent, Baseline, Delivery, Engram, Head, Learning, Lease, Logged, Message, Record, RecordKey,
+    Snapshot, Task,
 };
 
 use super::ledger::must;
@@ -27,6 +29,7 @@ pub struct Everything {
     pub snapshots: Vec<Snapshot>,
     pub learnings: Vec<Learning>,
     pub engrams: Vec<Engram>,
+    pub records: Vec<Record>,
     pub log: Vec<Logged>,
     pub tokens: Vec<Token>,
 }
@@ -59,6 +62,12 @@ impl Everything {
         learnings.sort_by(|left, right| left.id.cmp(&right.id));
         let mut engrams = must("list engrams", reader.engrams_with("", usize::MAX >> 1));
         engrams.reverse();
+        let budgets = Resource::ALL
+            .iter()
+            .map(|resource| RecordKey::Budget(*resource));
+        let records = std::iter::once(RecordKey::Director).chain(budgets);
+        let records = records.filter_map(|key| must("read a record", reader.record(&key)));
+        let records = records.collect();
         let mut tokens = must("list tokens", reader.tokens());
         tokens.sort_by(|left, right| left.id.cmp(&right.id));
         Everything {
@@ -77,6 +86,7 @@ impl Everything {
             }),
             learnings,
             engrams,
+            records,
             log: must("read the log", reader.events(0, usize::MAX >> 1)),
             tokens,
         }
@@ -96,6 +106,7 @@ impl Everything {
         same("snapshot", &self.snapshots, &other.snapshots, when);
         same("learning", &self.learnings, &other.learnings, when);
         same("engram", &self.engrams, &other.engrams, when);
+        same("record", &self.records, &other.records, when);
         same("event", &self.log, &other.log, when);
         same("token", &self.tokens, &other.tokens, when);
     }

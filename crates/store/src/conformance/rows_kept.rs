@@ -23,7 +23,7 @@ use super::{START, World};
 use crate::TaskRef;
 
 /// Text that trips up careless quoting.
-const ODD: &str = "it's \"odd\" \\ \n\t% _ 'x'; -- ünïcödé 漢字 🦀 \u{1f}";
+pub(super) const ODD: &str = "it's \"odd\" \\ \n\t% _ 'x'; -- ünïcödé 漢字 🦀 \u{1f}";
 
 pub(super) fn tasks_come_back(world: &mut World<'_>) {
     for state in states() {

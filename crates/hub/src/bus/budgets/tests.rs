@@ -26,7 +26,7 @@ struct Desk {
 }
 
 async fn hub(agents: &[&str]) -> Hub {
-    let engine = Box::new(MemoryEngine::new(Box::new(SystemClock)));
+    let engine = Box::new(MemoryEngine::new(Box::new(SystemClock::new())));
     let hub = Hub::start(engine, HubConfig::default()).await.unwrap();
     for agent in agents {
         let joined = hub.run(JoinBus {
