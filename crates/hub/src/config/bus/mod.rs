@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use settings::{DEV_SETTINGS, DevFile, OWN_SETTINGS};
+use switchboard_wire::agentbus::session::{FRAMES_BURST, FRAMES_PER_SECOND, Rate};
 
 /// The port that the bus listens on unless told otherwise.
 pub const BUS_PORT: u16 = 8731;
@@ -32,6 +33,8 @@ pub struct Bus {
     pub max_message_bytes: usize,
     pub heartbeat_interval: Duration,
     pub connections_max: u32,
+    /// Frames a second that one connection may send on and on; none for as many as come.
+    pub frames_per_second: Option<u32>,
     /// A worker that is quiet for longer is taken for disconnected.
     pub heartbeat_ttl: Duration,
     /// The hard cap of one task cycle.
@@ -150,6 +153,7 @@ impl Bus {
             max_message_bytes: 65_536,
             heartbeat_interval: Duration::from_secs(15),
             connections_max: 12_000,
+            frames_per_second: Some(FRAMES_PER_SECOND),
             heartbeat_ttl: Duration::from_secs(90),
             watchdog: Duration::from_secs(3600),
             claim_stale: Duration::from_secs(21_600),
@@ -163,6 +167,14 @@ impl Bus {
             github: GithubLimits::default(),
             model: ModelLimits::default(),
         }
+    }
+
+    /// What the sessions hold every connection to.
+    pub fn rate(&self) -> Option<Rate> {
+        self.frames_per_second.map(|per_second| Rate {
+            per_second,
+            burst: per_second.saturating_mul(FRAMES_BURST / FRAMES_PER_SECOND),
+        })
     }
 
     /// Relative paths are meant from the project.

@@ -103,6 +103,7 @@ pub const OWN_SETTINGS: &[(&str, Apply)] = &[
     ("bus.listen", |d, g| read::<Listen>(g).map(|v| set_listen(bus(d), v))),
     ("bus.dev_file", |d, g| read::<DevFile>(g).map(|v| bus(d).dev_file = v.0)),
     ("bus.connections_max", |d, g| within(g, COUNT).map(|v| bus(d).connections_max = v)),
+    ("bus.frames_per_second", |d, g| within(g, COUNT_OR_NONE).map(|v| bus(d).frames_per_second = (v > 0).then_some(v))),
     ("bus.accept_within_seconds", |d, g| time(g, SECONDS).map(|v| bus(d).accept_within = v)),
     ("bus.operator_buffer_bytes", |d, g| bytes(g, OPERATOR_BYTES).map(|v| bus(d).operator_buffer_bytes = v)),
     ("policy.sync_main.repository", |d, g| read::<PathBuf>(g).map(|v| bus(d).sync_main.repository = v)),

@@ -175,6 +175,7 @@ fn every_key_of_a_dev_file_reaches_its_setting_from_either_file() {
         max_message_bytes: 75_536,
         heartbeat_interval: seconds(115),
         connections_max: 12_000,
+        frames_per_second: Some(2_000),
         heartbeat_ttl: seconds(190),
         watchdog: seconds(13_600),
         claim_stale: seconds(121_600),
@@ -337,6 +338,25 @@ fn flags_stand_over_environment_over_our_file_over_the_dev_file_over_defaults() 
     sources.flags = flags;
     let told = ("127.0.0.1:4 127.0.0.1:5".to_owned(), 2003);
     assert_eq!(shown(&bus(&sources)), told);
+}
+
+#[test]
+fn frames_are_rationed_unless_it_is_said_otherwise() {
+    let rate = |own: &str| load(&Sources { own, ..NOTHING }).map(|loaded| loaded.config.bus.rate());
+    let (per_second, burst) = (2_000, 4_000);
+    assert_eq!(rate("").unwrap(), Some(Rate { per_second, burst }));
+    let (per_second, burst) = (1, 2);
+    let slow = rate("bus.frames_per_second = 1").unwrap();
+    assert_eq!(slow, Some(Rate { per_second, burst }));
+    assert_eq!(rate("bus.frames_per_second = 0").unwrap(), None);
+    assert!(rate("bus.frames_per_second = 1000000").unwrap().is_some());
+    for wrong in ["-1", "1000001", "\"off\""] {
+        let said = rate(&format!("bus.frames_per_second = {wrong}")).unwrap_err();
+        assert!(
+            said.to_string().starts_with("bus.frames_per_second"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
