@@ -1,16 +1,16 @@
 //! `switchboard cert …` with the real binary: what it writes is let in, what it ends is put out.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use switchboard_client::bus::tls;
 use switchboard_hub::bus::authority::{Authority, Identity, Refused, Role};
 use switchboard_test_cluster::Missing;
-use switchboard_tests::{PATIENCE, switchboard};
+use switchboard_tests::{Hub, PATIENCE, Project, switchboard};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 
 /// A project without a hub.
 struct Desk {
@@ -20,7 +20,7 @@ struct Desk {
 impl Desk {
     fn new() -> Desk {
         Desk {
-            home: tempfile::tempdir().unwrap(),
+            home: tempfile::tempdir().expect("there is room"),
         }
     }
 
@@ -30,7 +30,7 @@ impl Desk {
         desk
     }
 
-    fn data_dir(&self) -> std::path::PathBuf {
+    fn data_dir(&self) -> PathBuf {
         self.home.path().join("state")
     }
 
@@ -53,7 +53,7 @@ impl Desk {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{}: {said}", output.status);
         assert_eq!(said, "");
-        String::from_utf8(output.stdout).unwrap()
+        String::from_utf8(output.stdout).expect("it prints text")
     }
 
     #[track_caller]
@@ -78,12 +78,10 @@ impl Desk {
 
     fn state_of(&self, serial: &str) -> String {
         let list = self.json(&["list"]);
-        let all = list["certificates"].as_array().unwrap();
+        let all = list["certificates"].as_array().expect("a list");
         let found = all.iter().find(|one| one["serial"] == serial);
-        found.expect("it is listed")["state"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        let state = found.expect("it is listed")["state"].as_str();
+        state.expect("a word").to_owned()
     }
 }
 
@@ -94,10 +92,10 @@ fn serial(answer: &Value) -> String {
 
 /// One handshake between the files that a command wrote and the authority of a hub.
 async fn connect(authority: &Authority, answer: &Value) -> Result<Identity, Refused> {
-    let file = |name: &str| Path::new(answer["files"][name].as_str().unwrap()).to_owned();
+    let file = |name: &str| PathBuf::from(answer["files"][name].as_str().expect("a path"));
     let config = tls::client_config(&file("certificate"), &file("key"), &file("authority"));
     let (near, far) = tokio::io::duplex(64 * 1024);
-    let connector = tokio_rustls::TlsConnector::from(Arc::clone(&config.unwrap()));
+    let connector = tokio_rustls::TlsConnector::from(config.expect("the files serve"));
     let both = async {
         let (admitted, _) = tokio::join!(
             authority.admit(near),
@@ -167,7 +165,7 @@ async fn everything_can_be_rotated_while_a_hub_watches() {
     let inside = connect(&authority, &old).await.unwrap();
 
     let said = desk.text(&["rotate", "--drop-old"]);
-    assert!(said.contains("1 live certificates"), "{said}");
+    assert!(said.contains("not trusted any more: 1;"), "{said}");
     let ended = tokio::time::timeout(PATIENCE, authority.ended(&inside)).await;
     assert_eq!(ended.unwrap(), Refused::Orphaned(inside.name.clone()));
     assert_eq!(desk.state_of(&serial(&old)), "orphaned");
@@ -285,4 +283,106 @@ async fn the_python_of_the_document_comes_in() {
     assert!(ran.status.success(), "{complained}");
     assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), "b'!'");
     assert_eq!(identity.name.as_str(), "worker-3");
+}
+
+/// A hub whose bus speaks mutual TLS, and what was issued under it.
+fn guarded(desk: &Desk) -> (Project, Hub) {
+    let project = Project::new().in_data_dir(desk.data_dir()).with_bus();
+    let settings = "[agent_bus]\nsecurity = \"mTLS\"\n";
+    std::fs::write(project.root().join("switchboard.toml"), settings).expect("there is room");
+    let hub = project.start();
+    (project, hub)
+}
+
+/// A connection that said hello under this name and in this role.
+async fn hello(hub: &Hub, answer: &Value, role: &str, id: &str) -> Bus {
+    let file = |name: &str| PathBuf::from(answer["files"][name].as_str().expect("a path"));
+    let config = tls::client_config(&file("certificate"), &file("key"), &file("authority"));
+    let connector = tokio_rustls::TlsConnector::from(config.expect("the files serve"));
+    let socket = TcpStream::connect(hub.bus()).await.expect("it listens");
+    let stream = connector.connect(tls::director(), socket).await;
+    let mut bus = BufReader::new(stream.expect("it is the director"));
+    let line = json!({
+        "schema_version": "agentbus-envelope/v1", "message_type": "protocol_hello.v1",
+        "sent_at": "2026-02-12T00:00:01.001Z", "sender": { "role": role, "id": id }, "seq": 1,
+        "payload": {
+            "protocol_version": "0.1", "capabilities": [],
+            "worker": { "worker_id": id }, "repo": {},
+        },
+    });
+    // One that is not let in may be gone already.
+    let _ = bus.write_all(format!("{line}\n").as_bytes()).await;
+    bus
+}
+
+type Bus = BufReader<tokio_rustls::client::TlsStream<TcpStream>>;
+
+/// Every kind of message until the connection ends, or until this one.
+async fn hear(bus: &mut Bus, until: &str) -> Vec<String> {
+    let mut heard = Vec::new();
+    let reading = async {
+        let mut line = String::new();
+        while matches!(bus.read_line(&mut line).await, Ok(1..)) {
+            let frame: Value = serde_json::from_str(&line).expect("a line is JSON");
+            heard.push(
+                frame["message_type"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
+            if frame["message_type"] == until {
+                return;
+            }
+            line.clear();
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, reading).await;
+    ended.expect("it is told or put out");
+    heard
+}
+
+const WELCOME: &str = "protocol_welcome.v1";
+
+// agentbus.security.mtls_identity
+#[tokio::test]
+async fn a_served_bus_holds_everyone_to_their_certificate() {
+    let desk = Desk::made();
+    let worker = desk.json(&["issue", "w"]);
+    let operator = desk.json(&["issue", "ann", "--role", "operator"]);
+    let (_project, hub) = guarded(&desk);
+    let mut inside = hello(&hub, &worker, "worker", "w").await;
+    assert_eq!(hear(&mut inside, WELCOME).await, [WELCOME]);
+    for (shown, role, id) in [
+        (&worker, "worker", "v"),
+        (&worker, "operator", "w"),
+        (&operator, "worker", "ann"),
+        (&operator, "operator", "w"),
+    ] {
+        let mut posing = hello(&hub, shown, role, id).await;
+        let heard = hear(&mut posing, WELCOME).await;
+        assert!(!heard.iter().any(|kind| kind == WELCOME), "{role} {id}");
+        assert_eq!(heard, ["protocol_error.v1"], "{role} {id}");
+    }
+    let mut ann = hello(&hub, &operator, "operator", "ann").await;
+    assert!(hear(&mut ann, WELCOME).await.contains(&WELCOME.to_owned()));
+
+    // An open connection is put out, too, and a new one never gets as far as the hello.
+    desk.json(&["revoke", "w"]);
+    hear(&mut inside, "the end").await;
+    let mut again = hello(&hub, &worker, "worker", "w").await;
+    assert!(hear(&mut again, WELCOME).await.is_empty());
+    hub.stop();
+}
+
+#[test]
+fn a_hub_without_an_authority_says_how_to_make_one() {
+    let project = Project::new().with_bus();
+    let settings = "[agent_bus]\nsecurity = \"mTLS\"\n";
+    std::fs::write(project.root().join("switchboard.toml"), settings).unwrap();
+    let ended = project.start_in_vain();
+    assert!(
+        ended.stderr.contains("switchboard cert init"),
+        "{}",
+        ended.stderr
+    );
 }
