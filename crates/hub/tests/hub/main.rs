@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bus;
 mod by_hand;
 mod by_hand_agents;
 mod by_hand_many;
@@ -20,6 +21,7 @@ mod harness;
 mod idempotency;
 mod lifecycle;
 mod limits;
+mod memory;
 mod operations;
 mod outage;
 mod pipeline;
