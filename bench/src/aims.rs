@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::bus;
 use crate::doors;
 use crate::operations::Operation;
 use crate::postgres::rows::{CoordinatorsRow, PostgresReport, WakeupRow};
@@ -61,6 +62,7 @@ pub fn judge(report: &Report) -> Vec<Aim> {
     growth(report, &mut aims);
     idle(report, &mut aims);
     doors::aims::judge(report.doors.as_ref(), &mut aims);
+    bus::aims::judge(report.bus.as_ref(), &mut aims);
     postgres(report.postgres.as_ref(), &mut aims);
     aims
 }
@@ -201,7 +203,7 @@ fn largest(figures: impl Iterator<Item = f64>) -> Option<f64> {
     figures.reduce(f64::max)
 }
 
-fn at_least(name: String, least: f64, unit: &str, measured: Option<f64>) -> Aim {
+pub fn at_least(name: String, least: f64, unit: &str, measured: Option<f64>) -> Aim {
     Aim {
         name,
         wanted: format!(">= {least} {unit}"),

@@ -29,9 +29,14 @@ pub struct Echo {
 
 impl Echo {
     pub fn start() -> anyhow::Result<Self> {
+        Self::start_as(&["serve-echo"])
+    }
+
+    /// Runs this program as another bare server, which says its address first.
+    pub fn start_as(arguments: &[&str]) -> anyhow::Result<Self> {
         let this_program = std::env::current_exe().context("cannot find this program's file")?;
         let mut child = Command::new(this_program)
-            .arg("serve-echo")
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -52,6 +57,10 @@ impl Echo {
             .context("the echo server did not say its address")?;
         Ok(echo)
     }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for Echo {
@@ -63,7 +72,9 @@ impl Drop for Echo {
 }
 
 /// The child process: prints its address, then serves until its input ends, as it does when the parent is gone.
-pub fn serve() -> anyhow::Result<()> {
+pub fn serve_until_orphaned(
+    serve: impl AsyncFnOnce(TcpListener) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     std::thread::spawn(|| {
         let ended = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(i32::from(ended.is_err()));
@@ -75,6 +86,13 @@ pub fn serve() -> anyhow::Result<()> {
     runtime.block_on(async {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         println!("{}", listener.local_addr()?);
+        serve(listener).await
+    })
+}
+
+/// The HTTP echo's process.
+pub fn serve() -> anyhow::Result<()> {
+    serve_until_orphaned(async |listener| {
         let router = Router::new().route("/api/v1/echo/{id}", post(echo));
         loop {
             let (stream, _) = listener.accept().await?;

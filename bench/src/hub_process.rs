@@ -20,12 +20,15 @@ const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// How often a process that should change its state is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-const CONFIG: &str = "# Written by the bench.\n[limits]\nenabled = false\n";
+const CONFIG: &str =
+    "# Written by the bench.\n[limits]\nenabled = false\n[bus]\nframes_per_second = 0\n";
 
 /// A running hub; it is killed when this value goes.
 pub struct Hub {
     child: Child,
     pub server: SocketAddr,
+    /// Where its bus listens, if it has one.
+    pub bus: Option<SocketAddr>,
     /// From the start of the process to the first good answer of `/readyz`.
     pub ready_after: Duration,
 }
@@ -71,6 +74,7 @@ impl Hub {
         let mut hub = Self {
             child,
             server: SocketAddr::from(([127, 0, 0, 1], 0)),
+            bus: None,
             ready_after: Duration::ZERO,
         };
         let ready = hub.await_ready(&data_dir.join("hub.json"), started_at);
@@ -83,8 +87,8 @@ impl Hub {
             if let Some(status) = self.child.try_wait()? {
                 bail!("it ended with {status}");
             }
-            if let Some(server) = read_card(card, self.child.id()) {
-                self.server = server;
+            if let Some((server, bus)) = read_card(card, self.child.id()) {
+                (self.server, self.bus) = (server, bus);
                 if let Ok((200, _)) = self.get("/readyz") {
                     self.ready_after = started_at.elapsed();
                     return Ok(());
@@ -197,14 +201,16 @@ impl Drop for Hub {
     }
 }
 
-/// The address in `hub.json`, once this process has written it.
-fn read_card(path: &Path, pid: u32) -> Option<SocketAddr> {
+/// The addresses in `hub.json`, that of the bus second, once this process has written it.
+fn read_card(path: &Path, pid: u32) -> Option<(SocketAddr, Option<SocketAddr>)> {
     let card: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if card["pid"] != pid {
         return None;
     }
     let address = card["http"].as_str()?;
-    address.trim_start_matches("http://").parse().ok()
+    let server = address.trim_start_matches("http://").parse().ok()?;
+    let bus = card["bus"].as_str().and_then(|bus| bus.parse().ok());
+    Some((server, bus))
 }
 
 fn metric_of(text: &str, name: &str) -> Option<f64> {
@@ -273,11 +279,12 @@ mod tests {
     fn a_card_of_an_earlier_hub_is_not_taken() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("hub.json");
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         std::fs::write(&path, r#"{"pid":7,"http":"127.0.0.1:7373"}"#).expect("written");
         assert_eq!(read_card(&path, 8), None);
-        assert_eq!(
-            read_card(&path, 7),
-            Some(SocketAddr::from(([127, 0, 0, 1], 7373)))
-        );
+        assert_eq!(read_card(&path, 7), Some((at(7373), None)));
+        let with_bus = r#"{"pid":7,"http":"127.0.0.1:7373","bus":"127.0.0.1:8731"}"#;
+        std::fs::write(&path, with_bus).expect("written");
+        assert_eq!(read_card(&path, 7), Some((at(7373), Some(at(8731)))));
     }
 }

@@ -6,6 +6,7 @@
 mod aims;
 mod answers;
 mod batch;
+mod bus;
 mod connection;
 mod cpu;
 mod doors;
@@ -41,8 +42,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    if let Some(ChildCommand::ServeEcho) = arguments.child {
-        return echo::serve();
+    match arguments.child {
+        Some(ChildCommand::ServeEcho) => return echo::serve(),
+        Some(ChildCommand::ServeLines { bare }) => return bus::lines::serve(bare),
+        None => {}
     }
     let settings = Settings::new(&arguments)?;
     let mut report = Report {
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         Part::Growth,
         Part::Idle,
         Part::Doors,
+        Part::Bus,
         Part::Postgres,
     ];
     if hub_parts.into_iter().any(wanted) {
@@ -125,6 +129,10 @@ fn measure_hub(settings: &Settings, binary: &Path, part: Part, report: &mut Repo
         Part::Idle => idle::measure(settings, binary).map(|row| report.idle = Some(row)),
         Part::Doors => {
             report.doors = Some(doors::measure(settings, binary, &mut report.notes));
+            Ok(())
+        }
+        Part::Bus => {
+            report.bus = Some(bus::measure(settings, binary, &mut report.notes));
             Ok(())
         }
         Part::Postgres => {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::aims::Aim;
+use crate::bus::rows::BusReport;
 use crate::cpu;
 use crate::doors::rows::DoorsReport;
 use crate::postgres::rows::PostgresReport;
@@ -24,6 +25,7 @@ pub struct Report {
     pub starts: Vec<StartRow>,
     pub idle: Option<IdleRow>,
     pub doors: Option<DoorsReport>,
+    pub bus: Option<BusReport>,
     pub postgres: Option<PostgresReport>,
     pub aims: Vec<Aim>,
     /// What was left out, and why.

@@ -7,6 +7,8 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use tempfile::TempDir;
 
+use crate::bus::Scale;
+use crate::bus::lines::Bare;
 use crate::load::Plan;
 
 /// Measures the hub beside the raw ceilings of this machine, in one run.
@@ -14,7 +16,7 @@ use crate::load::Plan;
 /// First the ceilings: a bare JSON echo on the hub's HTTP stack, bare SQLite group commit, the disk's own sync. Then the hub, as a
 /// separate process, durable (synchronous=FULL) and with rate limits off: each operation over keep-alive connections, always
 /// divided by the echo measured right before and after it; batches, beside Redis where it is installed; growth up to a million
-/// waiting tasks; memory, start and idle CPU; direct SQL, libSQL and files beside all that. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
+/// waiting tasks; memory, start and idle CPU; direct SQL, libSQL and files beside all that; the bus beside a bare NDJSON echo. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
 /// pgbench. The table ends with the aims and whether they were met.
 ///
 /// Compare ratios, not absolute figures: machines differ and are noisy.
@@ -22,7 +24,7 @@ use crate::load::Plan;
 #[command(
     name = "bench",
     after_help = "Examples:
-  cargo run --release -p bench                               everything, some forty minutes
+  cargo run --release -p bench                               everything, some fifty minutes
   cargo run --release -p bench -- --quick                    short runs, up to 100,000 tasks
   cargo run --release -p bench -- --only operations --connections 64
   cargo run --release -p bench -- --json > bench.json"
@@ -34,6 +36,9 @@ pub struct Arguments {
     /// Short runs, one round, at most 100,000 waiting tasks
     #[arg(long)]
     pub quick: bool,
+    /// The bus part with a handful of workers, to see that it works; its figures mean nothing
+    #[arg(long, hide = true)]
+    pub tiny: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
@@ -69,6 +74,9 @@ pub enum ChildCommand {
     /// The echo server of a running bench
     #[command(hide = true)]
     ServeEcho,
+    /// A bare server of lines of a running bench
+    #[command(hide = true)]
+    ServeLines { bare: Bare },
 }
 
 /// A part of the bench that can be run by itself.
@@ -86,6 +94,8 @@ pub enum Part {
     Idle,
     /// Direct SQL, libSQL over HTTP and requests as files
     Doors,
+    /// Workers and operators on the bus, beside a bare NDJSON echo
+    Bus,
     /// Many coordinators on PostgreSQL, beside pgbench
     Postgres,
 }
@@ -119,6 +129,7 @@ pub struct Settings {
     pub claims: u64,
     /// Rounds of each kind of wake-up across coordinators.
     pub wakeups: u64,
+    pub bus: Scale,
     /// The directory for databases, if it was chosen.
     pub given_dir: Option<PathBuf>,
     generator_threads: usize,
@@ -160,6 +171,11 @@ impl Settings {
             idle_for: Duration::from_secs(if quick { 3 } else { 10 }),
             claims: if quick { 400 } else { 3_000 },
             wakeups: if quick { 100 } else { 500 },
+            bus: match (arguments.tiny, quick) {
+                (true, _) => Scale::tiny(),
+                (false, true) => Scale::quick(),
+                (false, false) => Scale::full(),
+            },
             given_dir: arguments.dir.clone(),
             generator_threads: usize::from(arguments.generator_threads),
             dir,

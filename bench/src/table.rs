@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::aims::Verdict;
+use crate::bus;
 use crate::doors;
 use crate::postgres;
 use crate::report::{GrowthRow, Report};
@@ -26,6 +27,9 @@ pub fn render(report: &Report) -> String {
     idle(report, &mut out);
     if let Some(measured) = &report.doors {
         doors::table::render(measured, &mut out);
+    }
+    if let Some(measured) = &report.bus {
+        bus::table::render(measured, &mut out);
     }
     if let Some(measured) = &report.postgres {
         postgres::table::render(measured, &mut out);

@@ -59,7 +59,8 @@ pub fn measure(settings: &Settings, binary: &Path, notes: &mut Vec<String>) -> D
     report
 }
 
-fn pause(round: u64) {
+/// Waits for a time that differs from round to round.
+pub fn pause(round: u64) {
     std::thread::sleep(PAUSE_MIN + PAUSE_SPREAD.mul_f64(share_of(round)));
 }
 
