@@ -1,0 +1,15 @@
+//! The bus on real sockets: what a stranger with a socket and some JSON sees.
+
+mod alive;
+mod certificates;
+mod crowd;
+mod drift;
+mod failures;
+mod framing;
+mod kit;
+mod mail;
+mod operators;
+mod orders;
+mod reconnect;
+mod roles;
+mod work;

@@ -1,0 +1,133 @@
+//! The same worker on another connection: it goes on where it was.
+
+use serde_json::json;
+
+use super::kit::{ASSIGN, Peer, bus, flagged, hello, make, shown};
+use crate::world::eventually;
+
+#[tokio::test]
+async fn who_comes_back_keeps_its_task_and_its_epoch() {
+    // agentbus.reconnect.continuation, agentbus.reconnect.hello_again
+    let hub = bus().await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (id, number) = make(client, json!({ "title": "T" })).await;
+    worker.take_on(number).await;
+    drop(worker);
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    worker.beat("CODE", number).await;
+    worker.fence().await;
+    assert_eq!(worker.came("task_assigned.v1"), 0, "it has it already");
+    let task = shown(client, &id).await;
+    assert_eq!(
+        (&task["status"], &task["epoch"]),
+        (&json!("in_progress"), &json!(1))
+    );
+    let agents = client.get("/api/v1/agents").await.expect(200)["agents"].take();
+    assert_eq!(
+        agents.as_array().map(Vec::len),
+        Some(1),
+        "no second worker appears"
+    );
+    worker.beat("DONE", number).await;
+    worker.fence().await;
+    assert_eq!(shown(client, &id).await["status"], "completed");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_was_offered_and_not_accepted_is_offered_again_under_the_same_epoch() {
+    // agentbus.reconnect.continuation
+    let hub = bus().await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (_, number) = make(client, json!({ "title": "T" })).await;
+    for _ in 0..3 {
+        let offer = worker.expect("task_assigned.v1").await;
+        assert_eq!(
+            (&offer["issue_number"], &offer["epoch"]),
+            (&json!(number), &json!(1))
+        );
+        drop(worker);
+        worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    }
+    let offer = worker.take_on(number).await;
+    assert_eq!((&offer["epoch"], &offer["attempt"]), (&json!(1), &json!(1)));
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn of_two_live_connections_the_newer_one_has_the_worker() {
+    // agentbus.reconnect.continuation
+    let hub = bus().await;
+    let client = hub.client;
+    let mut older = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (id, number) = make(client, json!({ "title": "T" })).await;
+    older.take_on(number).await;
+    let mut newer = Peer::worker(&hub, "w1", ASSIGN).await;
+    older.refused("replaced").await;
+    older.ended().await;
+    newer.beat("DONE", number).await;
+    newer.fence().await;
+    assert_eq!(shown(client, &id).await["status"], "completed");
+    // The end of the older one takes nothing away from the newer one.
+    let (_, next) = make(client, json!({ "title": "U" })).await;
+    newer.take_on(next).await;
+
+    let mut older = Peer::operator(&hub, "o1").await;
+    let mut newer = Peer::operator(&hub, "o1").await;
+    older.refused("replaced").await;
+    older.ended().await;
+    newer.fence().await;
+    // A worker and an operator of the same name are two.
+    let mut worker = Peer::worker(&hub, "o1", &[]).await;
+    worker.fence().await;
+    newer.fence().await;
+    assert_eq!(flagged(client, "replaced").await, 2);
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_reconnects_over_and_over_while_work_comes_in_misses_none() {
+    let hub = bus().await;
+    let client = hub.client;
+    for round in 0..20 {
+        // Made while the worker is on its way from one connection to the next.
+        let (mut older, (id, number)) = tokio::join!(
+            Peer::worker(&hub, "w1", ASSIGN),
+            make(client, json!({ "title": "T" }))
+        );
+        let mut newer = Peer::worker(&hub, "w1", ASSIGN).await;
+        let offer = newer.take_on(number).await;
+        assert_eq!(offer["epoch"], 1, "round {round}");
+        newer.beat("DONE", number).await;
+        newer.fence().await;
+        assert_eq!(shown(client, &id).await["status"], "completed");
+        older.ended().await;
+    }
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_hello_counts_once() {
+    // agentbus.version.hello_first, agentbus.envelope.seq_monotonic
+    let hub = bus().await;
+    let mut worker = Peer::open(&hub).await;
+    (worker.role, worker.id) = ("worker", "w1".to_owned());
+    let first = worker
+        .frame("protocol_hello.v1", &hello("w1", ASSIGN))
+        .to_string();
+    worker.line(&first).await;
+    worker.expect("protocol_welcome.v1").await;
+    // The same bytes again, and a hello under a number of its own.
+    worker.line(&first).await;
+    let error = worker.refused("bad_seq").await;
+    assert_eq!(error["ref_seq"], 1);
+    let seq = worker.send("protocol_hello.v1", hello("w1", ASSIGN)).await;
+    let error = worker.refused("bad_envelope").await;
+    assert_eq!(error["ref_seq"], seq);
+    worker.fence().await;
+    assert_eq!(worker.came("protocol_welcome.v1"), 0);
+    eventually(async || flagged(hub.client, "hello_again").await == 1).await;
+    hub.running.shutdown().await;
+}
