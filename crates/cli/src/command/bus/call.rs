@@ -18,7 +18,7 @@ use crate::show::now;
 /// An answer that does not come in this time does not come.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// A hub looks for new certificates several times a second; a new one is tried for so long.
-pub const FRESH_FOR: Duration = Duration::from_secs(5);
+pub const FRESH_FOR: Duration = Duration::from_secs(2);
 
 /// Connects again quickly: a person waits.
 pub const IMPATIENT: BackoffPolicy = BackoffPolicy {
@@ -37,7 +37,7 @@ pub struct Call {
 impl Call {
     /// Connects as an operator of a new name; if that fails, it has failed.
     pub async fn begin(door: &Door, context: &Context) -> Result<Call, Failure> {
-        let id = operator_id();
+        let id = door.id(operator_id);
         let reach = door.reach(
             context,
             &Visitor {
@@ -64,7 +64,7 @@ impl Call {
             match call.next().await? {
                 OperatorEvent::Connected(_) => return Ok(call),
                 OperatorEvent::Disconnected { error, .. } => {
-                    let again = call.reach.is_fresh() && maybe_unknown(&error);
+                    let again = call.reach.may_be_new() && maybe_unknown(&error);
                     if !again || began.elapsed() > FRESH_FOR {
                         return Err(failed(&error, &call.reach));
                     }

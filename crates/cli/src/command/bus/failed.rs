@@ -39,7 +39,7 @@ pub fn sentence(error: &BusError, reach: &Reach) -> String {
         }
         BusError::NotTls { .. } => "leave out --cert, --key and --ca",
         BusError::CertificateRefused { .. } => {
-            "see 'switchboard cert list', and make a new one with 'switchboard cert issue'"
+            "see 'switchboard cert list'; a new one is made with 'switchboard cert issue'"
         }
         BusError::NoWelcome { .. } if reach.tls.is_none() => {
             "is this the address of the bus? If it speaks mutual TLS, name --cert, --key and --ca"

@@ -27,18 +27,18 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Status(status::Args),
-    Tail(tail::Args),
-    Worker(worker::Args),
-    Send(send::Args),
+    Tail(Box<tail::Args>),
+    Worker(Box<worker::Args>),
+    Send(Box<send::Args>),
 }
 
 impl Command {
     pub async fn run(self, context: &mut Context) -> Result<(), Failure> {
         match self {
             Command::Status(args) => status::run(args, context).await,
-            Command::Tail(args) => tail::run(args, context).await,
-            Command::Worker(args) => worker::run(args, context).await,
-            Command::Send(args) => send::run(args, context).await,
+            Command::Tail(args) => tail::run(*args, context).await,
+            Command::Worker(args) => worker::run(*args, context).await,
+            Command::Send(args) => send::run(*args, context).await,
         }
     }
 }

@@ -28,6 +28,9 @@ pub struct Door {
         help_heading = "Bus"
     )]
     addr: Option<String>,
+    /// Id to go under [default: under mutual TLS the one that the certificate's file is named after, else a new one]
+    #[arg(long, value_name = "ID", help_heading = "Bus")]
+    id: Option<String>,
     /// Certificate to show, under mutual TLS [default: one for this call, if the hub's authority is yours]
     #[arg(long, value_name = "FILE", requires_all = ["key", "ca"], help_heading = "Bus")]
     cert: Option<PathBuf>,
@@ -55,7 +58,8 @@ pub const VISIT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 pub struct Reach {
     pub addr: String,
     pub tls: Option<TlsFiles>,
-    pass: Option<Pass>,
+    /// Kept for as long as it is used.
+    _pass: Option<Pass>,
 }
 
 /// A certificate for one call.
@@ -70,6 +74,15 @@ struct Pass {
 const PASSES: &str = "bus/calls";
 
 impl Door {
+    /// Under which id to go: a certificate is good for one only.
+    pub fn id(&self, new: impl FnOnce() -> String) -> String {
+        let of_cert = || {
+            let stem = self.cert.as_ref()?.file_stem()?.to_str()?;
+            Some(unescaped(stem))
+        };
+        self.id.clone().or_else(of_cert).unwrap_or_else(new)
+    }
+
     pub fn reach(&self, context: &Context, visitor: &Visitor<'_>) -> Result<Reach, Failure> {
         let found = discover::find(&context.here);
         let addr = match &self.addr {
@@ -86,7 +99,7 @@ impl Door {
             return Ok(Reach {
                 addr,
                 tls: Some(tls),
-                pass: None,
+                _pass: None,
             });
         }
         match &found {
@@ -97,23 +110,46 @@ impl Door {
                 Ok(Reach {
                     addr,
                     tls: Some(tls),
-                    pass: Some(pass),
+                    _pass: Some(pass),
                 })
             }
             _ => Ok(Reach {
                 addr,
                 tls: None,
-                pass: None,
+                _pass: None,
             }),
         }
     }
 }
 
 impl Reach {
-    /// Whether the certificate is so new that the hub may not know it yet.
-    pub fn is_fresh(&self) -> bool {
-        self.pass.is_some()
+    /// Whether there is a certificate, which may be so new that the hub has not heard of it yet.
+    pub fn may_be_new(&self) -> bool {
+        self.tls.is_some()
     }
+}
+
+/// `cert issue` names files after the id, with `%XX` for what a file system may not like.
+fn unescaped(stem: &str) -> String {
+    let mut bytes = Vec::with_capacity(stem.len());
+    let mut rest = stem.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let pair = after
+            .get(..2)
+            .and_then(|pair| std::str::from_utf8(pair).ok());
+        let byte = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        match (first, byte) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| stem.to_owned())
 }
 
 fn bus_of(found: &Found, here: &Path) -> Result<String, Failure> {
@@ -232,6 +268,20 @@ mod tests {
     }
 
     #[test]
+    fn the_id_is_the_one_of_the_certificate_unless_another_is_named() {
+        let new = || "new".to_owned();
+        assert_eq!(door("").unwrap().id(new), "new");
+        assert_eq!(door("--id ann").unwrap().id(new), "ann");
+        let files = "--cert d/job%2f1.b.pem --key k --ca c";
+        assert_eq!(door(files).unwrap().id(new), "job/1.b");
+        for id in ["worker-3", "job/7", "100%", "%2f", ".hidden", "ca"] {
+            let stem = id.parse::<Name>().unwrap().stem();
+            assert_eq!(unescaped(&stem), id);
+        }
+        assert_eq!(unescaped("%zz%2"), "%zz%2");
+    }
+
+    #[test]
     fn the_bus_of_the_hub_here_is_found_unless_another_is_named() {
         let root = tempfile::tempdir().unwrap();
         let visitor = ann(Role::Operator, CALL_FOR);
@@ -263,7 +313,7 @@ mod tests {
             let reach = door("").unwrap().reach(&context(root.path()), &visitor);
             let reach = reach.unwrap();
             let files = reach.tls.clone().unwrap();
-            assert!(reach.is_fresh());
+            assert!(reach.may_be_new());
             let serves = |files: &TlsFiles| {
                 switchboard_client::bus::tls::client_config(&files.cert, &files.key, &files.ca)
             };

@@ -53,7 +53,7 @@ fn message_type() -> impl TypedValueParser<Value = MessageType> {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let id = operator_id();
+    let id = args.door.id(operator_id);
     let visitor = Visitor {
         id: &id,
         role: Role::Operator,
@@ -119,7 +119,7 @@ impl Tail {
     }
 
     fn lost(&self, error: &BusError, screen: &mut Screen) -> io::Result<()> {
-        let fresh = self.reach.is_fresh() && self.began.elapsed() < FRESH_FOR;
+        let fresh = self.reach.may_be_new() && self.began.elapsed() < FRESH_FOR;
         if fresh && maybe_unknown(error) {
             return Ok(());
         }

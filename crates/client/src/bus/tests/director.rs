@@ -75,7 +75,7 @@ pub struct Try {
 pub type Tries = mpsc::UnboundedReceiver<Try>;
 
 impl Pipes {
-    pub fn new() -> (Box<dyn Dial>, Tries) {
+    pub fn lay() -> (Box<dyn Dial>, Tries) {
         let (tries, receiver) = mpsc::unbounded_channel();
         (Box::new(Self { tries }), receiver)
     }

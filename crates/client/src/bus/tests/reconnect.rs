@@ -52,7 +52,7 @@ async fn the_hello_comes_first_on_every_connection_and_under_the_same_id() {
 
 #[tokio::test]
 async fn nothing_is_sent_before_the_welcome() {
-    let (dial, mut tries) = Pipes::new();
+    let (dial, mut tries) = Pipes::lay();
     let (worker, _events) = Worker::connect_by(config("pipe"), dial).unwrap();
     worker.accept(7, 1).await.unwrap();
     let mut conn = soon(tries.recv()).await.unwrap().take();
@@ -110,7 +110,7 @@ async fn whoever_closes_or_drops_its_handle_leaves_nothing_urgent_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_comes_to_one_who_leaves_is_declined() {
-    let (dial, mut tries) = Pipes::new();
+    let (dial, mut tries) = Pipes::lay();
     let (worker, mut events) = Worker::connect_by(config("pipe"), dial).unwrap();
     let mut conn = tries.recv().await.unwrap().welcome().await;
     conn.send(task(7, 1)).await;
@@ -150,7 +150,7 @@ fn waits(instants: &[Instant]) -> Vec<Duration> {
 #[tokio::test(start_paused = true)]
 async fn waits_grow_up_to_their_ceiling_and_the_tries_never_end() {
     // agentbus.reconnect.bounded_backoff
-    let (dial, mut tries) = Pipes::new();
+    let (dial, mut tries) = Pipes::lay();
     let config = WorkerConfig::new("pipe", "worker-3");
     let BackoffPolicy { first, max } = config.backoff;
     let (_worker, _events) = Worker::connect_by(config, dial).unwrap();
@@ -169,7 +169,7 @@ async fn workers_cut_off_together_do_not_come_back_together() {
     // agentbus.reconnect.jitter
     let mut workers = Vec::new();
     for number in 0..20 {
-        let (dial, tries) = Pipes::new();
+        let (dial, tries) = Pipes::lay();
         let config = WorkerConfig::new("pipe", format!("worker-{number}"));
         workers.push((Worker::connect_by(config, dial).unwrap(), tries));
     }
@@ -192,7 +192,7 @@ async fn workers_cut_off_together_do_not_come_back_together() {
 
 #[tokio::test(start_paused = true)]
 async fn a_welcome_that_leads_nowhere_does_not_shorten_the_waits() {
-    let (dial, mut tries) = Pipes::new();
+    let (dial, mut tries) = Pipes::lay();
     let (_worker, _events) =
         Worker::connect_by(WorkerConfig::new("pipe", "worker-3"), dial).unwrap();
     let began = Instant::now();

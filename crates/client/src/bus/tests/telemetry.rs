@@ -39,7 +39,7 @@ fn progress(issue_number: u64, percent: f64) -> TaskProgress {
 #[tokio::test(start_paused = true)]
 async fn heartbeats_keep_their_interval_whatever_the_worker_does_and_however_often_it_is_cut_off() {
     // agentbus.limits.heartbeat_throttle
-    let (dial, mut tries) = Pipes::new();
+    let (dial, mut tries) = Pipes::lay();
     let (worker, _events) = Worker::connect_by(reporter(), dial).unwrap();
     let busy = tokio::spawn(async move {
         for number in 0.. {
@@ -70,7 +70,7 @@ async fn heartbeats_keep_their_interval_whatever_the_worker_does_and_however_oft
 #[tokio::test(start_paused = true)]
 async fn telemetry_is_joined_and_errors_go_at_once() {
     // agentbus.limits.batch_telemetry
-    let (dial, mut tries) = Pipes::new();
+    let (dial, mut tries) = Pipes::lay();
     let (worker, _events) = Worker::connect_by(reporter(), dial).unwrap();
     let mut conn = tries.recv().await.unwrap().welcome().await;
     conn.next_beat().await;
@@ -129,7 +129,7 @@ fn broken() -> ErrorReport {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_is_answered_at_once_and_moves_the_next_heartbeat() {
-    let (dial, mut tries) = Pipes::new();
+    let (dial, mut tries) = Pipes::lay();
     let (_worker, _events) = Worker::connect_by(reporter(), dial).unwrap();
     let mut conn = tries.recv().await.unwrap().welcome().await;
     conn.next_beat().await;
@@ -148,7 +148,7 @@ async fn a_probe_is_answered_at_once_and_moves_the_next_heartbeat() {
 
 #[tokio::test(start_paused = true)]
 async fn the_director_says_how_often_unless_the_worker_was_told() {
-    let (dial, mut tries) = Pipes::new();
+    let (dial, mut tries) = Pipes::lay();
     let (_worker, _events) =
         Worker::connect_by(WorkerConfig::new("pipe", "worker-3"), dial).unwrap();
     let mut conn: Conn = tries.recv().await.unwrap().take();
@@ -174,7 +174,7 @@ async fn the_director_says_how_often_unless_the_worker_was_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_reads_no_events_goes_on_beating() {
-    let (dial, mut tries) = Pipes::new();
+    let (dial, mut tries) = Pipes::lay();
     let (_worker, mut events) = Worker::connect_by(reporter(), dial).unwrap();
     let mut conn = tries.recv().await.unwrap().welcome().await;
     let count = 400;

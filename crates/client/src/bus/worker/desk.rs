@@ -184,7 +184,7 @@ impl Desk {
             Arrival::New => Some(event),
             Arrival::Again(answer) => {
                 if let Some(answer) = answer {
-                    self.outbox.push(answer);
+                    self.outbox.push(*answer);
                 }
                 None
             }

@@ -238,7 +238,7 @@ impl WorkerHandle {
     }
 
     async fn say(&self, said: Said) -> Result<(), BusError> {
-        let sent = self.orders.send(Order::Say(said)).await;
+        let sent = self.orders.send(Order::Say(Box::new(said))).await;
         sent.map_err(|_| BusError::Over)
     }
 

@@ -190,7 +190,7 @@ impl Worker {
 
 /// What a handle wants of the connection's task.
 enum Order {
-    Say(Said),
+    Say(Box<Said>),
     Close(oneshot::Sender<()>),
 }
 

@@ -275,7 +275,7 @@ impl Leaving {
 fn take(order: Option<Order>, desk: &mut Desk, leaving: &mut Leaving) -> bool {
     match order {
         Some(Order::Say(said)) => {
-            desk.say(said);
+            desk.say(*said);
             return false;
         }
         Some(Order::Close(told)) => leaving.told.push(told),

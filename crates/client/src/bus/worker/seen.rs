@@ -14,7 +14,7 @@ pub(super) const MESSAGES_MAX: usize = 1024;
 pub(super) enum Arrival {
     New,
     /// It came before; the answer that was given then is to be given again.
-    Again(Option<Inbound<'static>>),
+    Again(Option<Box<Inbound<'static>>>),
 }
 
 /// The last assignments and how they were answered.
@@ -48,7 +48,7 @@ impl Assignments {
             return Arrival::Again(match &known.state {
                 _ if known.epoch > task.epoch => None,
                 State::Unanswered | State::Revoked => None,
-                State::Accepted(answer) | State::Ended(answer) => Some(answer.clone()),
+                State::Accepted(answer) | State::Ended(answer) => Some(Box::new(answer.clone())),
             });
         }
         if self.known.len() >= ASSIGNMENTS_MAX {
@@ -145,7 +145,7 @@ impl Mail {
             .iter()
             .find(|known| known.message_id == message_id);
         if let Some(known) = known {
-            return Arrival::Again(known.acknowledged.clone());
+            return Arrival::Again(known.acknowledged.clone().map(Box::new));
         }
         if self.known.len() >= MESSAGES_MAX {
             self.known.pop_front();
@@ -228,14 +228,14 @@ mod tests {
         known.answered(&accepted(7, 1));
         assert_eq!(
             known.arrive(&task(7, 1)),
-            Arrival::Again(Some(accepted(7, 1)))
+            Arrival::Again(Some(accepted(7, 1).into()))
         );
         assert_eq!(known.arrive(&task(7, 3)), Arrival::New, "a new epoch");
         assert_eq!(known.arrive(&task(7, 2)), Arrival::Again(None), "too late");
         known.answered(&declined(7, 3));
         assert_eq!(
             known.arrive(&task(7, 3)),
-            Arrival::Again(Some(declined(7, 3)))
+            Arrival::Again(Some(declined(7, 3).into()))
         );
     }
 
@@ -281,6 +281,6 @@ mod tests {
         }
         .into();
         mail.answered(&ack);
-        assert_eq!(mail.arrive("m1"), Arrival::Again(Some(ack)));
+        assert_eq!(mail.arrive("m1"), Arrival::Again(Some(ack.into())));
     }
 }

@@ -46,9 +46,6 @@ Examples:
   switchboard bus worker --once --run 'echo \"$TITLE\" && make test'
   switchboard bus worker --json | jq -c .message_type")]
 pub struct Args {
-    /// The worker's id [default: one of this process]
-    #[arg(long, value_name = "ID")]
-    id: Option<String>,
     /// What it can do; may be given several times
     #[arg(long = "skill", short, value_name = "SKILL")]
     skills: Vec<String>,
@@ -73,8 +70,8 @@ impl Args {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let given = args.id.clone();
-    let id = given.unwrap_or_else(|| format!("worker-{}", std::process::id()));
+    let new = || format!("worker-{}", std::process::id());
+    let id = args.door.id(new);
     let visitor = Visitor {
         id: &id,
         role: Role::Worker,
@@ -182,7 +179,7 @@ impl Bench {
     }
 
     fn lost(&self, error: &BusError, screen: &mut Screen) -> Result<(), Failure> {
-        let fresh = self.reach.is_fresh() && self.began.elapsed() < FRESH_FOR;
+        let fresh = self.reach.may_be_new() && self.began.elapsed() < FRESH_FOR;
         if fresh && maybe_unknown(error) {
             return Ok(());
         }

@@ -275,7 +275,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_command_leaves_running_is_not_waited_for() {
-        let (_, outcome) = run("sleep 600 & echo started").await;
+        let (_, outcome) = run("sleep 20 & echo started").await;
         assert!(matches!(outcome, Outcome::Done(_)));
     }
 
