@@ -40,6 +40,8 @@ pub const RECEIVE_DEFAULT: usize = 50;
 pub const RECEIVE_MAX: usize = 500;
 /// A page of messages ends once its payloads are larger than this.
 pub const RECEIVE_BYTES: usize = 1024 * 1024;
+/// The same for messages that go through a stream: they wait in memory until they are written.
+pub const HAND_BYTES: usize = 256 * 1024;
 pub const MESSAGE_TYPES_MAX: usize = 32;
 pub const PAGE_DEFAULT: usize = 100;
 pub const PAGE_MAX: usize = 1000;

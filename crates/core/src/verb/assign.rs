@@ -1,8 +1,10 @@
 //! A task is pushed to an agent that waits on a stream: a claim that is watched.
+//!
+//! The hub asks for it, not the agent: so it is no sign of life, and who has fallen silent gets nothing.
 
 use std::time::Duration;
 
-use super::{Claim, Claimed, Verb};
+use super::{Claim, Claimed, NoTask, Verb, speaker};
 use crate::changes::Changes;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
@@ -26,7 +28,16 @@ impl Verb for Assign {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Claimed, Changes), Refusal> {
+        let known = speaker(slice, &self.claim.agent)?;
+        if !known.is_live() {
+            let none = Claimed::None(NoTask::NoMatchingTasks);
+            return Ok((none, Changes::default()));
+        }
         let (claimed, mut changes) = self.claim.decide(slice, now)?;
+        changes.pulses.clear();
+        for row in changes.agents.iter_mut().filter(|row| row.id == known.id) {
+            row.seen_at = known.seen_at;
+        }
         let Claimed::Task(task) = claimed else {
             return Ok((claimed, changes));
         };
@@ -40,8 +51,10 @@ impl Verb for Assign {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MarkSilent;
     use super::super::testing::{Swarm, claim, complete};
     use super::*;
+    use crate::limits;
     use crate::task::{TaskStatus, Watch};
 
     const MINUTE: Duration = Duration::from_secs(60);
@@ -70,5 +83,25 @@ mod tests {
         assert!(matches!(swarm.ok(assign("B")), Claimed::None(_)));
         swarm.ok(complete("A", "T"));
         assert_eq!(swarm.task("T").watch, None);
+    }
+    #[test]
+    fn nobody_lives_on_because_tasks_are_looked_for_on_its_behalf() {
+        // agentbus.heartbeat.ttl
+        let mut swarm = Swarm::with_task(TaskStatus::Completed);
+        for _ in 0..2 {
+            swarm.wait(limits::SILENT_AFTER / 2);
+            assert!(matches!(swarm.ok(assign("A")), Claimed::None(_)));
+        }
+        swarm.add("next");
+        assert!(matches!(swarm.ok(assign("A")), Claimed::Task(_)));
+        swarm.wait(Duration::from_millis(1));
+        swarm.ok(MarkSilent);
+        assert_eq!(swarm.task("next").status(), TaskStatus::Ready);
+        assert!(matches!(swarm.ok(assign("A")), Claimed::None(_)));
+        assert!(
+            !swarm.agent("A").is_live(),
+            "only the agent itself can return"
+        );
+        assert_eq!(swarm.task("next").status(), TaskStatus::Ready);
     }
 }

@@ -37,7 +37,8 @@ impl Verb for EndOverdue {
         for id in want.watched_tasks(now, STEP) {
             let Some(task) = want.task(id) else { continue };
             STALE.asks(want, task);
-            if matches!(due(task, now), Due::Timeout) {
+            let floor = want.slice().head.floor;
+            if matches!(due(task, floor, now), Due::Timeout) {
                 want_dependants_told(want, task);
             }
         }
@@ -47,7 +48,7 @@ impl Verb for EndOverdue {
         let mut changes = Changes::default();
         let ids = Want::new(slice).watched_tasks(now, STEP);
         for task in ids.iter().filter_map(|id| slice.task(id)) {
-            match due(task, now) {
+            match due(task, slice.head.floor, now) {
                 Due::Timeout => time_out(slice, &mut changes, task, now),
                 Due::Stale => {
                     let mut agent = holder(slice, &changes, task);
@@ -80,17 +81,19 @@ impl Verb for EndOverdue {
     }
 }
 
-fn due(task: &Task, now: Timestamp) -> Due {
-    let (Some(watch), Some(_)) = (&task.watch, task.holder()) else {
+/// `floor` is the end of the last outage: what its holder did meanwhile could not be told, so time counts from there.
+fn due(task: &Task, floor: Timestamp, now: Timestamp) -> Due {
+    let (Some(watch), Some(claimed_at)) = (&task.watch, task.claimed_at()) else {
         return Due::Over;
     };
-    let stale_at = task.updated_at + watch.stale_after;
-    if now >= watch.deadline_at {
+    let deadline_at = claimed_at.max(floor) + watch.deadline_at.since(claimed_at);
+    let stale_at = task.updated_at.max(floor) + watch.stale_after;
+    if now >= deadline_at {
         Due::Timeout
     } else if now >= stale_at {
         Due::Stale
     } else {
-        Due::NotYet(stale_at.min(watch.deadline_at))
+        Due::NotYet(stale_at.min(deadline_at))
     }
 }
 
@@ -136,8 +139,8 @@ fn time_out(slice: &Slice, changes: &mut Changes, task: &Task, now: Timestamp) {
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::{Swarm, claim, progress};
-    use super::super::{Assign, Heartbeat};
+    use super::super::testing::{Swarm, claim, complete, progress};
+    use super::super::{Assign, Heartbeat, Serve};
     use super::*;
     use crate::agent::Doing;
     use crate::task::TaskStatus;
@@ -207,5 +210,25 @@ mod tests {
         swarm.wait(CAP);
         swarm.ok(EndOverdue);
         assert_eq!(swarm.task("T").status(), TaskStatus::NeedsPerson);
+    }
+    #[test]
+    fn an_outage_takes_no_task_from_whoever_worked_on_meanwhile() {
+        for outage in [STALE_AFTER, CAP] {
+            let mut swarm = assigned();
+            swarm.wait(outage);
+            swarm.ok(Serve { starting: true });
+            swarm.ok(EndOverdue);
+            swarm.wait(STALE_AFTER - TICK);
+            beat(&mut swarm);
+            assert_eq!(swarm.ok(EndOverdue).done, 0, "its time has begun anew");
+            swarm.ok(complete("A", "T"));
+            assert_eq!(swarm.task("T").retries, 0);
+        }
+        let mut swarm = assigned();
+        swarm.wait(CAP);
+        swarm.ok(Serve { starting: true });
+        swarm.wait(STALE_AFTER);
+        swarm.ok(EndOverdue);
+        assert_eq!(swarm.task("T").status(), TaskStatus::Ready);
     }
 }

@@ -66,7 +66,7 @@ impl Verb for Hand {
             delivery.handing_until = Some(now + self.hold_for);
             changes.deliveries.push(delivery);
             taken.push(message.clone());
-            if bytes > limits::RECEIVE_BYTES {
+            if bytes > limits::HAND_BYTES {
                 break;
             }
         }
@@ -246,6 +246,21 @@ mod tests {
             messages: vec!["m1".into()],
         });
         assert_eq!(ids(&swarm.ok(receive())), ["m1"]);
+    }
+
+    #[test]
+    fn what_is_taken_up_at_once_is_bounded() {
+        let half = limits::HAND_BYTES / 2;
+        for (bytes, taken) in [(half - 1, 3), (half, 3), (half + 1, 2)] {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.join("B", &[]);
+            for id in ["m1", "m2", "m3"] {
+                let mut large = send(id, "B", Some("A"));
+                large.payload = "x".repeat(bytes).into();
+                swarm.ok(large);
+            }
+            assert_eq!(swarm.ok(hand(false)).len(), taken, "{bytes}");
+        }
     }
 
     #[test]
