@@ -8,6 +8,9 @@ use switchboard_wire::agentbus::message::{ProtocolError, ProtocolIncompatibility
 
 use super::tls::TlsError;
 
+/// The reason of a connection that ended without one.
+pub(super) const CLOSED: &str = "the director closed it";
+
 /// Why something was not sent, or why a connection is not there.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BusError {
@@ -96,6 +99,10 @@ impl BusError {
             Cause::Refused(reason) => Self::CertificateRefused {
                 addr: addr.to_owned(),
                 reason,
+            },
+            // A process that dies says no farewell.
+            _ if error.kind() == io::ErrorKind::UnexpectedEof => Self::Lost {
+                reason: CLOSED.to_owned(),
             },
             Cause::Untrusted | Cause::NotTls | Cause::Other => Self::Lost {
                 reason: error.to_string(),

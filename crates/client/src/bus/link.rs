@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::clock;
 use super::dial::{Dial, Socket};
-use super::error::BusError;
+use super::error::{BusError, CLOSED};
 
 /// The hello has to be answered within this time.
 pub(super) const WELCOME_WITHIN: Duration = Duration::from_secs(10);
@@ -145,7 +145,7 @@ impl Link {
             match self.socket.read(&mut self.chunk).await {
                 Ok(0) => {
                     return Err(BusError::Lost {
-                        reason: "the director closed it".to_owned(),
+                        reason: CLOSED.to_owned(),
                     });
                 }
                 Ok(count) => self.take(count),
