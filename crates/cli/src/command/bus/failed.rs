@@ -26,8 +26,15 @@ pub fn failed(error: &BusError, reach: &Reach) -> Failure {
     }
 }
 
-/// One sentence.
-pub fn sentence(error: &BusError, reach: &Reach) -> String {
+/// One sentence for whoever does not give up.
+pub fn trying_again(error: &BusError, reach: &Reach) -> String {
+    match error {
+        BusError::Lost { .. } => format!("{}; connecting again", clean(&error.to_string())),
+        other => sentence(other, reach),
+    }
+}
+
+fn sentence(error: &BusError, reach: &Reach) -> String {
     let step = match error {
         BusError::Unreachable { source, .. } => {
             return format!(

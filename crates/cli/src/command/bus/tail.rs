@@ -13,7 +13,7 @@ use switchboard_wire::agentbus::message::{Message as _, MessageType};
 use tokio::time::Instant;
 
 use super::call::{FRESH_FOR, IMPATIENT, maybe_unknown, operator_id};
-use super::failed::{failed, sentence};
+use super::failed::{failed, trying_again};
 use super::reach::{Door, Reach, VISIT_FOR, Visitor};
 use super::show;
 use crate::context::Context;
@@ -123,7 +123,7 @@ impl Tail {
         if fresh && maybe_unknown(error) {
             return Ok(());
         }
-        let text = sentence(error, &self.reach);
+        let text = trying_again(error, &self.reach);
         screen.line(format!("{} {}", show::time(), paint(text, Tone::Warn)))
     }
 

@@ -16,7 +16,7 @@ use switchboard_wire::agentbus::{OperatorOrder, Stage, UtcTime, engram};
 use tokio::time::Instant;
 
 use super::call::{FRESH_FOR, IMPATIENT, maybe_unknown};
-use super::failed::{failed, sentence};
+use super::failed::{failed, trying_again};
 use super::reach::{Door, Reach, VISIT_FOR, Visitor};
 use super::show::{step, time};
 use crate::context::Context;
@@ -183,7 +183,7 @@ impl Bench {
         if fresh && maybe_unknown(error) {
             return Ok(());
         }
-        say(screen, Tone::Warn, &sentence(error, &self.reach))
+        say(screen, Tone::Warn, &trying_again(error, &self.reach))
     }
 
     async fn begin(&mut self, task: TaskAssigned, screen: &mut Screen) -> Result<(), Failure> {

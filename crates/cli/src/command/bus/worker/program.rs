@@ -290,12 +290,15 @@ mod tests {
             }
         };
         job.unwrap().stop().await;
-        for pid in pids.split(' ').map(|pid| pid.parse().unwrap()) {
-            // Whoever takes in orphans may need a moment to bury them.
-            while crate::discover::alive(pid) && !is_dead(pid) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+        let buried = async {
+            for pid in pids.split(' ').map(|pid| pid.parse().unwrap()) {
+                // Whoever takes in orphans may need a moment to bury them.
+                while crate::discover::alive(pid) && !is_dead(pid) {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
             }
-        }
+        };
+        timeout(Duration::from_secs(60), buried).await.unwrap();
     }
 
     fn is_dead(pid: u32) -> bool {
