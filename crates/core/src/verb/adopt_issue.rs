@@ -101,7 +101,7 @@ mod tests {
         assert_eq!((task.number, task.epoch), (21, 1));
         assert_eq!(task.when_spent, WhenSpent::AskPerson);
         assert_eq!(swarm.said(), ["task_created", "task_claimed"]);
-        assert_eq!(swarm.agent("A").holds, [task.id.clone()]);
+        assert_eq!(swarm.agent("A").holds, std::slice::from_ref(&task.id));
         swarm.add("next");
         assert_eq!(swarm.task("next").number, 22);
     }
