@@ -44,6 +44,8 @@ struct Connection<S> {
     socket_out: WriteHalf<S>,
     out: Vec<u8>,
     written: usize,
+    /// Something was written that the socket may not have yet.
+    unflushed: bool,
     /// Messages to the agent that are handed over once `out` is written.
     mail: Vec<MessageId>,
     who: Who,
@@ -76,6 +78,7 @@ where
         socket_out,
         out: Vec::new(),
         written: 0,
+        unflushed: false,
         mail: Vec::new(),
         who: Who::Unknown,
         closing: None,
@@ -103,6 +106,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Some(Ended::Slow) => {
                         self.drop_slow();
                         return;
+                    }
+                    Some(Ended::Gone) => {
+                        let why = "sender.id: it was signed off; say hello again to come back";
+                        let step = self.session.refuse(why);
+                        self.carry_out(step);
                     }
                 },
                 Woken::Time => {
@@ -137,6 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             due = Some(due.map_or(at, |due| due.min(at)));
         }
         let ahead = &self.out[self.written..];
+        let writes = !ahead.is_empty() || self.unflushed;
         let worker = async {
             match &mut self.who {
                 Who::Worker(worker) => worker.next().await,
@@ -151,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         tokio::select! {
             read = pipe::read(reader) => Woken::Read(read),
-            wrote = pipe::write(&mut self.socket_out, ahead), if !ahead.is_empty() => Woken::Wrote(wrote),
+            wrote = pipe::write(&mut self.socket_out, ahead), if writes => Woken::Wrote(wrote),
             () = self.outbox.rung() => Woken::Outbox,
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Woken::Time,
             errand = worker => Woken::Worker(errand),
@@ -258,8 +267,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn carry_out(&mut self, step: Step<'_>) {
         self.bus.tally.count(step.flags);
-        if let Some(message) = step.send {
-            self.outbox.push(Frame::Message(message));
+        match (step.send, step.close) {
+            (Some(last), Some(_)) => self.outbox.push_last(Frame::Message(last)),
+            (Some(message), None) => {
+                self.outbox.push(Frame::Message(message));
+            }
+            (None, _) => {}
         }
         if let Some(reason) = step.close {
             self.closing = Some(reason);
@@ -282,9 +295,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.outbox.take(writer, now, WRITE_BYTES, out, mail);
     }
 
+    /// So many bytes went out; none if the socket has all of it.
     async fn wrote(&mut self, count: usize) {
         self.written += count;
-        if self.written < self.out.len() || self.mail.is_empty() {
+        self.unflushed = count > 0;
+        if self.unflushed || self.mail.is_empty() {
             return;
         }
         let mail = std::mem::take(&mut self.mail);
@@ -306,20 +321,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Says the last words, and gives back what others may have.
     async fn leave(mut self) {
+        let mut unsent = self.outbox.unsent_mail();
         if let Some(reason) = self.closing {
-            self.refill();
-            let last = &self.out[self.written..];
-            let _ = timeout(FAREWELL, self.socket_out.write_all(last)).await;
+            let _ = timeout(FAREWELL, self.say_all()).await;
             let id = self.session.peer().map_or("", |peer| &peer.id);
             tracing::info!(agent.id = id, reason = %reason, "a connection of the bus was closed: {reason}");
         }
         let _ = timeout(FAREWELL, self.socket_out.shutdown()).await;
-        let mut unsent = std::mem::take(&mut self.mail);
-        unsent.extend(self.outbox.unsent_mail());
+        unsent.append(&mut self.mail);
         match self.who {
             Who::Unknown => {}
             Who::Worker(worker) => worker.leave(&self.bus, unsent).await,
             Who::Operator(operator) => operator.leave(&self.bus),
+        }
+    }
+
+    /// Everything that waits, up to the last words.
+    async fn say_all(&mut self) -> std::io::Result<()> {
+        loop {
+            self.refill();
+            if self.out.is_empty() {
+                return Ok(());
+            }
+            self.socket_out.write_all(&self.out[self.written..]).await?;
+            self.written = self.out.len();
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Operator {
 impl Operator {
     pub fn enter(bus: &Shared, peer: &Peer, outbox: &Arc<Outbox>) -> Operator {
         let id = AgentId::from(&*peer.id);
-        bus.registry.enter(Role::Operator, &id, outbox);
+        bus.registry.enter(Role::Operator, &id, outbox, || ());
         bus.board.operator_came();
         send(outbox, welcome(bus, peer));
         Operator {

@@ -31,6 +31,8 @@ pub(super) enum Ended {
     Replaced,
     /// It did not read what was sent.
     Slow,
+    /// Its agent was signed off.
+    Gone,
 }
 
 pub(super) struct Outbox {
@@ -74,6 +76,11 @@ impl Outbox {
         drop(queue);
         self.bell.notify_one();
         goes_on
+    }
+
+    /// The last words; they are taken in also after the end was decided.
+    pub fn push_last(&self, frame: Frame) {
+        self.queue.lock().frames.push_back((frame, 0));
     }
 
     /// Everything at once, however much it is, to who has read almost everything before it. False to others: they get a
@@ -143,15 +150,21 @@ impl Outbox {
         }
     }
 
-    /// Messages that will never be written.
+    /// Messages that will never be written. Everything else stays.
     pub fn unsent_mail(&self) -> Vec<MessageId> {
         let mut queue = self.queue.lock();
         let frames = std::mem::take(&mut queue.frames);
-        let mail = frames.into_iter().filter_map(|(frame, _)| match frame {
-            Frame::Mail(_, id) => Some(id),
-            Frame::Message(_) | Frame::Passed(_) => None,
-        });
-        mail.collect()
+        let mut mail = Vec::new();
+        for (frame, size) in frames {
+            match frame {
+                Frame::Mail(_, id) => {
+                    queue.bytes -= size;
+                    mail.push(id);
+                }
+                Frame::Message(_) | Frame::Passed(_) => queue.frames.push_back((frame, size)),
+            }
+        }
+        mail
     }
 }
 
@@ -218,10 +231,31 @@ mod tests {
     }
 
     #[test]
+    fn last_words_are_said_after_the_end_was_decided_and_mail_is_left_to_others() {
+        let outbox = Outbox::new(4 * 512);
+        let Frame::Message(letter) = probe() else {
+            panic!("it is a message");
+        };
+        outbox.push(Frame::Mail(letter, "m".into()));
+        outbox.end(Ended::Replaced);
+        assert!(!outbox.push(probe()));
+        outbox.push_last(probe());
+        assert_eq!(outbox.unsent_mail(), ["m".into()]);
+        assert_eq!(outbox.queue.lock().bytes, 0);
+        assert_eq!(lines(&outbox), 1);
+    }
+
+    #[test]
     fn a_large_message_is_taken_whole_and_the_next_one_waits_until_it_is_read() {
         let outbox = Outbox::new(512);
         assert!(outbox.push_whole([probe(), probe(), probe()]));
         assert!(!outbox.push_whole([probe()]));
+        assert_eq!(lines(&outbox), 3);
+        assert!(outbox.push_whole([probe()]));
+    }
+
+    /// Takes everything that waits; how many lines it is.
+    fn lines(outbox: &Outbox) -> usize {
         let sender = switchboard_wire::agentbus::envelope::Sender {
             role: switchboard_wire::agentbus::Role::Director,
             id: "director".into(),
@@ -230,7 +264,6 @@ mod tests {
         let mut writer = FrameWriter::new(sender);
         let (mut out, mut mail) = (Vec::new(), Vec::new());
         outbox.take(&mut writer, UtcTime(1), usize::MAX, &mut out, &mut mail);
-        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3);
-        assert!(outbox.push_whole([probe()]));
+        out.iter().filter(|byte| **byte == b'\n').count()
     }
 }

@@ -27,14 +27,37 @@ pub(super) async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Vec
     .await
 }
 
-/// Writes some of it.
+/// Writes some of it. With nothing left to write, waits until the socket has all of it: TLS keeps a part back.
 pub(super) async fn write<W: AsyncWrite + Unpin>(
     writer: &mut W,
     bytes: &[u8],
 ) -> io::Result<usize> {
+    if bytes.is_empty() {
+        poll_fn(|cx| Pin::new(&mut *writer).poll_flush(cx)).await?;
+        return Ok(0);
+    }
     let written = poll_fn(|cx| Pin::new(&mut *writer).poll_write(cx, bytes)).await?;
     if written == 0 {
         return Err(io::ErrorKind::WriteZero.into());
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, BufWriter, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_layer_below_kept_back_goes_out_once_nothing_is_left_to_write() {
+        let (near, mut far) = duplex(64);
+        let mut writer = BufWriter::new(near);
+        assert_eq!(write(&mut writer, b"x\n").await.unwrap(), 2);
+        assert_eq!(writer.buffer(), b"x\n", "it keeps it back");
+        assert_eq!(write(&mut writer, b"").await.unwrap(), 0);
+        let mut came = [0; 2];
+        far.read_exact(&mut came).await.unwrap();
+        assert_eq!(&came, b"x\n");
+    }
 }

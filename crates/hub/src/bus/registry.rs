@@ -17,12 +17,23 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// The newer connection of an id wins; the older one is told why it ends.
-    pub fn enter(&self, role: Role, id: &AgentId, outbox: &Arc<Outbox>) {
-        let before = self.of(role).lock().insert(id.clone(), Arc::clone(outbox));
+    /// The newer connection of an id wins; the older one is told why it ends. What `then` makes is made in the same
+    /// order for everyone who enters under this id.
+    pub fn enter<T>(
+        &self,
+        role: Role,
+        id: &AgentId,
+        outbox: &Arc<Outbox>,
+        then: impl FnOnce() -> T,
+    ) -> T {
+        let mut here = self.of(role).lock();
+        let before = here.insert(id.clone(), Arc::clone(outbox));
+        let made = then();
+        drop(here);
         if let Some(before) = before {
             before.end(Ended::Replaced);
         }
+        made
     }
 
     /// True if no newer connection has taken the place.

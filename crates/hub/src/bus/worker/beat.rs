@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use switchboard_core::verb::{AdoptIssue, Heartbeat, ReportedTask};
-use switchboard_core::{Doing, Phase, limits};
+use switchboard_core::{Doing, Phase, Refusal, limits};
 use switchboard_wire::agentbus::Stage;
 use switchboard_wire::agentbus::message::{Accomplished, StepProgress, WorkerState};
 use tokio::time::Instant;
 
 use super::super::server::Shared;
 use super::{Held, Worker};
+use crate::hub::Error;
 
 /// The ledger hears of progress within one phase no more often than this.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -157,7 +158,11 @@ impl Worker {
             task,
             metrics: None,
         });
-        if let Err(error) = beat.await {
+        let beat = beat.await;
+        if let Err(Error::Refused(Refusal::AgentNotRegistered { .. })) = beat {
+            return self.sign_off();
+        }
+        if let Err(error) = beat {
             // The next one will do.
             tracing::debug!(%error, "a heartbeat of the bus was not noted");
             self.beat.at = None;

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use switchboard_core::Task;
 use switchboard_core::verb::{Assign, Claim, Claimed, Filter, ReleaseTask};
+use switchboard_core::{Refusal, Task};
 use switchboard_wire::agentbus::UtcTime;
 use switchboard_wire::agentbus::message::TaskAssigned;
 use switchboard_wire::agentbus::parts::InParts as _;
@@ -16,6 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::super::connection::send;
 use super::super::server::Shared;
 use super::{Held, RETRY_AFTER, Worker};
+use crate::hub::Error;
 use crate::wakeups::Wakeups;
 
 /// A worker that leaves so many offers in a row unanswered gets no more before it connects anew.
@@ -78,6 +79,8 @@ impl Worker {
                 self.offer(bus, &task);
             }
             Ok(Claimed::None(_)) => {
+                // It waits without a slot: whoever finds a task it may do takes one.
+                self.slot = Slot::None;
                 let far = Instant::now() + RETRY_AFTER * 8;
                 if let Ok(at) = bus.hub.pass_on(errand, far).await
                     && at < far
@@ -85,8 +88,10 @@ impl Worker {
                     self.look_at = Some(at);
                 }
             }
+            Err(Error::Refused(Refusal::AgentNotRegistered { .. })) => self.sign_off(),
             Err(error) => {
                 drop(errand);
+                self.slot = Slot::None;
                 if error.may_pass() {
                     self.look_at = Some(Instant::now() + RETRY_AFTER);
                 }
@@ -104,6 +109,7 @@ impl Worker {
     /// Idle, able, and nothing holds it back.
     fn may_work(&mut self, bus: &Shared) -> bool {
         let is_idle = self.assigns
+            && self.agent.is_live()
             && self.held.is_empty()
             && !self.agent.is_stopping()
             && self.unanswered < UNANSWERED_MAX
@@ -127,8 +133,15 @@ impl Worker {
         }
     }
 
+    /// A task is over: those who wait for a slot come first, before it looks for its next one.
+    pub(super) fn give_way(&mut self) {
+        if self.held.is_empty() {
+            self.slot = Slot::None;
+        }
+    }
+
     /// Tells it of a task that is its own from now on.
-    fn offer(&mut self, bus: &Shared, task: &Task) {
+    pub(super) fn offer(&mut self, bus: &Shared, task: &Task) {
         let mut held = Held::of(task);
         held.answer_by = Some(Instant::now() + bus.config.accept_within);
         self.held.push(held);

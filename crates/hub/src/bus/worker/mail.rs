@@ -24,7 +24,7 @@ const HOLD_FOR: Duration = Duration::from_secs(30);
 impl Worker {
     /// Takes up what waits, and puts it on its way; it counts as handed over once it is written.
     pub(super) async fn hand_mail(&mut self, bus: &Shared, again: bool) {
-        if !self.mails || self.agent.inbox == 0 {
+        if !self.mails || self.agent.inbox == 0 || !self.agent.is_live() {
             return;
         }
         let hand = bus.hub.run(Hand {

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use super::board::Entry;
 use super::connection::send;
 use super::drift::Behind;
-use super::outbox::Outbox;
+use super::outbox::{Ended, Outbox};
 use super::server::Shared;
 use super::{memory, operator};
 use crate::hub::Error;
@@ -96,8 +96,6 @@ impl Worker {
         outbox: &Arc<Outbox>,
     ) -> Result<Worker, String> {
         let id = AgentId::from(&*peer.id);
-        // Before it signs on, so that nothing is missed in between.
-        let watch = Wakeups::watch_agent(&bus.hub.shared, &id);
         let joined = bus.hub.run(JoinBus {
             agent: id.clone(),
             skills: Skills::new(hello.skills()),
@@ -108,7 +106,8 @@ impl Worker {
             Error::Refused(refusal) => format!("sender.id: {refusal}"),
             other => format!("{other}; try again"),
         })?;
-        bus.registry.enter(Role::Worker, &id, outbox);
+        let watch = || Wakeups::watch_agent(&bus.hub.shared, &id);
+        let watch = bus.registry.enter(Role::Worker, &id, outbox, watch);
         send(outbox, operator::welcome(bus, peer));
         let mut worker = Worker {
             entry: bus.board.enter(&id),
@@ -135,11 +134,11 @@ impl Worker {
     /// After the welcome: what it held before, what it has missed, what waits for it.
     pub async fn begin(&mut self, bus: &Shared) {
         self.offer_again(bus).await;
-        self.hear_orders(bus).await;
         self.check_drift(bus);
         bus.budgets.joined(&self.id);
         self.hand_mail(bus, true).await;
-        self.seek_work(bus).await;
+        // Also for what has changed between the commit that signed it on and the watch.
+        self.refresh(bus).await;
     }
 
     /// Waits for something to do.
@@ -188,11 +187,14 @@ impl Worker {
 
     pub async fn on_time(&mut self, bus: &Shared) {
         let now = Instant::now();
-        self.take_back_unanswered(bus, now).await;
-        if self.look_at.is_some_and(|at| at <= now) {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let offers_end = self.held.iter().any(|held| is_due(held.answer_by));
+        if is_due(self.look_at) || offers_end {
             self.look_at = None;
+            // It may have accepted elsewhere meanwhile.
             self.refresh(bus).await;
         }
+        self.take_back_unanswered(bus, now).await;
     }
 
     /// Every message but heartbeats.
@@ -248,7 +250,9 @@ impl Worker {
             bus.board.leave(&self.id);
         }
         self.take_back_mail(bus, unsent).await;
-        if is_last && self.agent.is_stopping() && !bus.stopping.is_cancelled() {
+        // With a task in its hands it may be back in a moment, to finish it.
+        let is_done = self.agent.is_stopping() && self.held.is_empty();
+        if is_last && is_done && !bus.stopping.is_cancelled() {
             let agent = self.id.clone();
             if let Err(error) = bus.hub.run(Deregister { agent }).await {
                 tracing::debug!(%error, "a worker that was told to stop is given up later");
@@ -278,6 +282,11 @@ impl Worker {
                 decided => return decided,
             }
         }
+    }
+
+    /// Its agent was signed off elsewhere: what comes on this connection counts for nothing, and it should know.
+    fn sign_off(&self) {
+        self.outbox.end(Ended::Gone);
     }
 
     fn is_over(&self, bus: &Shared) -> bool {

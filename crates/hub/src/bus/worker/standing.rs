@@ -2,7 +2,7 @@
 
 use switchboard_core::verb::ReleaseTask;
 use switchboard_core::{
-    Agent, AgentId, Changes, CommandKind, Refusal, Slice, Task, Timestamp, Verb, Want,
+    Agent, AgentId, Changes, CommandKind, Refusal, Slice, Task, TaskStatus, Timestamp, Verb, Want,
 };
 use switchboard_wire::agentbus::OperatorOrder;
 use switchboard_wire::agentbus::message::{OperatorCommand, TaskRevoked};
@@ -61,8 +61,9 @@ impl Worker {
     pub(super) async fn refresh(&mut self, bus: &Shared) {
         let agent = self.id.clone();
         let (agent, tasks) = match bus.hub.run(Standing { agent }).await {
+            Ok(Some((agent, _))) if agent.is_gone() => return self.sign_off(),
             Ok(Some(standing)) => standing,
-            Ok(None) => return,
+            Ok(None) => return self.sign_off(),
             Err(error) => {
                 if error.may_pass() {
                     self.look_at = Some(Instant::now() + RETRY_AFTER);
@@ -79,20 +80,36 @@ impl Worker {
             .into_iter()
             .partition(is_held);
         self.held = kept;
-        for task in &tasks {
-            if self.held(task.number).is_none() {
-                self.held.push(Held::of(task));
-            }
+        if !agent.is_described_as(&self.agent) {
+            // It stands in the queue as what it was.
+            self.waiter = None;
         }
         *self.agent = agent;
+        for task in &tasks {
+            self.know_held(bus, task);
+        }
         for held in lost {
             self.revoke(bus, &held).await;
+            self.give_way();
         }
         self.hear_orders(bus).await;
         if self.agent.inbox > 0 {
             self.hand_mail(bus, false).await;
         }
         self.seek_work(bus).await;
+    }
+
+    /// Takes note of a task that is its own by the ledger.
+    fn know_held(&mut self, bus: &Shared, task: &Task) {
+        let is_accepted = task.status() == TaskStatus::InProgress;
+        let is_pushed = self.assigns && task.watch.is_some();
+        match self.held_mut(task.number) {
+            Some(held) if is_accepted => (held.accepted, held.answer_by) = (true, None),
+            Some(_) => {}
+            // Pushed to it on a connection that was replaced, or in a commit of which nobody heard.
+            None if is_pushed && !is_accepted => self.offer(bus, task),
+            None => self.held.push(Held::of(task)),
+        }
     }
 
     /// Tells it that a task is no longer its own.

@@ -13,7 +13,9 @@ use switchboard_wire::agentbus::message::{
     Accomplished, Quality, TaskAccepted, TaskDeclined, TaskProgress, TaskResult, WorkerError,
 };
 use switchboard_wire::agentbus::redact;
+use switchboard_wire::agentbus::{Fault, Flag};
 
+use super::super::connection::send;
 use super::super::server::Shared;
 use super::Worker;
 use crate::hub::{Error, Guard, Outcome};
@@ -240,7 +242,9 @@ impl Worker {
             }
         };
         match outcome {
-            Ok(Outcome::Fresh(ErrorTaken::Noted) | Outcome::Replayed(_)) => {}
+            Ok(Outcome::Fresh(ErrorTaken::Noted)) => {}
+            // The first answer may have been in doubt.
+            Ok(Outcome::Replayed(_)) => self.refresh(bus).await,
             Ok(Outcome::Fresh(_)) => self.settled(bus, number, Ok(())).await,
             Err(error) => self.settled(bus, number, Err(error)).await,
         }
@@ -252,14 +256,16 @@ impl Worker {
         match outcome {
             Ok(()) => {
                 at.map(|at| self.held.remove(at));
+                self.give_way();
                 self.seek_work(bus).await;
             }
             Err(Error::Refused(refusal)) => {
-                if let Some(at) = at {
-                    let held = self.held.remove(at);
-                    self.tell_revoked(&held, refusal.to_string());
-                }
+                // If it is lost, this tells it so.
                 self.refresh(bus).await;
+                if self.held(number).is_some() {
+                    let fault = Fault::new(Flag::BadPayload, format!("#{number}: {refusal}"));
+                    send(&self.outbox, fault.into_error());
+                }
             }
             // It was said, and nobody knows what became of it: the ledger will tell.
             Err(_) => self.refresh(bus).await,
