@@ -22,14 +22,14 @@ impl Buffer {
     }
 
     /// Takes a record in, or gives it back if the oldest must go first.
-    pub fn push(&mut self, noted: Noted) -> Result<(), Noted> {
+    pub fn push(&mut self, noted: Noted) -> Option<Noted> {
         let bytes = noted.bytes();
         if !self.records.is_empty() && self.bytes + bytes > self.bytes_max {
-            return Err(noted);
+            return Some(noted);
         }
         self.bytes += bytes;
         self.records.push_back(noted);
-        Ok(())
+        None
     }
 
     /// The oldest records that make up about half of what is here; at least one, if there is one.
@@ -77,12 +77,12 @@ mod tests {
         let one = noted(1, "x").bytes();
         for (bound, fits) in [(2 * one - 1, 1), (2 * one, 2), (2 * one + 1, 2)] {
             let mut buffer = Buffer::new(bound);
-            let taken = (1..=5).take_while(|seq| buffer.push(noted(*seq, "x")).is_ok());
+            let taken = (1..=5).take_while(|seq| buffer.push(noted(*seq, "x")).is_none());
             assert_eq!(taken.count(), fits, "{bound}");
             assert!(buffer.bytes() <= bound);
             buffer.drop_upto(1);
             assert_eq!((buffer.len(), buffer.bytes()), (fits - 1, (fits - 1) * one));
-            buffer.push(noted(9, "x")).unwrap();
+            assert_eq!(buffer.push(noted(9, "x")), None);
             buffer.drop_upto(9);
             assert_eq!((buffer.len(), buffer.bytes()), (0, 0));
         }
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn a_record_larger_than_the_buffer_is_taken_alone() {
         let mut buffer = Buffer::new(10);
-        buffer.push(noted(1, "x")).unwrap();
-        assert_eq!(buffer.push(noted(2, "x")), Err(noted(2, "x")));
+        assert_eq!(buffer.push(noted(1, "x")), None);
+        assert_eq!(buffer.push(noted(2, "x")), Some(noted(2, "x")));
         assert_eq!(buffer.older_half().count(), 1);
     }
 
@@ -100,7 +100,7 @@ mod tests {
     fn the_older_half_is_the_oldest_and_never_nothing() {
         for many in 1..20 {
             let mut buffer = Buffer::new(usize::MAX);
-            (1..=many).for_each(|seq| buffer.push(noted(seq, "x")).unwrap());
+            (1..=many).for_each(|seq| assert_eq!(buffer.push(noted(seq, "x")), None));
             let half: Vec<u64> = buffer.older_half().map(|noted| noted.seq).collect();
             let expected: Vec<u64> = (1..=many / 2 + 1).take(many as usize).collect();
             assert_eq!(half, expected);

@@ -217,11 +217,13 @@ impl Keeper {
                 break;
             };
             after = last.seq;
-            let evicted = events.into_iter().filter_map(|logged| match logged.event {
-                Event::EngramEvicted { engram } => Some(engram),
-                _ => None,
-            });
-            self.let_go(evicted.collect());
+            let mut evicted = Vec::new();
+            for logged in events {
+                if let Event::EngramEvicted { engram } = logged.event {
+                    evicted.push(engram);
+                }
+            }
+            self.let_go(evicted);
         }
         Ok(())
     }
@@ -240,7 +242,7 @@ impl Keeper {
                 if noted.seq <= self.done {
                     continue;
                 }
-                let Err(noted) = self.buffer.push(noted) else {
+                let Some(noted) = self.buffer.push(noted) else {
                     continue;
                 };
                 // The oldest must go first. What does not fit even then is read again in the next turn.
@@ -251,7 +253,7 @@ impl Keeper {
                     self.keep(half).await?;
                 }
                 if noted.seq > self.done
-                    && let Err(noted) = self.buffer.push(noted)
+                    && let Some(noted) = self.buffer.push(noted)
                 {
                     upto = noted.seq - 1;
                     break;
