@@ -2,7 +2,6 @@
 
 use super::ground::Ground;
 use super::lines::Bare;
-use super::meter::Meter;
 use super::rows::{BusReport, CpuSplit, RateRow};
 use super::stream::{self, Server};
 use crate::echo::Echo;
@@ -23,17 +22,17 @@ pub fn measure(ground: &Ground<'_>, report: &mut BusReport) -> anyhow::Result<()
         ));
         samples.push(Round::measure(ground, &echo, &decode)?);
     }
+    let ratio = |of: fn(&Round) -> &Sample, to: fn(&Round) -> &Sample| {
+        median(samples.iter().map(|s| of(s).per_s / to(s).per_s))
+    };
     let row = |server: &str, of: fn(&Round) -> &Sample| {
         let middle = |figure: fn(&Sample) -> f64| median(samples.iter().map(|s| figure(of(s))));
         RateRow {
             server: server.to_owned(),
             connections: ground.scale().connections,
             lines_per_s: middle(|sample| sample.per_s),
-            to_echo: Some(median(
-                samples
-                    .iter()
-                    .map(|round| of(round).per_s / round.echo.per_s),
-            )),
+            to_echo: Some(ratio(of, |round| &round.echo)),
+            to_decode: Some(ratio(of, |round| &round.decode)),
             cpu: CpuSplit {
                 server: middle(|sample| sample.cpu.server),
                 generator: middle(|sample| sample.cpu.generator),
@@ -66,11 +65,10 @@ impl Round {
     fn measure(ground: &Ground<'_>, echo: &Echo, decode: &Echo) -> anyhow::Result<Self> {
         let settings = ground.settings;
         let run = |server: Server, pid: u32, plan| {
-            let meter = Meter::begin(pid)?;
-            let streamed = stream::run(server, ground.scale().connections, plan)?;
+            let streamed = stream::run(server, pid, ground.scale().connections, plan)?;
             anyhow::Ok(Sample {
                 per_s: streamed.per_second(),
-                cpu: meter.end()?,
+                cpu: streamed.cpu,
             })
         };
         let bare = |server: &Echo, bare| {

@@ -52,6 +52,8 @@ pub struct RateRow {
     pub lines_per_s: f64,
     /// Divided by the echo right before and right after.
     pub to_echo: Option<f64>,
+    /// Divided by the server that only reads envelopes, in the same round.
+    pub to_decode: Option<f64>,
     pub cpu: CpuSplit,
 }
 
@@ -101,6 +103,8 @@ pub struct SlowRow {
     pub alone_per_s: f64,
     pub beside_reader_per_s: f64,
     pub beside_stalled_per_s: f64,
+    /// Lines that the operator got which reads.
+    pub seen_per_s: f64,
     /// Beside the one that does not read, divided by beside the one that does.
     pub ratio: f64,
     pub reader_peak_mb: f64,

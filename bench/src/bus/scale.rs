@@ -70,7 +70,6 @@ impl Scale {
             screen_workers: 40,
             screen_paces: vec![pace(500, 1_000)],
             offers: 5,
-            connections: 400,
             ..Self::quick()
         }
     }

@@ -18,6 +18,8 @@ use tokio::time::{sleep_until, timeout_at};
 use super::frames::{Block, Manner, worker_hello, worker_name};
 use super::lines::{Bare, MARKER};
 use super::link::{Link, told};
+use super::meter::Meter;
+use super::rows::CpuSplit;
 use crate::load::{Plan, Window};
 
 /// Frames of a block, the request at its end included.
@@ -42,6 +44,7 @@ pub struct Streamed {
     /// Frames that were handled in the time that counts.
     pub frames: u64,
     pub elapsed: Duration,
+    pub cpu: CpuSplit,
 }
 
 impl Streamed {
@@ -50,8 +53,8 @@ impl Streamed {
     }
 }
 
-/// Loads a server through so many connections.
-pub fn run(server: Server, connections: usize, plan: Plan) -> anyhow::Result<Streamed> {
+/// Loads a server, which is that process, through so many connections.
+pub fn run(server: Server, pid: u32, connections: usize, plan: Plan) -> anyhow::Result<Streamed> {
     let lanes = (0..connections).map(|number| Lane::open(server, number));
     let lanes: Vec<Lane> = lanes.collect::<anyhow::Result<_>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -59,6 +62,7 @@ pub fn run(server: Server, connections: usize, plan: Plan) -> anyhow::Result<Str
         .build()
         .context("cannot start the load generator's event loop")?;
     LocalSet::new().block_on(&runtime, async {
+        let meter = Meter::begin(pid)?;
         let window = Window::starting_now(plan);
         let mut running = JoinSet::new();
         for lane in lanes {
@@ -78,6 +82,7 @@ pub fn run(server: Server, connections: usize, plan: Plan) -> anyhow::Result<Str
         Ok(Streamed {
             frames,
             elapsed: plan.measure_for,
+            cpu: meter.end()?,
         })
     })
 }
@@ -144,7 +149,8 @@ impl Lane {
                     let count = read.context("no answer came")?;
                     ensure!(count > 0, "the server closed the connection in the middle of a run");
                     let handled = self.answers.handled(&buffer[..count])?;
-                    under_way = under_way.saturating_sub(handled);
+                    ensure!(handled <= under_way, "more was answered than asked");
+                    under_way -= handled;
                     if window.counts(Instant::now()) {
                         counted += handled;
                     }

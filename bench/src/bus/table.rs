@@ -56,11 +56,13 @@ fn rates(report: &BusReport, out: &mut String) {
             row.connections.to_string(),
             whole(row.lines_per_s),
         ];
-        with_cpu(cells, row.cpu, times(row.to_echo))
+        let mut cells = with_cpu(cells, row.cpu, times(row.to_echo));
+        cells.push(times(row.to_decode));
+        cells
     });
     section(
         out,
-        "Bus: heartbeats as fast as they are handled (ratio to the echo right before and after)",
+        "Bus: heartbeats as fast as they are handled (ratios of one round)",
         &[
             "server",
             "connections",
@@ -68,7 +70,8 @@ fn rates(report: &BusReport, out: &mut String) {
             "server %",
             "generator %",
             "others %",
-            "ratio",
+            "x echo",
+            "x decoder",
         ],
         rows.collect(),
     );
@@ -155,6 +158,7 @@ fn slow(report: &BusReport, out: &mut String) {
             whole(row.alone_per_s),
             whole(row.beside_reader_per_s),
             whole(row.beside_stalled_per_s),
+            whole(row.seen_per_s),
             times(Some(row.ratio)),
             format!("{:.1}", row.reader_peak_mb),
             format!("{:.1}", row.stalled_peak_mb),
@@ -171,6 +175,7 @@ fn slow(report: &BusReport, out: &mut String) {
             "alone/s",
             "reader/s",
             "stalled/s",
+            "reader saw/s",
             "ratio",
             "reader peak MB",
             "stalled peak MB",
