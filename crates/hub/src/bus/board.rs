@@ -54,6 +54,7 @@ impl Board {
         let mut entries = self.entries.lock();
         let entry = entries.by_id.entry(id.clone()).or_default();
         entry.seen.lock().connected = true;
+        self.bell.notify_one();
         Arc::clone(entry)
     }
 
@@ -62,6 +63,7 @@ impl Board {
         if let Some(entry) = entries.by_id.get(id) {
             entry.seen.lock().connected = false;
         }
+        self.bell.notify_one();
         entries.gone.push_back(id.clone());
         while entries.gone.len() > GONE_KEPT {
             let Some(oldest) = entries.gone.pop_front() else {
@@ -110,7 +112,7 @@ impl Board {
         }
     }
 
-    /// Waits for news.
+    /// Waits for news, or for someone who came or went.
     pub async fn rung(&self) {
         self.bell.notified().await;
     }

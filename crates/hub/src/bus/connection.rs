@@ -19,8 +19,8 @@ use super::pipe;
 use super::server::Shared;
 use super::worker::{Errand, Worker};
 
-/// What a worker may leave unread.
-const WORKER_BUFFER_BYTES: usize = 1024 * 1024;
+/// What a worker may leave unread: the largest task and the messages that are handed over at once, in any spelling.
+const WORKER_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 /// Taken out of the queue and printed at a time.
 const WRITE_BYTES: usize = 32 * 1024;
 /// How long the last words may take.
@@ -68,11 +68,10 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut reader, socket_out) = tokio::io::split(socket);
-    let buffer = bus.config.operator_buffer_bytes.max(WORKER_BUFFER_BYTES);
     let mut connection = Connection {
         session: Session::new(Arc::clone(&bus.limits), bus.millis()),
         writer: FrameWriter::new(bus.sender()),
-        outbox: Arc::new(Outbox::new(buffer)),
+        outbox: Arc::new(Outbox::new(WORKER_BUFFER_BYTES)),
         bus,
         identity,
         socket_out,
@@ -84,7 +83,23 @@ where
         closing: None,
     };
     connection.run(&mut reader).await;
+    let bus = Arc::clone(&connection.bus);
+    let was_told = connection.closing.is_some();
     connection.leave().await;
+    if was_told {
+        // A socket that is closed with something unread may take the last words back.
+        tokio::select! {
+            _ = timeout(FAREWELL, drain(&mut reader)) => {}
+            () = bus.stopping.cancelled() => {}
+        }
+    }
+}
+
+async fn drain<S: AsyncRead + AsyncWrite>(reader: &mut ReadHalf<S>) {
+    while pipe::read(reader)
+        .await
+        .is_ok_and(|chunk| !chunk.is_empty())
+    {}
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -224,6 +239,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match peer.role {
             Role::Operator => {
                 self.session.welcomed(self.bus.millis());
+                let bytes_max = self.bus.config.operator_buffer_bytes;
+                self.outbox.set_bytes_max(bytes_max);
                 let operator = Operator::enter(&self.bus, &peer, &self.outbox);
                 self.who = Who::Operator(operator);
                 super::snapshot::send(&self.bus, &self.outbox).await;

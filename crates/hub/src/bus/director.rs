@@ -1,6 +1,7 @@
 //! The director: goes through its states, one log line for each step, and says whether new work may be handed out.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -22,6 +23,9 @@ pub(crate) struct Director {
     now: Mutex<Now>,
     open: watch::Sender<bool>,
     bell: Notify,
+    /// Looks that were begun, and the last one that was finished.
+    begun: AtomicU64,
+    finished: watch::Sender<u64>,
     interval: Duration,
 }
 
@@ -47,6 +51,8 @@ impl Director {
             }),
             open: watch::Sender::new(false),
             bell: Notify::new(),
+            begun: AtomicU64::new(0),
+            finished: watch::Sender::new(0),
             interval,
         }
     }
@@ -59,6 +65,15 @@ impl Director {
     /// Somebody told it something.
     pub fn look(&self) {
         self.bell.notify_one();
+    }
+
+    /// The same, and waits until it has taken effect.
+    pub async fn heed(&self) {
+        let wanted = self.begun.load(Ordering::SeqCst) + 1;
+        let mut finished = self.finished.subscribe();
+        self.look();
+        let heeded = finished.wait_for(|finished| *finished >= wanted);
+        heeded.await.expect("the sender is this director's own");
     }
 
     pub fn status(&self, bus: &Shared) -> DirectorStatus {
@@ -129,8 +144,10 @@ pub(super) async fn run(bus: Arc<Shared>) {
         if bus.stopping.is_cancelled() {
             director.open.send_replace(false);
             director.step(&bus, Cause::Stop, figures);
+            director.finished.send_replace(u64::MAX);
             return;
         }
+        let this_look = director.begun.fetch_add(1, Ordering::SeqCst) + 1;
         figures = look(&bus).await;
         let orders = orders(&bus).await;
         let cause = steer(director, &orders);
@@ -141,6 +158,7 @@ pub(super) async fn run(bus: Arc<Shared>) {
             let is_open = orders.why.is_none();
             std::mem::replace(open, is_open) != is_open
         });
+        director.finished.send_replace(this_look);
         let now = Instant::now();
         if now >= round_at {
             round_at = now + director.interval;

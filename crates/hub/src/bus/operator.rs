@@ -101,7 +101,7 @@ impl Operator {
             order,
         });
         let told = steered.await.map_err(|error| error.to_string())?;
-        bus.director.look();
+        bus.director.heed().await;
         Ok(match (told.paused, told.cooldown_until) {
             (Some(_), _) => "no new work is handed out until 'resume'".to_owned(),
             (None, Some(_)) => "no new work is handed out for a while".to_owned(),

@@ -38,25 +38,40 @@ pub(super) enum Ended {
 pub(super) struct Outbox {
     queue: Mutex<Queue>,
     bell: Notify,
-    bytes_max: usize,
 }
 
 #[derive(Default)]
 struct Queue {
     frames: VecDeque<(Frame, usize)>,
     bytes: usize,
+    bytes_max: usize,
     /// So many of the first frames end with one that was pushed whole.
     whole: usize,
+    /// One was not taken because another was on its way.
+    lacks_whole: bool,
     ended: Option<Ended>,
 }
 
 impl Outbox {
     pub fn new(bytes_max: usize) -> Self {
-        Outbox {
-            queue: Mutex::default(),
-            bell: Notify::new(),
+        let queue = Queue {
             bytes_max,
+            ..Queue::default()
+        };
+        Outbox {
+            queue: Mutex::new(queue),
+            bell: Notify::new(),
         }
+    }
+
+    /// Who it is has turned out, and how much they may leave unread.
+    pub fn set_bytes_max(&self, bytes_max: usize) {
+        self.queue.lock().bytes_max = bytes_max;
+    }
+
+    /// Whether almost everything was read; what can wait should wait until then.
+    pub fn is_read(&self) -> bool {
+        self.queue.lock().bytes <= READ_BUT_FOR
     }
 
     /// False if the connection is over, or is from now on.
@@ -66,7 +81,7 @@ impl Outbox {
         if queue.ended.is_some() {
             return false;
         }
-        if queue.bytes + bytes > self.bytes_max {
+        if queue.bytes + bytes > queue.bytes_max {
             queue.end(Ended::Slow);
         } else {
             queue.bytes += bytes;
@@ -87,9 +102,11 @@ impl Outbox {
     /// later one.
     pub fn push_whole(&self, frames: impl IntoIterator<Item = Frame>) -> bool {
         let mut queue = self.queue.lock();
-        if queue.ended.is_some() || queue.bytes > READ_BUT_FOR || queue.whole > 0 {
+        if queue.ended.is_some() || !queue.takes_whole() {
+            queue.lacks_whole = true;
             return false;
         }
+        queue.lacks_whole = false;
         // Not counted: it is one of a kind, and the next one waits for it.
         queue
             .frames
@@ -98,6 +115,13 @@ impl Outbox {
         drop(queue);
         self.bell.notify_one();
         true
+    }
+
+    /// Whether one was not taken; and if so, whether the next one would be.
+    pub fn lacks_whole(&self) -> Option<bool> {
+        let queue = self.queue.lock();
+        let lacks = queue.lacks_whole && queue.ended.is_none();
+        lacks.then(|| queue.takes_whole())
     }
 
     pub fn end(&self, why: Ended) {
@@ -169,6 +193,10 @@ impl Outbox {
 }
 
 impl Queue {
+    fn takes_whole(&self) -> bool {
+        self.bytes <= READ_BUT_FOR && self.whole == 0
+    }
+
     fn end(&mut self, why: Ended) {
         self.ended.get_or_insert(why);
     }
@@ -249,9 +277,13 @@ mod tests {
     fn a_large_message_is_taken_whole_and_the_next_one_waits_until_it_is_read() {
         let outbox = Outbox::new(512);
         assert!(outbox.push_whole([probe(), probe(), probe()]));
+        assert_eq!(outbox.lacks_whole(), None);
         assert!(!outbox.push_whole([probe()]));
+        assert_eq!(outbox.lacks_whole(), Some(false));
         assert_eq!(lines(&outbox), 3);
+        assert_eq!(outbox.lacks_whole(), Some(true));
         assert!(outbox.push_whole([probe()]));
+        assert_eq!(outbox.lacks_whole(), None);
     }
 
     /// Takes everything that waits; how many lines it is.

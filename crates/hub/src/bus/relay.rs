@@ -20,6 +20,7 @@ pub(super) async fn run(bus: Arc<Shared>) {
     let mut snapshot_at = Instant::now();
     let mut changed = false;
     loop {
+        let is_due = bus.registry.operators() > 0 && (changed || snapshot::is_owed(&bus));
         tokio::select! {
             () = bus.stopping.cancelled() => return,
             () = bus.board.rung() => {
@@ -35,10 +36,12 @@ pub(super) async fn run(bus: Arc<Shared>) {
                 }
                 changed = true;
             }
-            () = sleep_until(snapshot_at), if changed && bus.registry.operators() > 0 => {
-                changed = false;
+            () = sleep_until(snapshot_at), if is_due => {
                 snapshot_at = Instant::now() + SNAPSHOT_EVERY;
-                snapshot::broadcast(&bus).await;
+                match std::mem::take(&mut changed) {
+                    true => snapshot::broadcast(&bus).await,
+                    false => snapshot::catch_up(&bus).await,
+                }
             }
         }
     }

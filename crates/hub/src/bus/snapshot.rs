@@ -1,5 +1,7 @@
 //! The whole swarm for operators: agents of every dialect, the queue, the release, the director.
 
+use std::collections::HashSet;
+
 use switchboard_core::{Agent, Priority, Record, RecordKey, TaskStatus, Timestamp};
 use switchboard_store::{AgentFilter, Page, Reader, TaskFilter};
 use switchboard_wire::agentbus::Stage;
@@ -8,6 +10,7 @@ use switchboard_wire::agentbus::message::{
     ProjectStateSnapshot, QUEUE_SHOWN_MAX, Queue, Release, WorkerEntry,
 };
 use switchboard_wire::agentbus::parts::InParts as _;
+use switchboard_wire::agentbus::redact;
 
 use super::outbox::{Frame, Outbox};
 use super::server::Shared;
@@ -27,6 +30,26 @@ pub(super) async fn broadcast(bus: &Shared) {
     for operator in bus.registry.operator_outboxes() {
         operator.push_whole(frames(&parts));
     }
+}
+
+/// To those who could not take the last one and can now.
+pub(super) async fn catch_up(bus: &Shared) {
+    let mut late = bus.registry.operator_outboxes();
+    late.retain(|operator| operator.lacks_whole() == Some(true));
+    if late.is_empty() {
+        return;
+    }
+    let parts = make(bus).await;
+    for operator in late {
+        operator.push_whole(frames(&parts));
+    }
+}
+
+/// Whether somebody could not take the last one.
+pub(super) fn is_owed(bus: &Shared) -> bool {
+    let operators = bus.registry.operator_outboxes();
+    let mut lacks = operators.iter().map(|operator| operator.lacks_whole());
+    lacks.any(|lacks| lacks.is_some())
 }
 
 fn frames(parts: &[ProjectStateSnapshot]) -> impl Iterator<Item = Frame> {
@@ -105,11 +128,16 @@ impl Ledger {
             Some(Record::Director(director)) => director.release,
             Some(_) | None => None,
         };
+        let claimed = claimed(reader)?;
+        let mut eligible = eligible(reader)?;
+        // Between the two looks one may have come back.
+        let held: HashSet<u64> = claimed.iter().copied().collect();
+        eligible.retain(|number| !held.contains(number));
         Ok(Ledger {
             agents,
             queue: Queue {
-                eligible_issue_numbers: eligible(reader)?,
-                claimed_issue_numbers: claimed(reader)?,
+                eligible_issue_numbers: eligible,
+                claimed_issue_numbers: claimed,
                 eligible_total: head.count(TaskStatus::Ready),
                 claimed_total: head.count(TaskStatus::Claimed) + head.count(TaskStatus::InProgress),
             },
@@ -167,7 +195,10 @@ fn entry(bus: &Shared, agent: &Shown, now: Timestamp) -> WorkerEntry {
     });
     let (connected, heard_at, foreign, state) = heard.unwrap_or_default();
     let mut entry = match state {
-        Some(state) => {
+        Some(mut state) => {
+            if let Some(progress) = &mut state.progress {
+                progress.step = Text::from(redact::text(&progress.step).into_owned());
+            }
             let entry = WorkerEntry::heard(id, state);
             if foreign { entry.foreign() } else { entry }
         }

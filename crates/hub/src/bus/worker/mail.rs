@@ -27,6 +27,11 @@ impl Worker {
         if !self.mails || self.agent.inbox == 0 || !self.agent.is_live() {
             return;
         }
+        if !again && !self.outbox.is_read() {
+            // Who reads slowly gets them slowly.
+            self.look_at = Some(Instant::now() + RETRY_AFTER);
+            return;
+        }
         let hand = bus.hub.run(Hand {
             agent: self.id.clone(),
             limit: HANDED_AT_ONCE,

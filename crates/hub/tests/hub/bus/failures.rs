@@ -170,7 +170,7 @@ async fn a_blocked_worker_leaves_its_task_to_a_person() {
     let (_, next) = make(client, json!({ "title": "U" })).await;
     worker.take_on(next).await;
     client
-        .post(&format!("/api/v1/tasks/{id}/retry"), json!({}))
+        .post(&format!("/api/v1/tasks/{id}/reject"), json!({}))
         .await
         .expect(200);
     assert_eq!(shown(client, &id).await["status"], "ready");

@@ -306,8 +306,13 @@ pub async fn until_agent(client: Client, agent: &str, status: &str) {
 
 /// How often something was wrong with a line, by the hub's own count.
 pub async fn flagged(client: Client, flag: &str) -> u64 {
+    figure(client, &format!("flag=\"{flag}\"")).await
+}
+
+/// A figure of the hub's own, by a part of its name.
+pub async fn figure(client: Client, name: &str) -> u64 {
     let text = client.get("/metrics").await.text;
-    let is_it = |line: &&str| line.contains("bus_flags") && line.contains(&format!("\"{flag}\""));
+    let is_it = |line: &&str| line.contains(name) && !line.starts_with('#');
     let line = text.lines().find(is_it);
     line.and_then(|line| line.rsplit(' ').next())
         .map_or(0, |count| count.parse().unwrap())

@@ -91,7 +91,7 @@ async fn of_two_live_connections_the_newer_one_has_the_worker() {
 async fn a_worker_that_reconnects_over_and_over_while_work_comes_in_misses_none() {
     let hub = bus().await;
     let client = hub.client;
-    for round in 0..20 {
+    for round in 0..10 {
         // Made while the worker is on its way from one connection to the next.
         let (mut older, (id, number)) = tokio::join!(
             Peer::worker(&hub, "w1", ASSIGN),

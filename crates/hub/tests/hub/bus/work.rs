@@ -320,14 +320,15 @@ async fn only_so_many_workers_have_a_task_at_a_time_and_idle_ones_take_no_place(
         second["claimedAt"].as_str().unwrap(),
     );
     assert!(done <= begun, "{done} {begun}");
-    // The place goes back when its holder is gone, too.
-    let (_, third) = make(
-        client,
-        json!({ "title": "P", "requiredSkills": ["python"] }),
-    )
-    .await;
+    // Who comes back with its task comes back to its place.
+    let mut rust = Peer::worker(&hub, "w1", &["assign.v1", "rust"]).await;
+    rust.fence().await;
+    let task = json!({ "title": "P", "requiredSkills": ["python"] });
+    let (third, number) = make(client, task).await;
+    python.fence().await;
+    assert_eq!(shown(client, &third).await["status"], "ready");
     rust.beat("DONE", next).await;
-    python.take_on(third).await;
+    python.take_on(number).await;
     hub.running.shutdown().await;
 }
 
@@ -354,5 +355,26 @@ async fn an_agent_of_both_doors_is_one_agent_with_the_skills_of_both() {
     assert_eq!(agents.as_array().map(Vec::len), Some(1));
     let (_, next) = make(client, json!({ "title": "U" })).await;
     worker.take_on(next).await;
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_leaves_one_offer_after_the_other_unanswered_gets_no_more_of_them() {
+    let hub = bus_as(|config| config.bus.accept_within = Duration::from_millis(100)).await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    for _ in 0..3 {
+        let (_, number) = make(client, json!({ "title": "T" })).await;
+        let offer = worker.expect("task_assigned.v1").await;
+        assert_eq!(offer["issue_number"], number);
+        worker.expect("task_revoked.v1").await;
+    }
+    let (id, _) = make(client, json!({ "title": "T", "priority": "critical" })).await;
+    worker.fence().await;
+    assert_eq!(worker.came("task_assigned.v1"), 0);
+    assert_eq!(shown(client, &id).await["status"], "ready");
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let offer = worker.expect("task_assigned.v1").await;
+    assert_eq!(offer["task_id"], *id, "a new connection is a new chance");
     hub.running.shutdown().await;
 }
