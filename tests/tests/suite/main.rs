@@ -12,6 +12,7 @@ mod files;
 mod libsql;
 mod libsql_hostile;
 mod long_poll;
+mod memory_crash;
 mod migrate;
 mod outage;
 mod race;
