@@ -28,8 +28,8 @@ use switchboard_core::{AgentId, Ask, LaneKey, Logged, MessageId, Slice, TaskId, 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::Error;
 pub use query::{
-    AgentCounts, AgentFilter, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader, Since,
-    SnapshotFilter, TaskFilter, TaskRef,
+    AgentCounts, AgentFilter, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page, Pages,
+    Reader, Since, SnapshotFilter, TaskFilter, TaskRef,
 };
 
 /// The one writer's side of a ledger. A batch is begin, any number of loads and saves, then commit or rollback.

@@ -4,8 +4,8 @@ use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    LeasePath, Logged, Message, MessageId, Priority, Record, RecordKey, Snapshot, Task, TaskId,
-    TaskKind, TaskStatus, Timestamp,
+    LeasePath, Logged, Message, MessageId, Phase, Priority, Record, RecordKey, Snapshot, Task,
+    TaskId, TaskKind, TaskStatus, Timestamp,
 };
 
 use crate::Error;
@@ -19,6 +19,11 @@ pub trait Reader: Send {
     fn attempts(&self, task: u64) -> Result<Vec<Attempt>, Error>;
     /// At most [`switchboard_core::limits::PAGE_MAX`] tasks that wait for this one.
     fn dependants(&self, task: &TaskId) -> Result<Vec<TaskId>, Error>;
+    /// The numbers of tasks that wait, in the order of claiming: by priority, then by age. Where they wait in very many
+    /// lanes, some of the later ones may be missing.
+    fn next_in_queue(&self, limit: usize) -> Result<Vec<u64>, Error>;
+    /// Tasks in the hands of agents, in no order.
+    fn held_tasks(&self, limit: usize) -> Result<Vec<HeldTask>, Error>;
     fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error>;
     fn agents(&self, filter: &AgentFilter, page: &Page) -> Result<Pages<Agent>, Error>;
     fn agent_counts(&self) -> Result<AgentCounts, Error>;
@@ -46,6 +51,22 @@ pub trait Reader: Send {
     fn tokens(&self) -> Result<Vec<Token>, Error>;
     fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, Error>;
 }
+
+/// What is shown of a task that somebody holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldTask {
+    pub agent: AgentId,
+    pub id: TaskId,
+    pub number: u64,
+    pub status: TaskStatus,
+    pub retries: u32,
+    pub phase: Option<Phase>,
+}
+
+/// Lanes of one priority that [`Reader::next_in_queue`] looks into.
+pub(crate) const LANES_LOOKED_AT: usize = 256;
+/// Lanes among which it looks for them.
+pub(crate) const LANES_SCANNED: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskRef {

@@ -17,10 +17,11 @@ use switchboard_core::{
     Agent, AgentId, AgentKind, Baseline, Capabilities, CorrId, Delivery, DeliveryState, Doing,
     Door, Engram, EngramEntry, EngramId, FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey,
     Learning, Lease, LeasePath, Machine, Message, MessageId, Metrics, Phase, Presence, Priority,
-    Progress, Record, Skills, Snapshot, Task, TaskId, TaskKind, TaskState, Timestamp, Watch,
-    WhenSpent, iso, limits,
+    Progress, Record, Skills, Snapshot, Task, TaskId, TaskKind, TaskState, TaskStatus, Timestamp,
+    Watch, WhenSpent, iso, limits,
 };
 
+use crate::query::HeldTask;
 use crate::text::unlist;
 
 /// One row of a table, read by the number of a column.
@@ -115,6 +116,20 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
         created_at: when(row, 30)?.unwrap_or_default(),
         updated_at: when(row, 31)?.unwrap_or_default(),
         rev: unsigned(row, 32)?,
+    })
+}
+
+/// Of a task `t` that agent `a` holds.
+pub(crate) const HELD: &str = "a.id, t.id, t.number, t.status, t.retry_count, t.progress";
+
+pub(crate) fn held<R: Columns>(row: &R) -> Result<HeldTask, R::Error> {
+    Ok(HeldTask {
+        agent: id(row, 0)?,
+        id: id(row, 1)?,
+        number: unsigned(row, 2)?,
+        status: word(row, 3, TaskStatus::parse)?,
+        retries: number(row, 4)?,
+        phase: progress(row, 5)?.map(|progress| progress.phase),
     })
 }
 

@@ -145,6 +145,28 @@ pub(super) fn pages_have_no_gap_and_no_repeat(world: &mut World<'_>) {
     );
 }
 
+pub(super) fn the_queue_and_who_holds_what(world: &mut World<'_>) {
+    let mut ledger = a_few_tasks(world);
+    ledger.create(vec![
+        task_with("t6", |task| task.priority = Priority::Low),
+        task_with("t7", |task| task.priority = Priority::Critical),
+        task_with("t8", |task| task.required_skills = Skills::new(["sql"])),
+    ]);
+    let reader = ledger.reader();
+    let next = |limit| must("look at the queue", reader.next_in_queue(limit));
+    assert_eq!(next(9), [7, 5, 8, 6], "by priority, then by age");
+    assert_eq!(next(2), [7, 5], "no more than asked for");
+    let held = must("look at hands", reader.held_tasks(9));
+    let mut held: Vec<_> = held
+        .iter()
+        .map(|held| (held.number, held.agent.as_str(), held.status))
+        .collect();
+    held.sort_unstable();
+    let claimed = TaskStatus::Claimed;
+    assert_eq!(held, [(1, "bob", claimed), (2, "ann", claimed)]);
+    assert_eq!(must("look at hands", reader.held_tasks(1)).len(), 1);
+}
+
 pub(super) fn agents_by_filter(world: &mut World<'_>) {
     let (mut ledger, clock) = world.ledger();
     ledger.join("eve", &[]);

@@ -138,6 +138,10 @@ const CASES: &[(&str, Case)] = &[
         "pages have no gap and no repeat",
         lists::pages_have_no_gap_and_no_repeat,
     ),
+    (
+        "the queue and who holds what",
+        lists::the_queue_and_who_holds_what,
+    ),
     ("agents by filter", lists::agents_by_filter),
     ("leases by filter", lists::leases_by_filter),
     (

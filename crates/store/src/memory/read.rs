@@ -5,13 +5,13 @@ use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Doing, Engram, EngramEntry, EngramId, Head, Learning,
     Lease, Logged, Message, MessageId, Presence, Record, RecordKey, Snapshot, Task, TaskId,
-    TaskState, Timestamp, limits,
+    TaskState, TaskStatus, Timestamp, limits,
 };
 
 use super::{Rows, Shared};
 use crate::{
-    AgentCounts, AgentFilter, Error, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader,
-    Since, SnapshotFilter, TaskFilter, TaskRef,
+    AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
+    Pages, Reader, Since, SnapshotFilter, TaskFilter, TaskRef,
 };
 
 pub(super) struct MemoryReader(pub(super) Shared);
@@ -54,6 +54,29 @@ impl Reader for MemoryReader {
         let waiting = rows.by_number(|row| row.dependencies.contains(task));
         let ids = waiting.iter().map(|task| task.id.clone());
         Ok(ids.take(limits::PAGE_MAX).collect())
+    }
+
+    fn next_in_queue(&self, limit: usize) -> Result<Vec<u64>, Error> {
+        let rows = self.0.get();
+        let mut waiting = rows.by_number(|task| task.status() == TaskStatus::Ready);
+        waiting.sort_by_key(|task| (task.priority, task.number));
+        let numbers = waiting.into_iter().map(|task| task.number);
+        Ok(numbers.take(limit).collect())
+    }
+
+    fn held_tasks(&self, limit: usize) -> Result<Vec<HeldTask>, Error> {
+        let rows = self.0.get();
+        let held = rows.tasks.values().filter_map(|task| {
+            Some(HeldTask {
+                agent: task.holder()?.clone(),
+                id: task.id.clone(),
+                number: task.number,
+                status: task.status(),
+                retries: task.retries,
+                phase: task.progress.as_ref().map(|progress| progress.phase),
+            })
+        });
+        Ok(held.take(limit).collect())
     }
 
     fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error> {

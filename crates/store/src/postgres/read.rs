@@ -16,12 +16,12 @@ use super::line::{Here, Line};
 use super::rows::{rows_max, signed};
 use super::session::Query;
 use crate::paging::{self, cursor, pages};
-use crate::query::Since;
+use crate::query::{LANES_LOOKED_AT, LANES_SCANNED, Since};
 use crate::rows::{self, Columns};
 use crate::text::Iso;
 use crate::{
-    AgentCounts, AgentFilter, Error, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader,
-    SnapshotFilter, TaskFilter, TaskRef,
+    AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
+    Pages, Reader, SnapshotFilter, TaskFilter, TaskRef,
 };
 
 /// Events that are fetched in one piece, give or take a batch at its ends.
@@ -180,6 +180,29 @@ impl Reader for PostgresReader {
         let query = select("task", "sb_dep WHERE needs = $1 ORDER BY number LIMIT $2");
         let query = query.text(task.as_str()).int(rows_max(limits::PAGE_MAX));
         self.rows(&query, |row| text(row, 0).map(TaskId::from))
+    }
+
+    fn next_in_queue(&self, limit: usize) -> Result<Vec<u64>, Error> {
+        let sql = format!(
+            "WITH lanes AS MATERIALIZED (SELECT lane, prio, head FROM sb_lane WHERE ready > 0 LIMIT {LANES_SCANNED})
+             SELECT t.number FROM generate_series(0, 3) p, LATERAL (
+               SELECT n.number FROM (
+                 SELECT lane FROM lanes WHERE prio = p ORDER BY head LIMIT {LANES_LOOKED_AT}) l, LATERAL (
+                 SELECT number FROM tasks WHERE status = 'ready' AND lane = l.lane ORDER BY number LIMIT $1) n
+               ORDER BY n.number LIMIT $1) t
+             ORDER BY p, t.number LIMIT $1"
+        );
+        let query = Query::new(sql).int(rows_max(limit));
+        self.rows(&query, |row| Ok(row.int(0)?.unwrap_or(0).unsigned_abs()))
+    }
+
+    fn held_tasks(&self, limit: usize) -> Result<Vec<HeldTask>, Error> {
+        let query = select(
+            rows::HELD,
+            "agents a, jsonb_array_elements_text(a.holds::jsonb) AS h(id) JOIN tasks t ON t.id = h.id
+             WHERE a.holds <> '[]' AND t.status IN ('claimed', 'in_progress') LIMIT $1",
+        );
+        self.rows(&query.int(rows_max(limit)), rows::held)
     }
 
     fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error> {

@@ -9,7 +9,8 @@ use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    Logged, Message, MessageId, Record, RecordKey, Snapshot, Task, TaskId, Timestamp, limits,
+    Logged, Message, MessageId, Priority, Record, RecordKey, Snapshot, Task, TaskId, Timestamp,
+    limits,
 };
 
 use super::errors::{open_error, world};
@@ -17,10 +18,10 @@ use super::load::{list, rows_max, select, signed};
 use super::rows;
 use super::text::Iso;
 use crate::paging::{self, cursor, pages};
-use crate::query::Since;
+use crate::query::{LANES_LOOKED_AT, LANES_SCANNED, Since};
 use crate::{
-    AgentCounts, AgentFilter, Error, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader,
-    SnapshotFilter, TaskFilter, TaskRef,
+    AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
+    Pages, Reader, SnapshotFilter, TaskFilter, TaskRef,
 };
 
 pub(super) struct SqliteReader {
@@ -186,6 +187,60 @@ impl Reader for SqliteReader {
             params![task.as_str(), rows_max(limits::PAGE_MAX)],
             |row| row.get::<_, String>(0).map(TaskId::from),
         )
+        .map_err(world)
+    }
+
+    fn next_in_queue(&self, limit: usize) -> Result<Vec<u64>, Error> {
+        let mut lanes: Vec<(i64, i64, i64)> = list(
+            &self.db,
+            "SELECT prio, head, lane FROM sb_lane WHERE ready > 0 LIMIT ?",
+            [rows_max(LANES_SCANNED)],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )
+        .map_err(world)?;
+        lanes.sort_unstable();
+        let mut queue = Vec::new();
+        for priority in Priority::ALL {
+            let of_priority = |lane: &&(i64, i64, i64)| lane.0 == *priority as i64;
+            let lanes = lanes.iter().filter(of_priority).take(LANES_LOOKED_AT);
+            let room = limit - queue.len();
+            let mut found: Vec<i64> = Vec::new();
+            let mut last = i64::MAX;
+            for (_, head, lane) in lanes {
+                if *head > last {
+                    break;
+                }
+                let numbers: Vec<i64> = list(
+                    &self.db,
+                    "SELECT number FROM tasks INDEXED BY sb_tasks_queue
+                     WHERE status = 'ready' AND lane = ? AND number <= ? ORDER BY number LIMIT ?",
+                    params![lane, last, rows_max(room)],
+                    |row| row.get(0),
+                )
+                .map_err(world)?;
+                found.extend(numbers);
+                found.sort_unstable();
+                found.truncate(room);
+                if found.len() == room {
+                    last = found.last().copied().unwrap_or(i64::MAX);
+                }
+            }
+            queue.extend(found.into_iter().map(i64::unsigned_abs));
+            if queue.len() >= limit {
+                break;
+            }
+        }
+        Ok(queue)
+    }
+
+    fn held_tasks(&self, limit: usize) -> Result<Vec<HeldTask>, Error> {
+        select(
+            &self.db,
+            rows::HELD,
+            "agents a, json_each(a.holds) h JOIN tasks t ON t.id = h.value
+             WHERE a.holds <> '[]' AND t.status IN ('claimed', 'in_progress') LIMIT ?",
+        )
+        .and_then(|mut s| s.query_map([rows_max(limit)], rows::held)?.collect())
         .map_err(world)
     }
 

@@ -11,11 +11,12 @@ use switchboard_core::{
     Message, Record, Snapshot, Task,
 };
 
+use crate::query::HeldTask;
 use crate::rows::{self, Columns, Unreadable};
 
 pub(super) use crate::rows::{
-    AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, LANE, LEASE, MESSAGE, SNAPSHOT,
-    TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM,
+    AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, HELD, LANE, LEASE, MESSAGE,
+    SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM,
 };
 
 /// The readers of nouns, in the shape that rusqlite takes.
@@ -30,7 +31,7 @@ macro_rules! readers {
 readers! {
     task: Task, agent: Agent, former_agent: FormerAgent, lane: Lane, lease: Lease, message: Message,
     delivery: Delivery, attempt: Attempt, snapshot: Snapshot, baseline: Baseline, learning: Learning,
-    token: Token, head: Head, engram: EngramEntry, whole_engram: Engram, record: Record,
+    token: Token, head: Head, engram: EngramEntry, whole_engram: Engram, record: Record, held: HeldTask,
 }
 
 impl Columns for Row<'_> {
