@@ -202,3 +202,22 @@ fn next_version(now: Timestamp, newest: Option<&str>) -> String {
         Some(_) | None => version,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_follow_the_clock_and_never_go_back() {
+        // agentbus.engram.batch_id
+        let noon = Timestamp(1_770_897_600_000);
+        for (newest, expected) in [
+            (None, "20260212-120000Z"),
+            (Some("20260212-115959Z"), "20260212-120000Z"),
+            (Some("20260212-120000Z"), "20260212-120001Z"),
+            (Some("20260212-235959Z"), "20260213-000000Z"),
+        ] {
+            assert_eq!(next_version(noon, newest), expected, "{newest:?}");
+        }
+    }
+}

@@ -294,3 +294,70 @@ async fn a_new_ledger_takes_over_the_engrams_that_were_checked_out() {
     memory.stop().await;
     hub.stop().await;
 }
+
+#[tokio::test]
+async fn whoever_is_too_far_behind_leaves_events_out_and_counts_them() {
+    let place = Place::new();
+    let hub = place.hub().await;
+    let memory = Memory::start(hub.clone(), place.settings()).await;
+    memory.stop().await;
+    for (behind, skipped) in [
+        (BEHIND_MAX - 1, 0),
+        (BEHIND_MAX, 0),
+        (BEHIND_MAX + 1, BEHIND_MAX / 2 + 1),
+    ] {
+        let before = memory.stats().skipped;
+        let mut keeper = Keeper::new(Arc::clone(&memory.shared), place.settings());
+        keeper.cursor = 7;
+        keeper.skip(7 + behind);
+        assert_eq!(keeper.cursor, 7 + skipped, "{behind}");
+        assert_eq!(memory.stats().skipped - before, skipped, "{behind}");
+    }
+    hub.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_secret_reaches_a_row_or_a_file() {
+    // agentbus.security.no_secrets
+    let place = Place::new();
+    let hub = place.hub().await;
+    let memory = Memory::start(hub.clone(), place.settings()).await;
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    for n in 0..60 {
+        let noted = NoteMemory {
+            agent: "A".into(),
+            event_type: "worker_error.v1".to_owned(),
+            text: format!("number {n}: git clone https://{token}@example.org failed once more"),
+        };
+        hub.run(noted).await.unwrap();
+    }
+    let catalog = until(&memory, has(3)).await;
+    memory.stop().await;
+    for entry in &catalog.entries {
+        let id = EngramId::from(entry.engram_id.as_str());
+        let row = hub.read(move |reader| reader.engram(&id)).await.unwrap();
+        let row = row.unwrap();
+        assert!(row.body.contains("[redacted]"), "{}", row.body);
+        for text in [&row.body, &row.words] {
+            assert!(!text.contains("ghp_"), "{text}");
+        }
+    }
+    let page = std::fs::read_to_string(place.file("memory/memory.md")).unwrap();
+    assert!(!page.contains("ghp_"), "{page}");
+    hub.stop().await;
+}
+
+#[test]
+fn what_a_worker_tells_is_cleaned_and_cut_before_it_is_noted() {
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let event = serde_json::json!({"message_type": "worker_error.v1", "payload": {"message": format!("with {token}")}});
+    let told = super::super::note("A".into(), "worker_error.v1", &event);
+    assert_eq!(told.text, "with [redacted]");
+    let bare = serde_json::json!({"password": "hunter2hunter2", "count": 3});
+    let told = super::super::note("A".into(), "task_result.v1", &bare);
+    assert!(told.text.contains("\"count\":3"), "{}", told.text);
+    assert!(!told.text.contains("hunter2"), "{}", told.text);
+    let long = serde_json::json!({"text": "word ".repeat(5000)});
+    let told = super::super::note("A".into(), "task_result.v1", &long);
+    assert!(told.text.len() <= switchboard_core::limits::MEMORY_NOTE_BYTES_MAX);
+}
