@@ -5,6 +5,9 @@ use super::rates::HUB;
 use super::rows::BusReport;
 use crate::aims::{Aim, at_least, at_most};
 
+/// Fewer workers share what a hub needs for any number of them, and are not judged.
+const JUDGED_WORKERS: usize = 10_000;
+const JUDGED_SCREEN_WORKERS: usize = 1_000;
 const CONNECTION_KB_MAX: f64 = 20.0;
 const ECHO_RATIO: f64 = 0.5;
 const SCREEN_MS_MAX: f64 = 50.0;
@@ -20,7 +23,7 @@ pub fn judge(report: Option<&BusReport>, aims: &mut Vec<Aim>) {
         let row = rows.iter().find(|row| row.workers_that == manner.name());
         let name = format!("bus: memory a connection, workers that {}", manner.name());
         // A connection that was lost weighs nothing.
-        let measured = row.filter(|row| row.lost == 0);
+        let measured = row.filter(|row| row.lost == 0 && row.workers >= JUDGED_WORKERS);
         let measured = measured.map(|row| row.kb_per_connection);
         aims.push(at_most(name, CONNECTION_KB_MAX, "KB", measured));
     }
@@ -31,7 +34,10 @@ pub fn judge(report: Option<&BusReport>, aims: &mut Vec<Aim>) {
     aims.push(at_least(name, ECHO_RATIO, "of the echo's", measured));
 
     let screen = report.map_or(&[][..], |report| &report.screen);
-    let slowest = screen.iter().map(|row| row.p99_ms).reduce(f64::max);
+    let judged = screen
+        .iter()
+        .filter(|row| row.workers >= JUDGED_SCREEN_WORKERS);
+    let slowest = judged.map(|row| row.p99_ms).reduce(f64::max);
     let name = "bus: heartbeat to its operator, p99".to_owned();
     aims.push(at_most(name, SCREEN_MS_MAX, "ms", slowest));
 
@@ -64,6 +70,7 @@ mod tests {
     fn standing(manner: Manner, kb_per_connection: f64) -> StandingRow {
         StandingRow {
             workers_that: manner.name().to_owned(),
+            workers: JUDGED_WORKERS,
             kb_per_connection,
             ..StandingRow::default()
         }
@@ -71,6 +78,7 @@ mod tests {
 
     fn screen(p99_ms: f64) -> ScreenRow {
         ScreenRow {
+            workers: JUDGED_SCREEN_WORKERS,
             p99_ms,
             ..ScreenRow::default()
         }
@@ -120,6 +128,18 @@ mod tests {
             missed,
         ];
         assert_eq!(verdicts(Some(&report)), expected);
+    }
+
+    #[test]
+    fn a_small_crowd_is_shown_and_not_judged() {
+        let mut report = BusReport {
+            standing: vec![standing(Manner::Reports, 184.0)],
+            screen: vec![screen(60.0)],
+            ..BusReport::default()
+        };
+        report.standing[0].workers -= 1;
+        report.screen[0].workers -= 1;
+        assert_eq!(verdicts(Some(&report)), [Verdict::NotMeasured; 7]);
     }
 
     #[test]
