@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use switchboard_core::{Event, MessageId, TaskId, TaskStatus};
+use switchboard_core::{AgentId, Event, MessageId, TaskId, TaskStatus};
 use switchboard_store::{Error as StoreError, Foreign, Tail};
 
 use crate::hub::Shared;
@@ -131,6 +131,9 @@ impl Follow {
         }
         if news.agents_steered {
             wakeups.all_agents_changed();
+        } else {
+            let named: Vec<AgentId> = news.agents.into_iter().collect();
+            wakeups.agents_changed(&named);
         }
         if wakeups.has_inboxes() {
             for messages in news.messages.chunks(IDS_PER_LOOK) {
@@ -153,6 +156,8 @@ struct News {
     agents_left: bool,
     /// What an agent holds, or was told, may have changed.
     agents_steered: bool,
+    /// The same, where the agent is named: it may have a stream here and another door elsewhere.
+    agents: BTreeSet<AgentId>,
 }
 
 impl News {
@@ -176,8 +181,12 @@ impl News {
             | Event::TaskNeedsPerson { .. }
             | Event::TaskRetryPlanned { .. }
             | Event::TaskFailed { .. } => self.agents_steered = true,
-            Event::TaskClaimed { task, .. } => {
+            Event::TaskClaimed { task, agent, .. } => {
                 self.ready.remove(task);
+                self.agents.insert(agent.clone());
+            }
+            Event::TaskCompleted { agent, .. } => {
+                self.agents.insert(agent.clone());
             }
             Event::TaskCanceled { task, .. } => {
                 self.ready.remove(task);
@@ -194,7 +203,6 @@ impl News {
             | Event::CommandObeyed { .. }
             | Event::TaskBlocked { .. }
             | Event::TaskProgressed { .. }
-            | Event::TaskCompleted { .. }
             | Event::TaskForgotten { .. }
             | Event::DependencyFailed { .. }
             | Event::MessageDelivered { .. }
@@ -279,6 +287,8 @@ mod tests {
         ]);
         let found: Vec<&str> = heard.ready.iter().map(TaskId::as_str).collect();
         assert_eq!(found, ["t2", "t4", "t5"]);
+        let named: Vec<&str> = heard.agents.iter().map(AgentId::as_str).collect();
+        assert_eq!(named, ["a"], "it may have a stream here");
         assert!(!heard.agents_left && heard.messages.is_empty());
     }
 

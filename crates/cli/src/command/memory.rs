@@ -1,4 +1,4 @@
-//! `switchboard memory search`: what agents learned.
+//! `switchboard memory search`: what agents learned, and what the swarm remembers of its work.
 
 use clap::{Args as ClapArgs, Subcommand};
 use switchboard_client::jetpack::MemoryQuery;
@@ -56,6 +56,13 @@ async fn search(args: Args, context: &mut Context) -> Result<(), Failure> {
             maybe(one.task_id.as_deref()),
         );
         table.row([cell(age(one.created_at, now)), agent, task, cell(&one.text)]);
+    }
+    // An engram is a file: what of it has the words, and where the rest is.
+    for engram in &answer.engrams {
+        let lines = engram.lines.join("; ");
+        let text = format!("{lines} ({})", engram.path);
+        let since = cell(age(engram.created_at, now));
+        table.row([since, cell("engram"), cell(&engram.scope), cell(&text)]);
     }
     Ok(screen.table(&table)?)
 }

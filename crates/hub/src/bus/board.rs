@@ -21,6 +21,8 @@ pub(super) struct Board {
     /// Those who said something that operators have not seen.
     news: Mutex<Vec<Arc<Entry>>>,
     bell: Notify,
+    /// Rung when a snapshot would look different.
+    stir: Notify,
     operators: AtomicUsize,
 }
 
@@ -54,7 +56,7 @@ impl Board {
         let mut entries = self.entries.lock();
         let entry = entries.by_id.entry(id.clone()).or_default();
         entry.seen.lock().connected = true;
-        self.bell.notify_one();
+        self.stir.notify_one();
         Arc::clone(entry)
     }
 
@@ -63,7 +65,7 @@ impl Board {
         if let Some(entry) = entries.by_id.get(id) {
             entry.seen.lock().connected = false;
         }
-        self.bell.notify_one();
+        self.stir.notify_one();
         entries.gone.push_back(id.clone());
         while entries.gone.len() > GONE_KEPT {
             let Some(oldest) = entries.gone.pop_front() else {
@@ -109,12 +111,18 @@ impl Board {
             drop(seen);
             self.news.lock().push(Arc::clone(entry));
             self.bell.notify_one();
+            self.stir.notify_one();
         }
     }
 
-    /// Waits for news, or for someone who came or went.
+    /// Waits for news.
     pub async fn rung(&self) {
         self.bell.notified().await;
+    }
+
+    /// Waits for news, or for someone who came or went.
+    pub async fn stirred(&self) {
+        self.stir.notified().await;
     }
 
     /// The last heartbeat of each who sent one since the last call.

@@ -23,6 +23,8 @@ use super::worker::{Errand, Worker};
 const WORKER_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 /// Taken out of the queue and printed at a time.
 const WRITE_BYTES: usize = 32 * 1024;
+/// So much at once is no ordinary worker.
+const FLOOD_BYTES: usize = 8 * 1024;
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// A buffer that was larger is given back.
@@ -109,7 +111,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.refill();
             match self.wait(reader).await {
                 Woken::Read(Ok(chunk)) if chunk.is_empty() => return,
-                Woken::Read(Ok(chunk)) => self.lines(&mut lines, &chunk).await,
+                Woken::Read(Ok(chunk)) => {
+                    self.lines(&mut lines, &chunk).await;
+                    // Who floods the bus does not keep the others from their turn.
+                    if chunk.len() >= FLOOD_BYTES {
+                        tokio::task::yield_now().await;
+                    }
+                }
                 Woken::Read(Err(_)) | Woken::Wrote(Err(_)) => return,
                 Woken::Wrote(Ok(count)) => self.wrote(count).await,
                 Woken::Outbox => match self.outbox.ended() {

@@ -9,7 +9,7 @@ use std::task::ready;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How much is read at a time.
-const CHUNK: usize = 64 * 1024;
+const CHUNK: usize = 16 * 1024;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; CHUNK]);

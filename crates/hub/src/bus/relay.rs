@@ -15,7 +15,22 @@ const JOINED_FOR: Duration = Duration::from_millis(20);
 /// No more than one snapshot in this time.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(bus: Arc<Shared>) {
+/// Heartbeats, as they come.
+pub(super) async fn heartbeats(bus: Arc<Shared>) {
+    loop {
+        tokio::select! {
+            () = bus.board.rung() => {}
+            () = bus.stopping.cancelled() => return,
+        }
+        sleep(JOINED_FOR).await;
+        for line in bus.board.take_news() {
+            pass_on(&bus, &line);
+        }
+    }
+}
+
+/// Snapshots, when something changed and the last one is a while ago. They take their time, and no heartbeat waits for them.
+pub(super) async fn snapshots(bus: Arc<Shared>) {
     let mut latest = bus.hub.latest();
     let mut snapshot_at = Instant::now();
     let mut changed = false;
@@ -23,13 +38,7 @@ pub(super) async fn run(bus: Arc<Shared>) {
         let is_due = bus.registry.operators() > 0 && (changed || snapshot::is_owed(&bus));
         tokio::select! {
             () = bus.stopping.cancelled() => return,
-            () = bus.board.rung() => {
-                sleep(JOINED_FOR).await;
-                for line in bus.board.take_news() {
-                    pass_on(&bus, &line);
-                }
-                changed = true;
-            }
+            () = bus.board.stirred() => changed = true,
             told = latest.changed() => {
                 if told.is_err() {
                     return;

@@ -156,7 +156,8 @@ impl Bus {
         for listener in listeners {
             tasks.spawn(listen::accept(Arc::clone(&shared), listener));
         }
-        tasks.spawn(relay::run(Arc::clone(&shared)));
+        tasks.spawn(relay::heartbeats(Arc::clone(&shared)));
+        tasks.spawn(relay::snapshots(Arc::clone(&shared)));
         tasks.spawn(super::director::run(Arc::clone(&shared)));
         tasks.spawn(super::memory::announce(Arc::clone(&shared)));
         tasks.spawn(grant(Arc::clone(&shared)));
@@ -271,6 +272,7 @@ fn limits(settings: &config::Bus) -> session::Limits {
     session::Limits {
         silent_after: settings.heartbeat_ttl,
         heartbeat_every: settings.heartbeat_interval,
+        rate: settings.rate(),
         ..session::Limits::default()
     }
 }

@@ -1,9 +1,9 @@
 //! The whole swarm for operators: agents of every dialect, the queue, the release, the director.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use switchboard_core::{Agent, Priority, Record, RecordKey, TaskStatus, Timestamp};
-use switchboard_store::{AgentFilter, Page, Reader, TaskFilter};
+use switchboard_core::{Agent, AgentId, Record, RecordKey, TaskStatus, Timestamp};
+use switchboard_store::{AgentFilter, HeldTask, Page, Reader};
 use switchboard_wire::agentbus::Stage;
 use switchboard_wire::agentbus::Text;
 use switchboard_wire::agentbus::message::{
@@ -17,6 +17,8 @@ use super::server::Shared;
 
 /// Agents that a snapshot shows.
 const AGENTS_MAX: usize = 20_000;
+/// Tasks in their hands that it looks at.
+const HELD_MAX: usize = 20_000;
 const PAGE: usize = 1000;
 
 /// To one operator.
@@ -89,6 +91,8 @@ struct Shown {
     row: Agent,
     /// The task it works on, as far as it holds one.
     task: Option<(u64, u32, Option<Stage>)>,
+    /// The numbers of all that it holds.
+    holds: Vec<u64>,
 }
 
 impl Ledger {
@@ -101,7 +105,11 @@ impl Ledger {
             let found = reader.agents(&AgentFilter::default(), &page)?;
             for row in found.rows {
                 if !row.is_gone() {
-                    agents.push(Shown { row, task: None });
+                    agents.push(Shown {
+                        row,
+                        task: None,
+                        holds: Vec::new(),
+                    });
                 }
             }
             after = found.next;
@@ -109,30 +117,30 @@ impl Ledger {
                 break;
             }
         }
-        for agent in agents
-            .iter_mut()
-            .filter(|agent| !agent.row.holds.is_empty())
-        {
+        let mut held: HashMap<AgentId, Vec<HeldTask>> = HashMap::new();
+        for task in reader.held_tasks(HELD_MAX)? {
+            held.entry(task.agent.clone()).or_default().push(task);
+        }
+        let mut claimed: Vec<u64> = held.values().flatten().map(|task| task.number).collect();
+        claimed.sort_unstable();
+        claimed.truncate(QUEUE_SHOWN_MAX);
+        for agent in &mut agents {
+            let tasks = held.remove(&agent.row.id).unwrap_or_default();
             let current = agent.row.current.as_ref().map(|current| &current.task);
-            let Some(id) = current.or(agent.row.holds.last()) else {
-                continue;
-            };
-            let which = switchboard_store::TaskRef::Id(id.clone());
-            if let Some(task) = reader.task(&which)? {
-                let phase = task.progress.as_ref().map(|progress| progress.phase);
-                let stage = Stage::of_task(task.status(), phase);
-                agent.task = Some((task.number, task.retries + 1, stage));
-            }
+            let task = tasks.iter().find(|task| Some(&task.id) == current);
+            agent.task = task.or(tasks.last()).map(|task| {
+                let stage = Stage::of_task(task.status, task.phase);
+                (task.number, task.retries + 1, stage)
+            });
+            agent.holds = tasks.iter().map(|task| task.number).collect();
         }
         let release = match reader.record(&RecordKey::Director)? {
             Some(Record::Director(director)) => director.release,
             Some(_) | None => None,
         };
-        let claimed = claimed(reader)?;
-        let mut eligible = eligible(reader)?;
+        let mut eligible = reader.next_in_queue(QUEUE_SHOWN_MAX)?;
         // Between the two looks one may have come back.
-        let held: HashSet<u64> = claimed.iter().copied().collect();
-        eligible.retain(|number| !held.contains(number));
+        eligible.retain(|number| claimed.binary_search(number).is_err());
         Ok(Ledger {
             agents,
             queue: Queue {
@@ -150,41 +158,6 @@ impl Ledger {
     }
 }
 
-/// The next in the order of claiming: by priority, then by age.
-fn eligible(reader: &dyn Reader) -> Result<Vec<u64>, switchboard_store::Error> {
-    let mut numbers = Vec::new();
-    for priority in Priority::ALL {
-        let filter = TaskFilter {
-            statuses: vec![TaskStatus::Ready],
-            priorities: vec![*priority],
-            ..TaskFilter::default()
-        };
-        numbers.extend(first(reader, &filter, QUEUE_SHOWN_MAX - numbers.len())?);
-        if numbers.len() >= QUEUE_SHOWN_MAX {
-            break;
-        }
-    }
-    Ok(numbers)
-}
-
-fn claimed(reader: &dyn Reader) -> Result<Vec<u64>, switchboard_store::Error> {
-    let filter = TaskFilter {
-        statuses: vec![TaskStatus::Claimed, TaskStatus::InProgress],
-        ..TaskFilter::default()
-    };
-    first(reader, &filter, QUEUE_SHOWN_MAX)
-}
-
-fn first(
-    reader: &dyn Reader,
-    filter: &TaskFilter,
-    limit: usize,
-) -> Result<Vec<u64>, switchboard_store::Error> {
-    let page = Page { after: None, limit };
-    let found = reader.tasks(filter, &page)?;
-    Ok(found.rows.iter().map(|task| task.number).collect())
-}
-
 /// What it last said on the bus, else what the ledger knows of it.
 fn entry(bus: &Shared, agent: &Shown, now: Timestamp) -> WorkerEntry {
     let row = &agent.row;
@@ -199,8 +172,15 @@ fn entry(bus: &Shared, agent: &Shown, now: Timestamp) -> WorkerEntry {
             if let Some(progress) = &mut state.progress {
                 progress.step = Text::from(redact::text(&progress.step).into_owned());
             }
-            let entry = WorkerEntry::heard(id, state);
-            if foreign { entry.foreign() } else { entry }
+            let number = state.issue_number;
+            let mut entry = WorkerEntry::heard(id, state);
+            if foreign {
+                entry = entry.foreign();
+            } else if !agent.holds.contains(&number) {
+                // What it last spoke of is over.
+                (entry.issue_number, entry.attempt, entry.progress) = (0, 0, None);
+            }
+            entry
         }
         None => WorkerEntry::unheard(id),
     };

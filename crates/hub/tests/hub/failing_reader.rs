@@ -7,8 +7,8 @@ use switchboard_core::{
     Logged, Message, MessageId, Record, RecordKey, Snapshot, Task, TaskId, Timestamp,
 };
 use switchboard_store::{
-    AgentCounts, AgentFilter, Error, LeaseFilter, MessageFilter, MessageSince, Page, Pages, Reader,
-    SnapshotFilter, TaskFilter, TaskRef,
+    AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
+    Pages, Reader, SnapshotFilter, TaskFilter, TaskRef,
 };
 
 use crate::world::World;
@@ -34,6 +34,8 @@ impl Reader for FailingReader {
         tasks(filter: &TaskFilter, page: &Page) -> Pages<Task>;
         attempts(task: u64) -> Vec<Attempt>;
         dependants(task: &TaskId) -> Vec<TaskId>;
+        next_in_queue(limit: usize) -> Vec<u64>;
+        held_tasks(limit: usize) -> Vec<HeldTask>;
         agent(id: &AgentId) -> Option<Agent>;
         agents(filter: &AgentFilter, page: &Page) -> Pages<Agent>;
         agent_counts() -> AgentCounts;

@@ -85,6 +85,24 @@ fn said(message: &Outbound<'_>) -> (Tone, String) {
             format!("{}: {}", told.code, brief(&told.message, TEXT_MAX)),
         ),
         Outbound::Welcome(told) => (Tone::Good, clean(&told.director.run_id).into_owned()),
+        Outbound::TaskAccepted(told) => (
+            Tone::Good,
+            format!("#{} taken, claim {}", told.issue_number, told.epoch),
+        ),
+        Outbound::TaskDeclined(told) => {
+            let reason = brief(&told.reason, TEXT_MAX);
+            (
+                Tone::Warn,
+                format!("#{} declined: {reason}", told.issue_number),
+            )
+        }
+        Outbound::TaskResult(told) => {
+            let summary = brief(&told.result.summary, TEXT_MAX);
+            (
+                Tone::Good,
+                format!("#{} done: {summary}", told.issue_number),
+            )
+        }
         // For workers; an operator does not get them.
         Outbound::Incompatible(_)
         | Outbound::Probe(_)

@@ -171,6 +171,9 @@ impl Desk {
             // For operators, or dealt with where the connection is.
             Outbound::Heartbeat(_)
             | Outbound::TaskProgress(_)
+            | Outbound::TaskAccepted(_)
+            | Outbound::TaskDeclined(_)
+            | Outbound::TaskResult(_)
             | Outbound::WorkerError(_)
             | Outbound::Welcome(_)
             | Outbound::Incompatible(_)

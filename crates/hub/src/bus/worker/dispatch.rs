@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use switchboard_core::verb::{Assign, Claim, Claimed, Filter, ReleaseTask};
-use switchboard_core::{Refusal, Task};
+use switchboard_core::{AgentId, Refusal, Task, TaskId, TaskStatus};
 use switchboard_wire::agentbus::UtcTime;
 use switchboard_wire::agentbus::message::TaskAssigned;
 use switchboard_wire::agentbus::parts::InParts as _;
@@ -117,9 +117,17 @@ impl Worker {
         if !is_idle || !*self.open.borrow_and_update() {
             if self.held.is_empty() {
                 self.slot = Slot::None;
+            } else if self.assigns {
+                // Also what it brought along from an earlier connection takes a place.
+                self.has_slot(bus);
             }
             return false;
         }
+        self.has_slot(bus)
+    }
+
+    /// Whether it may have a task as far as the bound goes; if not, it will hear when it may.
+    fn has_slot(&mut self, bus: &Shared) -> bool {
         match (&bus.slots, &self.slot) {
             (None, _) | (Some(_), Slot::Held(_)) => true,
             (Some(slots), Slot::None) => {
@@ -184,6 +192,9 @@ impl Worker {
     pub(super) async fn take_back_unanswered(&mut self, bus: &Shared, now: Instant) {
         let is_late = |held: &mut Held| held.answer_by.is_some_and(|by| by <= now);
         let late: Vec<_> = self.held.extract_if(.., is_late).collect();
+        if late.is_empty() {
+            return;
+        }
         for mut held in late {
             let release = ReleaseTask {
                 task: held.task.clone(),
@@ -202,5 +213,35 @@ impl Worker {
                 }
             }
         }
+        // It may have been given up at another door, and then nothing rings.
+        self.refresh(bus).await;
+    }
+}
+
+/// An offer whose worker went away before it answered: if it is not back in time, others may have the task.
+pub(super) async fn take_back_later(bus: Arc<Shared>, agent: AgentId, task: TaskId, epoch: u64) {
+    tokio::select! {
+        () = tokio::time::sleep(bus.config.accept_within) => {}
+        () = bus.stopping.cancelled() => return,
+    }
+    // Whoever is back is offered it again, and asked again.
+    if bus.registry.has_worker(&agent) {
+        return;
+    }
+    let which = switchboard_store::TaskRef::Id(task.clone());
+    let found = bus.hub.read(move |reader| reader.task(&which)).await;
+    let is_open = |task: &Task| {
+        task.status() == TaskStatus::Claimed && task.epoch == epoch && task.holder() == Some(&agent)
+    };
+    if !matches!(&found, Ok(Some(task)) if is_open(task)) {
+        return;
+    }
+    let release = ReleaseTask {
+        task,
+        agent: None,
+        epoch: Some(epoch),
+    };
+    if let Err(error) = bus.hub.run(release).await {
+        tracing::debug!(%error, "an offer that nobody answered ends with its worker's time");
     }
 }

@@ -208,9 +208,18 @@ impl Worker {
                 super::relay::pass_on(bus, envelope.line());
                 self.failed(bus, error).await;
             }
-            Inbound::TaskAccepted(accepted) => self.accepted(bus, accepted).await,
-            Inbound::TaskDeclined(declined) => self.declined(bus, declined).await,
-            Inbound::TaskResult(result) => self.finished(bus, result).await,
+            Inbound::TaskAccepted(accepted) => {
+                super::relay::pass_on(bus, envelope.line());
+                self.accepted(bus, accepted).await;
+            }
+            Inbound::TaskDeclined(declined) => {
+                super::relay::pass_on(bus, envelope.line());
+                self.declined(bus, declined).await;
+            }
+            Inbound::TaskResult(result) => {
+                super::relay::pass_on(bus, envelope.line());
+                self.finished(bus, result).await;
+            }
             Inbound::AgentMessage(mail) => self.send_mail(bus, mail).await,
             Inbound::AgentMessageAck(ack) => self.acknowledged(bus, ack).await,
             Inbound::MemoryEvent(event) => memory::noted(bus, &self.id, event).await,
@@ -220,8 +229,11 @@ impl Worker {
             Inbound::EngramRequest(request) => memory::fetch(bus, &self.outbox, request).await,
             Inbound::BudgetRequest(request) => self.ask_budget(bus, request).await,
             Inbound::BudgetResult(result) => {
-                if let Err(error) = bus.budgets.result(&self.id, &result).await {
-                    tracing::debug!(%error, "a grant ends when its time is over");
+                while let Err(error) = bus.budgets.result(&self.id, &result).await
+                    && error.may_pass()
+                    && !self.is_over(bus)
+                {
+                    tokio::time::sleep(RETRY_AFTER).await;
                 }
             }
             // Heartbeats go another way; the session lets nothing else through.
@@ -244,12 +256,17 @@ impl Worker {
     }
 
     /// The connection is over; the worker may come back within its time.
-    pub async fn leave(self, bus: &Shared, unsent: Vec<MessageId>) {
+    pub async fn leave(self, bus: &Arc<Shared>, unsent: Vec<MessageId>) {
         let is_last = bus.registry.leave(Role::Worker, &self.id, &self.outbox);
         if is_last {
             bus.board.leave(&self.id);
         }
         self.take_back_mail(bus, unsent).await;
+        for held in self.held.iter().filter(|held| !held.accepted) {
+            let (agent, task) = (self.id.clone(), held.task.clone());
+            let offer = dispatch::take_back_later(Arc::clone(bus), agent, task, held.epoch);
+            tokio::spawn(offer);
+        }
         // With a task in its hands it may be back in a moment, to finish it.
         let is_done = self.agent.is_stopping() && self.held.is_empty();
         if is_last && is_done && !bus.stopping.is_cancelled() {
@@ -302,6 +319,18 @@ impl Held {
             epoch: task.epoch,
             corr_id: task.corr_id.to_string(),
             accepted: task.status() == TaskStatus::InProgress,
+            answer_by: None,
+        }
+    }
+
+    /// The same task under another claim.
+    fn of_epoch(&self, epoch: u64) -> Held {
+        Held {
+            number: self.number,
+            task: self.task.clone(),
+            epoch,
+            corr_id: self.corr_id.clone(),
+            accepted: false,
             answer_by: None,
         }
     }

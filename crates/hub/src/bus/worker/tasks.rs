@@ -138,6 +138,11 @@ impl Worker {
         let Some(held) = self.held(number) else {
             return;
         };
+        if let Some(epoch) = epoch.filter(|epoch| *epoch != held.epoch) {
+            // A result of an earlier claim, which leaves the present one alone.
+            let reason = format!("claim {epoch} has ended, claim {} is held", held.epoch);
+            return self.tell_revoked(&held.of_epoch(epoch), reason);
+        }
         let learnings = result.learnings.iter().map(|text| {
             let id = LearningId::from(bus.ids.fresh("lrn"));
             (id, redact::text(text).into_owned())

@@ -21,7 +21,8 @@ const COUNT: RangeInclusive<u32> = 1..=1_000_000;
 const COUNT_OR_NONE: RangeInclusive<u32> = 0..=1_000_000;
 const RETRIES: RangeInclusive<u32> = 0..=switchboard_core::limits::RETRIES_MAX;
 /// An engram smaller than this holds nothing but its own fields.
-const ENGRAM_BYTES: RangeInclusive<u32> = 1024..=1024 * 1024;
+const ENGRAM_BYTES: RangeInclusive<u32> = 4096..=1024 * 1024;
+const DIGEST_BYTES: RangeInclusive<u32> = 1024..=1024 * 1024;
 const BUFFER_BYTES: RangeInclusive<u32> = 1024..=256 * 1024 * 1024;
 const TIER_BYTES: RangeInclusive<u32> = 1024..=u32::MAX;
 pub(super) const ADDRESSES_MAX: usize = 16;
@@ -87,7 +88,7 @@ pub const DEV_SETTINGS: &[(&str, Apply)] = &[
     ("memory.st_max_files", |d, g| bytes(g, COUNT).map(|v| bus(d).memory.short_term.max_files = v)),
     ("memory.lt_max_total_bytes", |d, g| within(g, TIER_BYTES).map(|v| bus(d).memory.long_term.max_total_bytes = v.into())),
     ("memory.lt_max_files", |d, g| bytes(g, COUNT).map(|v| bus(d).memory.long_term.max_files = v)),
-    ("memory.memory_md_max_bytes", |d, g| bytes(g, ENGRAM_BYTES).map(|v| bus(d).memory.memory_md_max_bytes = v)),
+    ("memory.memory_md_max_bytes", |d, g| bytes(g, DIGEST_BYTES).map(|v| bus(d).memory.memory_md_max_bytes = v)),
     ("memory.memory_md_max_items", |d, g| bytes(g, COUNT).map(|v| bus(d).memory.memory_md_max_items = v)),
     ("rate_limits.github.max_concurrent_requests", |d, g| within(g, COUNT).map(|v| bus(d).github.max_concurrent_requests = v)),
     ("rate_limits.github.min_seconds_between_writes", |d, g| time(g, PAUSE).map(|v| bus(d).github.min_between_writes = v)),

@@ -284,7 +284,7 @@ fn numbers_are_kept_within_their_bounds() {
         ("director.max_retries", 100, Some(101)),
         ("retry.backoff_initial_seconds", 0, Some(-1)),
         ("policy.sync_main.max_commits_behind", 0, Some(1_000_001)),
-        ("memory.engram_max_bytes", 1024, Some(1023)),
+        ("memory.engram_max_bytes", 4096, Some(4095)),
         ("rate_limits.model.max_concurrent_requests", 1, Some(0)),
         ("rate_limits.model.min_seconds_between_requests", 0, None),
     ];

@@ -123,9 +123,9 @@ pub const MESSAGES: &[Usage] = &[
     Usage { message: MessageType::BudgetGrant, from: &[D], to: &[W] },
     Usage { message: MessageType::BudgetResult, from: &[W], to: &[D] },
     Usage { message: MessageType::TaskAssigned, from: &[D], to: &[W] },
-    Usage { message: MessageType::TaskAccepted, from: &[W], to: &[D] },
-    Usage { message: MessageType::TaskDeclined, from: &[W], to: &[D] },
-    Usage { message: MessageType::TaskResult, from: &[W], to: &[D] },
+    Usage { message: MessageType::TaskAccepted, from: &[W], to: &[D, O] },
+    Usage { message: MessageType::TaskDeclined, from: &[W], to: &[D, O] },
+    Usage { message: MessageType::TaskResult, from: &[W], to: &[D, O] },
     Usage { message: MessageType::TaskRevoked, from: &[D], to: &[W] },
     Usage { message: MessageType::AgentMessage, from: &[D, W], to: &[D, W] },
     Usage { message: MessageType::AgentMessageAck, from: &[D, W], to: &[D, W] },
@@ -290,7 +290,7 @@ direction! {
 }
 
 direction! {
-    /// What a director may send; the first three are passed on from workers to operators.
+    /// What a director may send, and what it passes on from workers to operators.
     #[allow(clippy::large_enum_variant)] // As above.
     pub enum Outbound {
         borrowed: { Heartbeat(Heartbeat) }
@@ -312,6 +312,9 @@ direction! {
             OperatorAck(OperatorAck),
             BudgetGrant(BudgetGrant),
             TaskAssigned(TaskAssigned),
+            TaskAccepted(TaskAccepted),
+            TaskDeclined(TaskDeclined),
+            TaskResult(TaskResult),
             TaskRevoked(TaskRevoked),
             AgentMessage(AgentMessage),
             AgentMessageAck(AgentMessageAck),
