@@ -239,3 +239,28 @@ async fn a_claim_on_which_nothing_moves_is_given_back() {
     assert_eq!(shown(client, &id).await["retryCount"], 0);
     hub.running.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_late_result_of_an_earlier_claim_leaves_the_present_one_alone() {
+    let hub = bus().await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (id, number) = make(client, json!({ "title": "T" })).await;
+    worker.take_on(number).await;
+    let path = format!("/api/v1/tasks/{id}/release");
+    client.post(&path, json!({})).await.expect(200);
+    worker.expect("task_revoked.v1").await;
+    worker.take_on(number).await;
+    let result = |epoch: u64| json!({ "issue_number": number, "epoch": epoch, "result": { "summary": "late" } });
+    worker.send("task_result.v1", result(1)).await;
+    worker.fence().await;
+    let task = shown(client, &id).await;
+    assert_eq!(
+        (&task["status"], &task["epoch"]),
+        (&json!("in_progress"), &json!(2))
+    );
+    worker.send("task_result.v1", result(2)).await;
+    worker.fence().await;
+    assert_eq!(shown(client, &id).await["status"], "completed");
+    hub.running.shutdown().await;
+}

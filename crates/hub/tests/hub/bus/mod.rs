@@ -8,6 +8,7 @@ mod failures;
 mod framing;
 mod kit;
 mod mail;
+mod memory;
 mod operators;
 mod orders;
 mod reconnect;

@@ -131,3 +131,21 @@ async fn a_hello_counts_once() {
     eventually(async || flagged(hub.client, "hello_again").await == 1).await;
     hub.running.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_worker_that_was_signed_off_elsewhere_is_told_and_may_say_hello_again() {
+    let hub = bus().await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (id, number) = make(client, json!({ "title": "T" })).await;
+    worker.take_on(number).await;
+    client.delete("/api/v1/agents/w1").await.expect(200);
+    let error = worker.refused("role_forbidden").await;
+    assert!(error["message"].as_str().unwrap().contains("sender.id"));
+    worker.ended().await;
+    assert_eq!(shown(client, &id).await["status"], "ready");
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let again = worker.take_on(number).await;
+    assert_eq!(again["epoch"], 2);
+    hub.running.shutdown().await;
+}
