@@ -9,20 +9,21 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use switchboard_core::agent::{AgentMetrics, Current};
 use switchboard_core::attempt::{Attempt, Outcome};
-use switchboard_core::engram::Scope;
 use switchboard_core::lane::Rep;
 use switchboard_core::task::{Failure, OnDependencyFailure};
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, AgentKind, Baseline, Capabilities, CorrId, Delivery, DeliveryState, Doing,
-    Door, Engram, EngramEntry, EngramId, FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey,
-    Learning, Lease, LeasePath, Machine, Message, MessageId, Metrics, Phase, Presence, Priority,
-    Progress, Record, Skills, Snapshot, Task, TaskId, TaskKind, TaskState, TaskStatus, Timestamp,
-    Watch, WhenSpent, iso, limits,
+    Door, FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey, Learning, Lease, LeasePath,
+    Machine, Message, MessageId, Metrics, Phase, Presence, Priority, Progress, Skills, Snapshot,
+    Task, TaskId, TaskKind, TaskState, Timestamp, Watch, WhenSpent, iso, limits,
 };
 
-use crate::query::HeldTask;
 use crate::text::unlist;
+
+mod stream;
+
+pub(crate) use stream::{ENGRAM, HELD, WHOLE_ENGRAM, engram, held, record, whole_engram};
 
 /// One row of a table, read by the number of a column.
 pub(crate) trait Columns {
@@ -116,20 +117,6 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
         created_at: when(row, 30)?.unwrap_or_default(),
         updated_at: when(row, 31)?.unwrap_or_default(),
         rev: unsigned(row, 32)?,
-    })
-}
-
-/// Of a task `t` that agent `a` holds.
-pub(crate) const HELD: &str = "a.id, t.id, t.number, t.status, t.retry_count, t.progress";
-
-pub(crate) fn held<R: Columns>(row: &R) -> Result<HeldTask, R::Error> {
-    Ok(HeldTask {
-        agent: id(row, 0)?,
-        id: id(row, 1)?,
-        number: unsigned(row, 2)?,
-        status: word(row, 3, TaskStatus::parse)?,
-        retries: number(row, 4)?,
-        phase: progress(row, 5)?.map(|progress| progress.phase),
     })
 }
 
@@ -280,41 +267,6 @@ fn doors<R: Columns>(row: &R, column: usize) -> Result<Vec<Door>, R::Error> {
         .iter()
         .filter_map(|word| Door::parse(word))
         .collect())
-}
-
-pub(crate) const ENGRAM: &str =
-    "id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq";
-
-pub(crate) const WHOLE_ENGRAM: &str =
-    "id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body, words";
-
-pub(crate) fn engram<R: Columns>(row: &R) -> Result<EngramEntry, R::Error> {
-    Ok(EngramEntry {
-        id: EngramId::from(text(row, 0)?),
-        scope: word(row, 1, Scope::parse)?,
-        version: text(row, 2)?,
-        created_at: Timestamp(int(row, 3)?),
-        hash: text(row, 4)?,
-        bytes: unsigned(row, 5)?,
-        topics: strings(row, 6)?,
-        from_seq: unsigned(row, 7)?,
-        to_seq: unsigned(row, 8)?,
-    })
-}
-
-/// With its texts, as [`WHOLE_ENGRAM`] has them.
-pub(crate) fn whole_engram<R: Columns>(row: &R) -> Result<Engram, R::Error> {
-    Ok(Engram {
-        entry: engram(row)?,
-        body: text(row, 9)?.into_boxed_str(),
-        words: text(row, 10)?.into_boxed_str(),
-    })
-}
-
-/// The one column of a record.
-pub(crate) fn record<R: Columns>(row: &R) -> Result<Record, R::Error> {
-    let value = text(row, 0)?;
-    serde_json::from_str(&value).map_err(|_| unreadable(0, &value).into())
 }
 
 pub(crate) const LANE: &str = "lane, key, rep, ready, held, head";
