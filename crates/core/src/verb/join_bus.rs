@@ -48,10 +48,11 @@ impl Verb for JoinBus {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Joined, Changes), Refusal> {
         check_unreserved(&self.agent)?;
         let mut changes = Changes::default();
-        let known = slice.agent(&self.agent).filter(|known| !known.is_gone());
-        if let Some(known) = known {
+        // Also one that signed off: its messages still wait for it.
+        if let Some(known) = slice.agent(&self.agent) {
             self.check(known)?;
         }
+        let known = slice.agent(&self.agent).filter(|known| !known.is_gone());
         let mut agent = match known {
             Some(known) => awake(known, &mut changes, now),
             None => self.newcomer(slice, now),
@@ -186,13 +187,13 @@ mod tests {
 
     #[test]
     fn whoever_proves_nothing_gets_no_id_that_others_have() {
-        let mut swarm = Swarm::with_agent(Standing::Live);
         let mut stranger = join("A");
         stranger.is_proved = false;
-        assert_eq!(
-            word(&swarm.run(stranger.clone())),
-            "agent_already_registered"
-        );
+        for standing in [Standing::Live, Standing::Silent, Standing::Gone] {
+            let outcome = Swarm::with_agent(standing).run(stranger.clone());
+            assert_eq!(word(&outcome), "agent_already_registered", "{standing:?}");
+        }
+        let mut swarm = Swarm::new();
         stranger.agent = "W".into();
         swarm.ok(stranger.clone());
         swarm.ok(stranger);
