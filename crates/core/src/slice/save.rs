@@ -168,6 +168,8 @@ impl Slice {
         let closed = self.close_empty_lanes();
         write(&self.unsaved(&closed))?;
         self.mark_saved();
+        // They are in the batch, however little follows: without this one that changes no more is rolled back with them.
+        self.dirty.head = true;
         Ok(())
     }
 
@@ -305,5 +307,36 @@ fn clean<K: Eq + std::hash::Hash, T>(cells: &mut Cells<K, T>, dirty: &[K]) {
             cell.dirty = false;
             cell.new = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changes::Changes;
+
+    #[test]
+    fn rows_that_were_saved_in_the_middle_of_a_batch_are_committed_with_it() {
+        let mut slice = Slice::default();
+        let now = Timestamp(1);
+        let key = Key {
+            principal: "a".into(),
+            operation: "RECEIVE_MESSAGES",
+            key: "k".into(),
+        };
+        let remembered = Remembered {
+            body_hash: [0; 32],
+            answer: b"{}".as_slice().into(),
+            at: now,
+        };
+        let changes = Changes {
+            remembered: vec![(key, remembered)],
+            ..Changes::default()
+        };
+        slice.apply(changes, now);
+        slice.save_rows(|_| Ok::<_, ()>(())).unwrap();
+        assert!(slice.is_dirty(now), "nothing else follows");
+        slice.save_all(now, false, |_| Ok::<_, ()>(())).unwrap();
+        assert!(!slice.is_dirty(now));
     }
 }
