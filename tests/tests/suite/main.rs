@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bad_world;
+mod bus;
 mod cert;
 mod clauses;
 mod coordinators;

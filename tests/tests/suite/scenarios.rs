@@ -5,6 +5,7 @@
 //! the language ([`said`]). So a scene does not know whether it runs on the rules alone or over a socket.
 
 mod act;
+mod bus;
 mod engine;
 mod golden;
 mod http;
@@ -20,6 +21,7 @@ use serde_json::Value;
 use switchboard_store::conformance::Cache;
 
 use act::Deed;
+use bus::{ByBus, Workers};
 use engine::Kind;
 use http::Transport;
 use ledger::Rules;
@@ -167,6 +169,29 @@ fn scenes_hold_by_sql_through_the_libsql_endpoint() {
     let mut driver = BySql::new(Way::Pipeline);
     run_all(&mut driver);
     assert_eq!(driver.unused(), ["claim_of_the_document"]);
+}
+
+#[test]
+fn scenes_hold_for_agents_that_are_workers_of_the_bus() {
+    let mut driver = ByBus::new(Kind::Sqlite, Workers::All);
+    run_all(&mut driver);
+    // Each step that the bus has words for was said there at least once.
+    let said: Vec<&str> = driver.said.keys().copied().collect();
+    assert_eq!(said, bus::STEPS, "{:?}", driver.said);
+}
+
+#[test]
+fn scenes_hold_between_workers_of_the_bus_and_agents_of_http() {
+    for workers in [Workers::First, Workers::Second] {
+        run_all(&mut ByBus::new(Kind::Sqlite, workers));
+    }
+}
+
+#[test]
+fn scenes_hold_between_workers_of_the_bus_and_agents_of_http_over_postgres() {
+    if let Some(kind) = Kind::postgres("workers of the bus over PostgreSQL") {
+        run_all(&mut ByBus::new(kind, Workers::First));
+    }
 }
 
 /// jetpack.principle.horizontal_scaling

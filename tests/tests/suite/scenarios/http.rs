@@ -1,5 +1,6 @@
 //! The whole hub in this process, on a socket and a ledger: requests to it, on paths, in envelopes and in files.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -171,6 +172,11 @@ impl HubHere {
     /// The hub itself, past all its doors.
     pub fn itself(&self) -> &Hub {
         &self.running.hub
+    }
+
+    /// Where its bus is.
+    pub fn bus(&self) -> SocketAddr {
+        self.running.bus_addr().expect("this hub has a bus")
     }
 
     /// The file that its ledger is kept in.

@@ -10,6 +10,7 @@ use switchboard_core::verb::{
     ExpireLeases, ExpireMessages, MarkSilent, ReleaseRetries, Serve, Step,
 };
 use switchboard_core::{Timestamp, Verb, limits};
+use switchboard_hub::config::Config;
 use switchboard_store::conformance::START;
 use switchboard_store::{Clock as _, ManualClock};
 use switchboard_wire::IsoTime;
@@ -39,12 +40,24 @@ impl Stage {
         scene: &Scene,
         start: Timestamp,
     ) -> Stage {
+        Stage::open_with(runtime, kind, scene, start, |_| {})
+    }
+
+    /// The same with other settings.
+    pub fn open_with(
+        runtime: &tokio::runtime::Runtime,
+        kind: &Kind,
+        scene: &Scene,
+        start: Timestamp,
+        change: impl FnOnce(&mut Config),
+    ) -> Stage {
         let clock = ManualClock::at(start);
         let policy = scene.policy.clone();
         let opened = kind.open(clock.clone());
         let hub = HubHere::start_on(opened, kind.name(), |config| {
             config.limits.enabled = false;
             config.quality = policy;
+            change(config);
         });
         let hub = runtime.block_on(hub);
         let mut stage = Stage {

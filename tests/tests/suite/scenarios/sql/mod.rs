@@ -323,7 +323,7 @@ impl Play {
 }
 
 /// Whether an answer over HTTP hands out nothing and changes nothing.
-fn is_nothing(route: &str, body: &Value) -> bool {
+pub(super) fn is_nothing(route: &str, body: &Value) -> bool {
     let is_empty = match route {
         "claim" | "acquireLease" => body["success"] == false,
         "progress" => body["continue"] == false,
@@ -340,7 +340,7 @@ fn is_nothing(route: &str, body: &Value) -> bool {
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// A text among what a step gives, by its path.
-fn text<'a>(call: &'a Call, path: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(call: &'a Call, path: &str) -> Option<&'a str> {
     member(call, path)?.as_str()
 }
 
@@ -350,7 +350,7 @@ fn member<'a>(call: &'a Call, path: &str) -> Option<&'a Value> {
     names.try_fold(first, |value, name| value.get(name))
 }
 
-fn named(call: &Call, path: &str) -> String {
+pub(super) fn named(call: &Call, path: &str) -> String {
     let found = text(call, path);
     found
         .unwrap_or_else(|| panic!("{} says no {path}", call.route))
@@ -358,7 +358,7 @@ fn named(call: &Call, path: &str) -> String {
 }
 
 /// What a step gives, or else.
-fn or(call: &Call, path: &str, otherwise: impl Into<Value>) -> Value {
+pub(super) fn or(call: &Call, path: &str, otherwise: impl Into<Value>) -> Value {
     member(call, path)
         .cloned()
         .unwrap_or_else(|| otherwise.into())

@@ -1,0 +1,118 @@
+//! The workers that `docs/agentbus.md` shows, run as they stand there.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use switchboard_test_cluster::Missing;
+use switchboard_tests::{Project, until};
+
+use super::peer::Peer;
+
+/// The port that the page connects to.
+const PORT: &str = "8731";
+/// Short, so that a worker is soon asked whether it is there.
+const SETTINGS: &str = "[timeouts]\nworker_heartbeat_ttl_seconds = 4\n";
+
+/// The block after a comment such as `<!-- python: worker -->`, made to connect to this port.
+fn block(kind: &str, port: u16) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/agentbus.md");
+    let text = fs::read_to_string(path).expect("docs/agentbus.md can be read");
+    let opening = format!("<!-- {kind}: worker -->\n```{kind}\n");
+    let (_, rest) = text.split_once(&opening).expect("the page shows a worker");
+    let (block, _) = rest
+        .split_once("```")
+        .expect("a block that was opened is closed");
+    assert_eq!(block.matches(PORT).count(), 1, "it connects once:\n{block}");
+    block.replace(PORT, &port.to_string())
+}
+
+/// A program that is ended with everything it started.
+struct Program(Child);
+
+impl Program {
+    fn start(command: &mut Command) -> Program {
+        let command = command.stdin(Stdio::null()).process_group(0);
+        Program(command.spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_worker_in_ten_lines_of_python_does_tasks_and_stays_alive() {
+    let found = Command::new("python3").arg("--version").output();
+    if !found.is_ok_and(|found| found.status.success()) {
+        return Missing::Python.skip("the worker in ten lines of Python");
+    }
+    assert_eq!(block("python", 1).lines().count(), 10);
+    works("ten-lines", "did ", |port, _| {
+        let mut python = Command::new("python3");
+        python.arg("-c").arg(block("python", port));
+        python
+    });
+}
+
+#[test]
+fn the_worker_with_nc_does_tasks_and_stays_alive() {
+    works("nc", "done with nc", |port, root| {
+        let mut shell = Command::new("sh");
+        shell.arg("-ec").arg(block("sh", port));
+        let found = Command::new("sh")
+            .args(["-c", "command -v nc"])
+            .stdout(Stdio::null())
+            .status();
+        if !found.is_ok_and(|found| found.success()) {
+            shell.env("PATH", with_a_plain_nc(root));
+        }
+        shell
+    });
+}
+
+/// Where there is no `nc`: what it does here is to copy both ways.
+fn with_a_plain_nc(root: &Path) -> String {
+    const NC: &str = "#!/bin/bash\nexec 5<>\"/dev/tcp/$1/$2\"\ncat <&5 &\ncat >&5\n";
+    let folder = root.join("bin");
+    fs::create_dir(&folder).expect("a folder can be made");
+    let nc = folder.join("nc");
+    fs::write(&nc, NC).expect("a script can be written");
+    fs::set_permissions(&nc, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{path}", folder.display())
+}
+
+/// It does a task, is asked whether it is there and says so, and does another.
+fn works(id: &str, summary: &str, program: impl Fn(u16, &Path) -> Command) {
+    let project = Project::new().with_bus();
+    fs::write(project.root().join("switchboard.toml"), SETTINGS).expect("it can be written");
+    let hub = project.start();
+    let mut client = hub.client();
+    client.create("first");
+    let mut operator = Peer::operator(hub.bus(), "watch");
+    let mut command = program(hub.bus().port(), project.root());
+    let _program = Program::start(command.current_dir(project.root()));
+    let mut done = |task: &str| {
+        let shown = until(&format!("{id} does {task}"), || {
+            Some(client.task(task)).filter(|shown| shown["status"] == "completed")
+        });
+        assert_eq!(shown["assignedAgent"], id, "{shown}");
+        let said = shown["result"]["summary"].as_str().unwrap_or_default();
+        assert!(said.starts_with(summary), "{shown}");
+    };
+    done("first");
+    // It has nothing to do, so it only speaks when it is asked.
+    operator.hear("heartbeat.v1");
+    hub.client().create("second");
+    done("second");
+    let events = hub.client().events();
+    let lost = events.iter().find(|event| event["type"] == "agent_silent");
+    assert_eq!(lost, None, "it was never given up");
+}

@@ -1,0 +1,10 @@
+//! The bus with the real binary: workers and operators over sockets, beside every other door.
+
+mod commands;
+mod crash;
+mod crowd;
+mod docs;
+mod interop;
+pub mod peer;
+mod settings;
+mod swarm;
