@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use switchboard_core::verb::{Assign, Claim, Claimed, Filter, ReleaseTask};
 use switchboard_core::{AgentId, Refusal, Task, TaskId, TaskStatus};
 use switchboard_wire::agentbus::UtcTime;
@@ -30,12 +31,17 @@ pub(super) enum Slot {
 }
 
 impl Slot {
-    fn wait(slots: &Arc<Semaphore>) -> Slot {
-        let slots = Arc::clone(slots);
-        Slot::Waiting(AbortOnDropHandle::new(tokio::spawn(async move {
-            let permit = slots.acquire_owned().await;
-            permit.expect("the slots are never closed")
-        })))
+    /// One of them, or a place in the queue for one: from now on, not from when a task first runs.
+    fn ask(slots: &Arc<Semaphore>) -> Slot {
+        let mut permit = Box::pin(Arc::clone(slots).acquire_owned());
+        let never_closed = "the slots are never closed";
+        match (&mut permit).now_or_never() {
+            Some(permit) => Slot::Held(permit.expect(never_closed)),
+            None => {
+                let permit = async move { permit.await.expect(never_closed) };
+                Slot::Waiting(AbortOnDropHandle::new(tokio::spawn(permit)))
+            }
+        }
     }
 
     pub async fn granted(&mut self) -> OwnedSemaphorePermit {
@@ -131,10 +137,7 @@ impl Worker {
         match (&bus.slots, &self.slot) {
             (None, _) | (Some(_), Slot::Held(_)) => true,
             (Some(slots), Slot::None) => {
-                match Arc::clone(slots).try_acquire_owned() {
-                    Ok(permit) => self.slot = Slot::Held(permit),
-                    Err(_) => self.slot = Slot::wait(slots),
-                }
+                self.slot = Slot::ask(slots);
                 matches!(self.slot, Slot::Held(_))
             }
             (Some(_), Slot::Waiting(_)) => false,

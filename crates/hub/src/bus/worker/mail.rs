@@ -22,12 +22,13 @@ const HANDED_AT_ONCE: usize = 16;
 const HOLD_FOR: Duration = Duration::from_secs(30);
 
 impl Worker {
-    /// Takes up what waits, and puts it on its way; it counts as handed over once it is written.
-    pub(super) async fn hand_mail(&mut self, bus: &Shared, again: bool) {
+    /// Takes up what waits, also what an older connection took up, and puts it on its way; it counts as handed over
+    /// once it is written.
+    pub(super) async fn hand_mail(&mut self, bus: &Shared) {
         if !self.mails || self.agent.inbox == 0 || !self.agent.is_live() {
             return;
         }
-        if !again && !self.outbox.is_read() {
+        if !self.outbox.is_read() {
             // Who reads slowly gets them slowly.
             self.look_at = Some(Instant::now() + RETRY_AFTER);
             return;
@@ -36,7 +37,7 @@ impl Worker {
             agent: self.id.clone(),
             limit: HANDED_AT_ONCE,
             hold_for: HOLD_FOR,
-            again,
+            again: true,
         });
         let messages = match hand.await {
             Ok(messages) => messages,
@@ -49,6 +50,10 @@ impl Worker {
         };
         let room = bus.room("agent_message.v1");
         for message in messages {
+            if self.on_its_way.contains(&message.id) {
+                continue;
+            }
+            self.on_its_way.push(message.id.clone());
             let body = Json::stored(&redact::json_tokens(&message.payload));
             let mail = AgentMessage {
                 message_id: message.id.to_string(),
@@ -75,6 +80,7 @@ impl Worker {
 
     /// They were written.
     pub async fn handed(&mut self, bus: &Shared, messages: Vec<MessageId>) {
+        self.on_its_way.retain(|id| !messages.contains(id));
         let handed = Handed {
             agent: self.id.clone(),
             messages,

@@ -56,6 +56,8 @@ pub(super) struct Worker {
     declined: VecDeque<TaskId>,
     /// Offers in a row that it did not answer.
     unanswered: u32,
+    /// Messages to it that are not written yet.
+    on_its_way: Vec<MessageId>,
     beat: LastBeat,
     sync: sync::Watch,
     /// Look at the ledger again then, whatever is heard.
@@ -123,6 +125,7 @@ impl Worker {
             open: bus.director.open(),
             declined: VecDeque::new(),
             unanswered: 0,
+            on_its_way: Vec::new(),
             beat: LastBeat::default(),
             sync: sync::Watch::new(bus, hello, peer),
             look_at: None,
@@ -136,7 +139,6 @@ impl Worker {
         self.offer_again(bus).await;
         self.check_drift(bus);
         bus.budgets.joined(&self.id);
-        self.hand_mail(bus, true).await;
         // Also for what has changed between the commit that signed it on and the watch.
         self.refresh(bus).await;
     }
@@ -261,7 +263,10 @@ impl Worker {
         if is_last {
             bus.board.leave(&self.id);
         }
-        self.take_back_mail(bus, unsent).await;
+        if is_last {
+            // A newer connection has taken them up itself.
+            self.take_back_mail(bus, unsent).await;
+        }
         for held in self.held.iter().filter(|held| !held.accepted) {
             let (agent, task) = (self.id.clone(), held.task.clone());
             let offer = dispatch::take_back_later(Arc::clone(bus), agent, task, held.epoch);

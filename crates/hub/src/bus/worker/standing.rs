@@ -94,7 +94,7 @@ impl Worker {
         }
         self.hear_orders(bus).await;
         if self.agent.inbox > 0 {
-            self.hand_mail(bus, false).await;
+            self.hand_mail(bus).await;
         }
         self.seek_work(bus).await;
     }

@@ -267,29 +267,37 @@ async fn reluctant(hub: &TestHub, id: &str) -> Peer {
 async fn what_was_not_written_before_a_cut_is_handed_over_on_the_next_connection() {
     let hub = bus().await;
     let client = hub.client;
-    let worker = reluctant(&hub, "w1").await;
-    let text = "x".repeat(200_000);
     let ids: Vec<String> = (0..40).map(|n| format!("m{n}")).collect();
-    for id in &ids {
-        send(client, id, Some("w1"), json!({ "text": text })).await;
-    }
-    // Much more than a system holds back for a reader that does not read.
-    drop(worker);
-    let mut worker = Peer::worker(&hub, "w1", MAIL).await;
-    let mut handed = BTreeSet::new();
-    while !handed.contains("m39") {
-        let mail = worker.expect("agent_message.v1").await;
-        if mail["part"] == mail["parts"] {
-            handed.insert(mail["message_id"].as_str().unwrap().to_owned());
+    // Once the older connection ends by itself, once because a newer one is there.
+    for (round, is_cut) in [(0, true), (1, false)] {
+        let id = |place: usize| format!("{round}-{}", ids[place]);
+        let mut older = Some(reluctant(&hub, "w1").await);
+        // Much more than a system holds back for a reader that does not read.
+        let text = "x".repeat(200_000);
+        for place in 0..ids.len() {
+            send(client, &id(place), Some("w1"), json!({ "text": text })).await;
         }
-    }
-    worker.fence().await;
-    // Those that were written before the cut come first in the queue; all after them are here.
-    let missing = ids.iter().take_while(|id| !handed.contains(*id)).count();
-    assert!(missing < 20, "{missing}");
-    assert_eq!(handed.len(), ids.len() - missing);
-    for id in &ids {
-        until_delivered(client, id).await;
+        if is_cut {
+            older.take();
+        }
+        let mut newer = Peer::worker(&hub, "w1", MAIL).await;
+        let mut handed = Vec::new();
+        while handed.last() != Some(&id(39)) {
+            let mail = newer.expect("agent_message.v1").await;
+            if mail["part"] == mail["parts"] {
+                handed.push(mail["message_id"].as_str().unwrap().to_owned());
+            }
+        }
+        newer.fence().await;
+        assert_eq!(newer.came("agent_message.v1"), 0);
+        // Those that were written before come first in the queue; all after them are here, each once, in order.
+        let missing = ids.len() - handed.len();
+        assert!(missing < 20, "{missing}");
+        let after: Vec<String> = (missing..ids.len()).map(id).collect();
+        assert_eq!(handed, after);
+        for place in 0..ids.len() {
+            until_delivered(client, &id(place)).await;
+        }
     }
     hub.running.shutdown().await;
 }

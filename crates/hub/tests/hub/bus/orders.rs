@@ -5,6 +5,7 @@ use switchboard_hub::Running;
 
 use super::kit::{ASSIGN, Peer, bus, make, shown, until_agent};
 use crate::harness::{Client, TestHub, config};
+use crate::world::eventually;
 
 async fn order(operator: &mut Peer, command: Value) -> Value {
     let seq = operator.send("operator_command.v1", command).await;
@@ -181,7 +182,14 @@ async fn a_pause_lasts_beyond_the_hub_that_heard_of_it() {
         let mut config = config(home.path());
         config.bus.enabled = true;
         config.bus.memory.enabled = false;
-        let running = Running::start(config).await.unwrap();
+        let mut running = None;
+        // A child process that another test is just starting may hold the directory's lock for a moment.
+        eventually(async || {
+            running = Running::start(config.clone()).await.ok();
+            running.is_some()
+        })
+        .await;
+        let running = running.unwrap();
         let client = Client { addr: running.addr };
         TestHub {
             running,
