@@ -1,7 +1,7 @@
 //! Clause coverage: every clause of the protocol and every settled question names a test that exists, or what it waits for.
 //!
-//! `docs/clauses/jetpack.txt` and `docs/clauses/jetpack-settled.txt` list what is to be proven, one id a line;
-//! `docs/jetpack.md` has a table row for each. This test does not know whether a proof is good; a reviewer does.
+//! `docs/clauses/*.txt` list what is to be proven, one id a line; `docs/jetpack.md` and `docs/agentbus.md` have a table row
+//! for each. This test does not know whether a proof is good; a reviewer does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -127,12 +127,12 @@ fn is_test(source: &str, name: &str) -> bool {
 }
 
 /// Everything that is wrong with one table.
-fn complaints(list: &str, prefix: &str) -> Vec<String> {
+fn complaints(list: &str, document: &str, prefix: &str) -> Vec<String> {
     let wanted = ids(&read(list));
     assert!(wanted.len() > 20, "{list} is nearly empty");
-    let rows = match rows(&read("docs/jetpack.md"), prefix) {
+    let rows = match rows(&read(document), prefix) {
         Ok(rows) => rows,
-        Err(complaint) => return vec![format!("docs/jetpack.md: {complaint}")],
+        Err(complaint) => return vec![format!("{document}: {complaint}")],
     };
     let mut complaints = Vec::new();
     for id in &wanted {
@@ -157,19 +157,40 @@ fn complaints(list: &str, prefix: &str) -> Vec<String> {
 
 #[test]
 fn every_clause_of_jetpack_names_its_test_or_what_it_waits_for() {
-    let complaints = complaints("docs/clauses/jetpack.txt", "jetpack.");
+    let complaints = complaints("docs/clauses/jetpack.txt", "docs/jetpack.md", "jetpack.");
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
 #[test]
 fn every_settled_question_of_jetpack_names_its_test_or_what_it_waits_for() {
-    let complaints = complaints("docs/clauses/jetpack-settled.txt", "settled.");
+    let complaints = complaints(
+        "docs/clauses/jetpack-settled.txt",
+        "docs/jetpack.md",
+        "settled.",
+    );
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
 #[test]
+fn every_clause_of_the_bus_names_its_test() {
+    let list = "docs/clauses/agentbus.txt";
+    let complaints = complaints(list, "docs/agentbus.md", "agentbus.");
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// Each message has its line in the table of the page.
+#[test]
+fn every_message_of_the_bus_is_described() {
+    let document = read("docs/agentbus.md");
+    for message in switchboard_wire::agentbus::message::MESSAGES {
+        let row = format!("| `{}` |", message.message);
+        assert!(document.contains(&row), "{row} is missing");
+    }
+}
+
+#[test]
 fn every_scene_proves_something() {
-    let document = read("docs/jetpack.md");
+    let document = read("docs/jetpack.md") + &read("docs/agentbus.md");
     let folder = std::fs::read_dir(root().join("tests/scenarios")).expect("scenes can be listed");
     for entry in folder {
         let name = entry.expect("scenes can be listed").file_name();
@@ -177,7 +198,7 @@ fn every_scene_proves_something() {
         let named = document.contains(&format!("`tests/scenarios/{name}`"));
         assert!(
             named || !name.ends_with(".scene"),
-            "{name} is named nowhere in docs/jetpack.md"
+            "{name} is named nowhere in docs/jetpack.md and docs/agentbus.md"
         );
     }
 }
