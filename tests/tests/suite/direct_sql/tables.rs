@@ -10,7 +10,13 @@ use super::day::swarm_db;
 use super::page;
 
 /// Columns of ours that the page leaves out, because nobody but the hub has a use for them.
-const OURS: [&str; 20] = [
+const OURS: [&str; 26] = [
+    "when_spent",
+    "deadline_at",
+    "stale_ms",
+    "look_at",
+    "doors",
+    "silent_ms",
     "rev",
     "lane",
     "state_at",
