@@ -13,7 +13,7 @@ use switchboard_wire::signature::{KEY_LEN, from_hex, to_hex};
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,13 @@ struct Card<'a> {
     bus_tls: Option<bool>,
     started_at: IsoTime,
     version: &'a str,
+}
+
+impl Drop for DataDir {
+    /// A child that was just begun may hold a copy of the file for a moment; the lock must not last as long.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 /// `hub.json`, removed when the hub ends.
@@ -90,7 +97,7 @@ impl DataDir {
         write_pid(&mut lock).map_err(unusable)?;
         Ok(DataDir {
             path: path.to_owned(),
-            _lock: lock,
+            lock,
         })
     }
 

@@ -184,6 +184,9 @@ impl Slice {
         if moved {
             self.ranges.agents_changed();
             self.notices.agents_left |= !agent.is_live();
+            if agent.is_live() {
+                self.notices.due_at(agent.seen_at + agent.silent_after);
+            }
         }
         if before.is_some_and(|before| !agent.is_described_as(before)) {
             self.dirty.redescribed_agents.push(agent.id.clone());
