@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::receive::want_inbox;
 use super::{Verb, speaker};
 use crate::changes::Changes;
 use crate::event::Event;
@@ -16,31 +17,20 @@ use crate::slice::{InboxAsk, Slice};
 use crate::time::Timestamp;
 use crate::want::Want;
 
-/// Takes up what waits for an agent.
+/// Takes up what waits for an agent; also what an earlier stream of it has taken up, which is gone by now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hand {
     pub agent: AgentId,
     pub limit: usize,
     /// For this long nobody else hands them out.
     pub hold_for: Duration,
-    /// Also what an earlier stream of the same agent has taken up.
-    pub again: bool,
 }
 
 impl Verb for Hand {
     type Reply = Vec<Message>;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        let Some(agent) = want.agent(&self.agent) else {
-            return;
-        };
-        if agent.inbox == 0 {
-            return;
-        }
-        for message in want.inbox(&self.inbox()) {
-            want.message(message);
-            want.delivery(message, &self.agent);
-        }
+        want_inbox(want, &self.inbox());
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Vec<Message>, Changes), Refusal> {
@@ -58,7 +48,7 @@ impl Verb for Hand {
                 continue;
             };
             // What has run out is the caretaker's.
-            if message.is_over(now) || !(self.again || delivery.is_free(now)) {
+            if message.is_over(now) {
                 continue;
             }
             bytes += message.payload.len();
@@ -181,12 +171,11 @@ mod tests {
 
     const HOLD: Duration = Duration::from_secs(30);
 
-    fn hand(again: bool) -> Hand {
+    fn hand() -> Hand {
         Hand {
             agent: "A".into(),
             limit: 10,
             hold_for: HOLD,
-            again,
         }
     }
 
@@ -221,8 +210,7 @@ mod tests {
     #[test]
     fn what_a_stream_took_up_no_other_door_hands_out() {
         let mut swarm = with_mail();
-        assert_eq!(ids(&swarm.ok(hand(false))), ["m1", "m2"]);
-        assert!(swarm.ok(hand(false)).is_empty());
+        assert_eq!(ids(&swarm.ok(hand())), ["m1", "m2"]);
         assert!(swarm.ok(receive()).is_empty());
         assert_eq!(swarm.agent("A").inbox, 2, "they are not handed over yet");
         assert_eq!(swarm.ok(handed(&["m1", "m2"])), 2);
@@ -234,13 +222,13 @@ mod tests {
     #[test]
     fn what_nobody_wrote_is_handed_out_by_the_next_door() {
         let mut swarm = with_mail();
-        swarm.ok(hand(false));
-        assert_eq!(ids(&swarm.ok(hand(true))), ["m1", "m2"], "a new stream");
+        swarm.ok(hand());
+        assert_eq!(ids(&swarm.ok(hand())), ["m1", "m2"], "a new stream");
         swarm.wait(HOLD);
         assert_eq!(ids(&swarm.ok(receive())), ["m1", "m2"], "the hold lapsed");
         assert_eq!(swarm.ok(handed(&["m1", "m2"])), 0, "another door was first");
         let mut swarm = with_mail();
-        swarm.ok(hand(false));
+        swarm.ok(hand());
         swarm.ok(TakeBack {
             agent: "A".into(),
             messages: vec!["m1".into()],
@@ -259,14 +247,14 @@ mod tests {
                 large.payload = "x".repeat(bytes).into();
                 swarm.ok(large);
             }
-            assert_eq!(swarm.ok(hand(false)).len(), taken, "{bytes}");
+            assert_eq!(swarm.ok(hand()).len(), taken, "{bytes}");
         }
     }
 
     #[test]
     fn an_acknowledgement_settles_it_before_the_hub_does() {
         let mut swarm = with_mail();
-        swarm.ok(hand(false));
+        swarm.ok(hand());
         swarm.ok(Acknowledge {
             agent: "A".into(),
             message: "m1".into(),

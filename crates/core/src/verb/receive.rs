@@ -23,16 +23,7 @@ impl Verb for Receive {
     type Reply = Vec<Message>;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        let Some(agent) = want.agent(&self.agent) else {
-            return;
-        };
-        if agent.inbox == 0 {
-            return;
-        }
-        for message in want.inbox(&self.inbox()) {
-            want.message(message);
-            want.delivery(message, &self.agent);
-        }
+        want_inbox(want, &self.inbox());
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Vec<Message>, Changes), Refusal> {
@@ -86,6 +77,17 @@ impl Verb for Receive {
         }
         changes.agents.push(agent);
         Ok((received, changes))
+    }
+}
+
+/// What waits for an agent, with what is known of each; nothing is looked for where nothing waits.
+pub(super) fn want_inbox(want: &mut Want<'_>, ask: &InboxAsk) {
+    if want.agent(&ask.agent).is_none_or(|agent| agent.inbox == 0) {
+        return;
+    }
+    for message in want.inbox(ask) {
+        want.message(message);
+        want.delivery(message, &ask.agent);
     }
 }
 

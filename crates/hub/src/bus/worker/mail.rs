@@ -37,7 +37,6 @@ impl Worker {
             agent: self.id.clone(),
             limit: HANDED_AT_ONCE,
             hold_for: HOLD_FOR,
-            again: true,
         });
         let messages = match hand.await {
             Ok(messages) => messages,
