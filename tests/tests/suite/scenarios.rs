@@ -182,9 +182,11 @@ fn scenes_hold_for_agents_that_are_workers_of_the_bus() {
 
 #[test]
 fn scenes_hold_between_workers_of_the_bus_and_agents_of_http() {
-    for workers in [Workers::First, Workers::Second] {
-        run_all(&mut ByBus::new(Kind::Sqlite, workers));
-    }
+    std::thread::scope(|scope| {
+        for workers in [Workers::First, Workers::Second] {
+            scope.spawn(move || run_all(&mut ByBus::new(Kind::Sqlite, workers)));
+        }
+    });
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
@@ -26,16 +27,19 @@ enum Ledger {
     Database(Database),
 }
 
-/// Plays a story on SQLite, and between two coordinators where there is a PostgreSQL.
+/// Plays a story on SQLite, and at the same time between two coordinators where there is a PostgreSQL.
 #[track_caller]
-pub fn everywhere(settings: &str, story: impl Fn(&mut Swarm)) {
-    let mut swarm = Swarm::on_sqlite(settings);
-    story(&mut swarm);
-    swarm.stop();
-    if let Some(mut swarm) = Swarm::on_postgres(settings) {
+pub fn everywhere(settings: &str, story: impl Fn(&mut Swarm) + Sync) {
+    let play = |mut swarm: Swarm| {
         story(&mut swarm);
         swarm.stop();
-    }
+    };
+    thread::scope(|scope| {
+        let shared = scope.spawn(|| Swarm::on_postgres(settings).map(play));
+        play(Swarm::on_sqlite(settings));
+        let ended = shared.join();
+        ended.unwrap_or_else(|failed| std::panic::resume_unwind(failed));
+    });
 }
 
 impl Swarm {

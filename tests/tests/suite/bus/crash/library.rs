@@ -38,7 +38,7 @@ async fn one(pool: &Pool, agent: &str) -> Record {
     loop {
         assert!(!pool.has_failed(), "another one failed");
         let event = timeout(SILENCE_MAX, events.recv()).await;
-        let event = event.unwrap_or_else(|_| panic!("{agent} hears nothing"));
+        let event = event.unwrap_or_else(|_| panic!("{agent} hears nothing: {record:?}"));
         match event.expect("a worker that is held goes on") {
             WorkerEvent::Assigned(task) => {
                 let claim = (task.task_id.clone(), task.epoch);

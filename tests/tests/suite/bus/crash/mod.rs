@@ -11,9 +11,10 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use switchboard_tests::{API, Hub, Project, Random, Request, until};
+use switchboard_tests::{API, Hub, PATIENCE, Project, Random, Request, until};
 
 use crate::crash::world::World;
 use crate::crash::{WITHIN_A_BATCH, linger};
@@ -172,12 +173,19 @@ fn a_life(project: &Project, hub: &mut Hub, pool: &Pool, round: u64, random: &mu
     *hub = project.start();
 }
 
+/// Looks until all tasks are completed; tells what is left if they never are.
 #[track_caller]
 fn everything_is_done(hub: &Hub, tasks: u64) {
+    const EVERY: Duration = Duration::from_millis(5);
     let mut client = hub.client();
-    until("everything is completed", || {
-        (client.status()["tasks"]["completed"] == tasks).then_some(())
-    });
+    let deadline = Instant::now() + PATIENCE;
+    while client.status()["tasks"]["completed"] != tasks {
+        if Instant::now() >= deadline {
+            let path = format!("{API}/tasks?status=ready,claimed,in_progress");
+            panic!("never completed: {}", client.get(&path).text());
+        }
+        thread::sleep(EVERY);
+    }
 }
 
 /// One message each; whoever has it has had all before it, and goes.

@@ -1,6 +1,9 @@
 //! Each step in the words of the bus.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use switchboard_tests::PATIENCE;
 
 use super::{Answered, Hand, Nothing, Play, number};
 use crate::bus::peer::Peer;
@@ -17,6 +20,9 @@ const STAGES: &[(&str, &str)] = &[
 
 /// Messages that a worker gets at once; more come when these are handed over.
 const AT_ONCE: usize = 16;
+
+/// How often to look. Only decides how quickly a scene goes on.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Play {
     /// The hello of a worker; one that is not welcomed must be refused over HTTP, too.
@@ -282,10 +288,15 @@ impl Play {
         }
         let mut frames = Vec::new();
         loop {
-            let came = self.reconnect(agent, &["message.v1"]).settle();
-            let count = came.len();
-            let mail = came.into_iter();
-            frames.extend(mail.filter(|frame| frame["message_type"] == "agent_message.v1"));
+            let came = self.reconnect(agent, &["message.v1"]).settle().into_iter();
+            let mail = came.filter(|frame| frame["message_type"] == "agent_message.v1");
+            let mail: Vec<Value> = mail.collect();
+            for frame in &mail {
+                self.is_delivered(agent, &frame["payload"]["message_id"])
+                    .await;
+            }
+            let count = mail.len();
+            frames.extend(mail);
             if count < AT_ONCE {
                 break;
             }
@@ -305,6 +316,18 @@ impl Play {
             }));
         }
         Some(Ok(json!({"success": true, "messages": messages})))
+    }
+
+    /// What was written counts as delivered a moment later.
+    async fn is_delivered(&mut self, agent: &str, message: &Value) {
+        let message = message.as_str().unwrap_or_default();
+        let noted = async {
+            while self.delivery(agent, message).await == "queued" {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let noted = tokio::time::timeout(PATIENCE, noted).await;
+        noted.unwrap_or_else(|_| panic!("{message} is never delivered to {agent}"));
     }
 
     pub(super) async fn acknowledge(&mut self, call: &Call, agent: &str) -> Answered {
