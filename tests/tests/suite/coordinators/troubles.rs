@@ -30,17 +30,20 @@ fn coordinators_are_killed_under_load_and_nothing_acknowledged_is_lost_or_done_t
     let Some(server) = Cluster::shared("killing coordinators") else {
         return;
     };
-    let database = server.create_database();
-    let world = World::of(COORDINATORS).with_patience(PATIENCE);
-    let records = Load::on(&database.url, &database).run(&world, |load, random| {
-        for _ in 0..30 * times() {
-            world.wait_for_more(random.between(1, 400));
-            linger(random, WITHIN_A_BATCH);
-            load.kill(&world, random);
-        }
+    // A machine that is busy elsewhere may never kill within the moment between a commit and its answer.
+    let cut_off = (0..3).any(|_| {
+        let database = server.create_database();
+        let world = World::of(COORDINATORS).with_patience(PATIENCE);
+        let records = Load::on(&database.url, &database).run(&world, |load, random| {
+            for _ in 0..30 * times() {
+                world.wait_for_more(random.between(1, 400));
+                linger(random, WITHIN_A_BATCH);
+                load.kill(&world, random);
+            }
+        });
+        records.iter().any(|record| record.replayed > 0)
     });
-    let replayed: u64 = records.iter().map(|record| record.replayed).sum();
-    assert!(replayed > 0, "no change was ever cut off from its answer");
+    assert!(cut_off, "no change was ever cut off from its answer");
 }
 
 #[test]
