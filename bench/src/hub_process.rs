@@ -249,7 +249,7 @@ pub fn find_binary(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
         };
         crate::progress(format_args!("building the hub (profile {profile})"));
         let status = Command::new(cargo)
-            .args(["build", "--quiet", "-p", "switchboard-cli", "--bin"])
+            .args(["build", "--quiet", "--workspace", "--bin"])
             .args(["switchboard", "--profile", profile])
             .status()
             .context("cannot run cargo")?;

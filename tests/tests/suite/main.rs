@@ -17,6 +17,7 @@ mod memory_crash;
 mod migrate;
 mod outage;
 mod race;
+mod random;
 mod scenarios;
 mod shutdown;
 mod swarm_db;

@@ -2,8 +2,8 @@
 
 use switchboard_core::verb::TRANSITIONS;
 
-use crate::desk::Desk;
-use crate::stage::{WORDS, stage};
+use super::desk::Desk;
+use super::stage::{WORDS, stage};
 
 /// Statements, one to a line, each with the words of the comment above it.
 fn cases() -> Vec<(&'static str, &'static str)> {

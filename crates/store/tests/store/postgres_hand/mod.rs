@@ -4,8 +4,6 @@
 
 mod desk;
 mod guards;
-#[path = "../hand/mod.rs"]
-mod hand;
 mod laws;
 mod turns;
 mod words;

@@ -7,7 +7,7 @@ use switchboard_core::{Changes, Event, Slice};
 use switchboard_store::postgres::{Address, PostgresEngine};
 use switchboard_store::{Engine, Tail};
 
-use crate::desk::{DEADLINE, Desk, Hand, Room, said};
+use super::desk::{DEADLINE, Desk, Hand, Room, said};
 
 /// The document's claim, bound as PostgreSQL binds.
 const CLAIM: &str = "

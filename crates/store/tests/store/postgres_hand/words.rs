@@ -1,6 +1,6 @@
 //! PostgreSQL's own words.
 
-use crate::desk::{Hand, said};
+use super::desk::{Hand, said};
 use crate::hand::{self, Words};
 
 impl hand::Hand for Hand {

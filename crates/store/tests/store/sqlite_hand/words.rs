@@ -2,7 +2,7 @@
 
 use rusqlite::ErrorCode;
 
-use crate::desk::Hand;
+use super::desk::Hand;
 use crate::hand::{self, Words};
 
 impl hand::Hand for Hand {

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 
-use crate::desk::Room;
+use super::desk::Room;
 use crate::hand::{history, pause};
 
 proptest! {

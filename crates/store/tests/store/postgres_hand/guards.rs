@@ -2,7 +2,7 @@
 
 use switchboard_core::limits;
 
-use crate::desk::{Desk, Room, said};
+use super::desk::{Desk, Room, said};
 
 const REFUSED: &str = "23514";
 

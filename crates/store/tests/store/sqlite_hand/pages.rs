@@ -3,7 +3,7 @@
 use switchboard_core::Event;
 use switchboard_store::conformance::{AnyVerb, register};
 
-use crate::desk::Desk;
+use super::desk::Desk;
 use crate::hand::recount;
 
 /// Claimed, changed and completed before anybody looks, with a lease that comes and goes.

@@ -9,7 +9,7 @@ use switchboard_core::verb::{
 use switchboard_core::{FailureKind, GatePolicy, LeasePath, Phase, TaskId};
 use switchboard_store::conformance::{AnyVerb, register, send};
 
-use crate::desk::Desk;
+use super::desk::Desk;
 
 /// A task of each public word; the id is the word.
 pub const WORDS: &[&str] = &[

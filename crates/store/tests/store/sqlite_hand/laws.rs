@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::desk::Desk;
+use super::desk::Desk;
 use crate::hand::{history, pause};
 
 proptest! {

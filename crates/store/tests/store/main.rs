@@ -1,0 +1,12 @@
+//! Everything about the engines that needs no hub, in one binary: what is linked once is built once.
+
+mod copy;
+mod hand;
+mod laws;
+mod memory;
+mod postgres;
+mod postgres_hand;
+mod postgres_read;
+mod postgres_tail;
+mod sqlite;
+mod sqlite_hand;
