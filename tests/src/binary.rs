@@ -28,7 +28,14 @@ fn build() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--profile", "ci", "--workspace", "--bin", "switchboard"])
+        .args([
+            "build",
+            "--profile",
+            "ci",
+            "--workspace",
+            "--bin",
+            "switchboard",
+        ])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(&root)
         .output()

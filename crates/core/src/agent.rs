@@ -164,6 +164,11 @@ impl Agent {
             .any(|command| matches!(command.kind, CommandKind::Shutdown { .. }))
     }
 
+    /// Whether it says it has nothing to do, and holds nothing.
+    pub fn is_idle(&self) -> bool {
+        self.presence == Presence::Live(Doing::Idle) && self.holds.is_empty()
+    }
+
     /// The public word for its state.
     pub fn status(&self) -> &'static str {
         match &self.presence {

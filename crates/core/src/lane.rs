@@ -11,6 +11,7 @@ use crate::agent::Agent;
 use crate::id::AgentId;
 use crate::skills::Skills;
 use crate::task::{Priority, Task, TaskKind};
+use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(pub u64);
@@ -52,8 +53,10 @@ pub enum Unfit {
     },
     NeedsBrowser,
     NeedsTests,
-    /// It failed here before; only if no other agent qualifies.
-    FailedBefore,
+    /// It failed here before: until then others come first, while one of them is idle.
+    FailedBefore {
+        until: Timestamp,
+    },
 }
 
 impl Rep {

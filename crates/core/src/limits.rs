@@ -67,6 +67,8 @@ pub const PROGRESS_EVENT_EVERY: Duration = Duration::from_secs(5);
 /// Progress moves less than this many points without an event.
 pub const PROGRESS_EVENT_POINTS: u8 = 5;
 pub const MESSAGE_EXPIRES_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// A task that failed goes first to agents that have not failed it, for this long after it became ready.
+pub const OTHERS_FIRST_FOR: Duration = Duration::from_secs(30);
 pub const RETRY_BASE: Duration = Duration::from_secs(30);
 pub const RETRY_MAX: Duration = Duration::from_secs(300);
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -91,6 +93,8 @@ pub const CARETAKER_STEP: usize = 256;
 pub const LANES_PER_LOAD: usize = 32;
 /// Waiting tasks of one lane that are read at a time.
 pub const QUEUE_PER_LOAD: usize = 128;
+/// Tasks of one lane that are looked at while others come first; each of them is free to all after [`OTHERS_FIRST_FOR`].
+pub const WITHHELD_PER_LOOK: usize = 16;
 /// With fewer known ones than this, a batch begins by reading more. No engine reads fewer at a time.
 pub const QUEUE_LOW: usize = 32;
 

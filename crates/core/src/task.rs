@@ -542,6 +542,11 @@ impl Task {
         (self, event)
     }
 
+    /// While it waits: until when whoever failed it lets others go first.
+    pub fn others_first_until(&self) -> Timestamp {
+        self.updated_at + limits::OTHERS_FIRST_FOR
+    }
+
     /// The wait after the failure that was just counted: 60, 120, 240, 300 s.
     pub fn backoff(&self) -> Duration {
         let factor = 2_u32.checked_pow(self.retries).unwrap_or(u32::MAX);

@@ -31,7 +31,7 @@ pub(crate) async fn run(hub: Hub) {
                 .into_iter()
                 .chain(budgets)
                 .min()
-                .map(|due| when(&hub, due)),
+                .map(|due| hub.instant_of(due)),
             Err(Error::Stopping) => return,
             Err(error) => {
                 tracing::debug!(%error, "the caretaker will try again");
@@ -62,17 +62,19 @@ async fn rest(hub: &Hub, mut next: Instant) {
             () = sleep_until(next) => return,
             () = hub.shared.due_bell.notified() => {
                 let due = Timestamp(hub.shared.due.load(Ordering::Relaxed));
-                next = next.min(when(hub, due));
+                next = next.min(hub.instant_of(due));
             }
         }
     }
 }
 
-/// The process's instant for an instant of the ledger. What a sweep has just left undone waits a moment: a sign
-/// of life that is held back makes its agent look quiet until it is written.
-fn when(hub: &Hub, due: Timestamp) -> Instant {
-    let ahead = due.since(hub.time());
-    Instant::now() + if ahead.is_zero() { RETRY } else { ahead }
+impl Hub {
+    /// The process's instant for an instant of the ledger. What a look has just left undone waits a moment: a sign
+    /// of life that is held back makes its agent look quiet until it is written.
+    pub(crate) fn instant_of(&self, due: Timestamp) -> Instant {
+        let ahead = due.since(self.time());
+        Instant::now() + if ahead.is_zero() { RETRY } else { ahead }
+    }
 }
 
 /// Does what is due; says when budgets are looked at again, which no engine knows.

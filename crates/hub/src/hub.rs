@@ -373,6 +373,9 @@ impl Listener for Arc<Shared> {
         if batch.notices.agents_left {
             self.wakeups.wake_all_claims();
         }
+        if batch.notices.agents_busied {
+            self.wakeups.others_are_busy();
+        }
         self.wakeups.agents_changed(&batch.notices.changed_agents);
         for agent in &batch.notices.inboxes {
             self.wakeups.message_waits(agent);

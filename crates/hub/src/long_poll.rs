@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use switchboard_core::Message;
-use switchboard_core::verb::{Claim, Claimed, Receive};
+use switchboard_core::verb::{Claim, Claimed, Nothing, Receive};
 use tokio::time::Instant;
 
 use crate::hub::{Error, Guard, Hub, Outcome};
@@ -53,8 +53,10 @@ impl Hub {
                 is_something: is_task,
             };
             let sleep_until = match self.submit(last, guard.clone(), Some(render)).await {
-                Ok(Outcome::Fresh(Claimed::None(_))) if !over => {
-                    self.pass_on(errand, deadline).await?
+                Ok(Outcome::Fresh(Claimed::None(nothing))) if !over => {
+                    let passed_on = self.pass_on(errand, deadline).await?;
+                    let turn = self.turn_after_others(&waiter, &nothing);
+                    passed_on.min(turn.unwrap_or(passed_on))
                 }
                 Ok(outcome) => {
                     if let Outcome::Fresh(Claimed::Task(task)) = &outcome {
@@ -83,6 +85,17 @@ impl Hub {
             })
             .await?;
         Ok(agent.map(|agent| Wakeups::wait_for_task(&self.shared, agent, claim.filter.clone())))
+    }
+
+    /// When a waiter may have what others come first with. It is woken earlier if none of them is idle any more.
+    pub(crate) fn turn_after_others(
+        &self,
+        waiter: &ClaimWaiter,
+        nothing: &Nothing,
+    ) -> Option<Instant> {
+        let until = nothing.others_first_until?;
+        waiter.lets_others_go_first();
+        Some(self.instant_of(until))
     }
 
     /// Lets the next waiter try, unless nothing is left of what this one was woken for. Tells how long to sleep.

@@ -128,6 +128,9 @@ impl Follow {
             if news.agents_left {
                 wakeups.wake_all_claims();
             }
+            if news.agents_busied {
+                wakeups.others_are_busy();
+            }
         }
         if news.agents_steered {
             wakeups.all_agents_changed();
@@ -154,6 +157,8 @@ struct News {
     messages: Vec<MessageId>,
     /// An agent left or fell silent: others may now take what it would have.
     agents_left: bool,
+    /// An agent may no longer be idle: it comes first with nothing any more.
+    agents_busied: bool,
     /// What an agent holds, or was told, may have changed.
     agents_steered: bool,
     /// The same, where the agent is named: it may have a stream here and another door elsewhere.
@@ -176,15 +181,19 @@ impl News {
                 self.ready.insert(task.clone());
                 self.agents_steered = true;
             }
-            Event::CommandIssued { .. }
-            | Event::TaskHandedOver { .. }
-            | Event::TaskNeedsPerson { .. }
+            Event::CommandIssued { .. } | Event::TaskHandedOver { .. } => {
+                self.agents_steered = true;
+                self.agents_busied = true;
+            }
+            Event::TaskNeedsPerson { .. }
             | Event::TaskRetryPlanned { .. }
             | Event::TaskFailed { .. } => self.agents_steered = true,
             Event::TaskClaimed { task, agent, .. } => {
                 self.ready.remove(task);
                 self.agents.insert(agent.clone());
+                self.agents_busied = true;
             }
+            Event::AgentStatusChanged { .. } => self.agents_busied = true,
             Event::TaskCompleted { agent, .. } => {
                 self.agents.insert(agent.clone());
             }
@@ -196,7 +205,6 @@ impl News {
             Event::AgentSilent { .. } | Event::AgentDeregistered { .. } => self.agents_left = true,
             // Nobody waits for these. What becomes due is asked for by every coordinator's caretaker.
             Event::AgentRegistered { .. }
-            | Event::AgentStatusChanged { .. }
             | Event::AgentReturned { .. }
             | Event::AgentKeyRotated { .. }
             | Event::AgentForgotten { .. }
@@ -289,6 +297,7 @@ mod tests {
         assert_eq!(found, ["t2", "t4", "t5"]);
         let named: Vec<&str> = heard.agents.iter().map(AgentId::as_str).collect();
         assert_eq!(named, ["a"], "it may have a stream here");
+        assert!(heard.agents_busied, "whoever took one is not idle");
         assert!(!heard.agents_left && heard.messages.is_empty());
     }
 
@@ -308,7 +317,8 @@ mod tests {
             (Event::AgentDeregistered { agent: agent() }, true),
             (Event::AgentReturned { agent: agent() }, false),
         ] {
-            assert_eq!(news(&[event]).agents_left, left);
+            let heard = news(&[event]);
+            assert_eq!((heard.agents_left, heard.agents_busied), (left, false));
         }
     }
 }

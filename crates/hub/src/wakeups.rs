@@ -26,6 +26,10 @@ struct Claims {
     next: u64,
     waiting: BTreeMap<u64, Waiting>,
     by_rep: HashMap<Rep, BTreeSet<u64>>,
+    /// Those for whom there is something, but others come first.
+    withheld: BTreeSet<u64>,
+    /// How often one of those others may have become busy.
+    busied: u64,
 }
 
 struct Waiting {
@@ -33,6 +37,8 @@ struct Waiting {
     filter: Filter,
     bell: Arc<Notify>,
     woken_for: Option<Call>,
+    /// `busied` when it last began to look.
+    looked_at: u64,
 }
 
 /// Tasks of a lane wait, and these waiters were told already.
@@ -112,6 +118,7 @@ impl Wakeups {
                 filter,
                 bell: Arc::clone(&bell),
                 woken_for: None,
+                looked_at: 0,
             },
         );
         ClaimWaiter {
@@ -127,6 +134,17 @@ impl Wakeups {
             told: Vec::new(),
         };
         self.claims.lock().wake_one(call);
+    }
+
+    /// Whoever let an idle agent go first may have its turn.
+    pub fn others_are_busy(&self) {
+        let mut claims = self.claims.lock();
+        claims.busied += 1;
+        for id in std::mem::take(&mut claims.withheld) {
+            if let Some(waiting) = claims.waiting.get(&id) {
+                waiting.bell.notify_one();
+            }
+        }
     }
 
     pub fn wake_all_claims(&self) {
@@ -211,6 +229,7 @@ impl Claims {
     }
 
     fn leave(&mut self, id: u64) -> Option<Call> {
+        self.withheld.remove(&id);
         let waiting = self.waiting.remove(&id)?;
         for rep in Rep::all_for(&waiting.agent) {
             if let Some(ids) = self.by_rep.get_mut(&rep) {
@@ -248,15 +267,36 @@ impl ClaimWaiter {
         self.bell.notified().await;
     }
 
-    /// What it was woken for, if it was.
+    /// What it was woken for, if it was. To be taken up before it looks.
     pub fn errand(&self) -> Option<Errand> {
         let mut claims = self.shared.wakeups().claims.lock();
-        let call = claims.waiting.get_mut(&self.id)?.woken_for.take()?;
+        claims.withheld.remove(&self.id);
+        let busied = claims.busied;
+        let waiting = claims.waiting.get_mut(&self.id)?;
+        waiting.looked_at = busied;
+        let call = waiting.woken_for.take()?;
         Some(Errand {
             shared: Arc::clone(&self.shared),
             call,
             settled: false,
         })
+    }
+}
+
+impl ClaimWaiter {
+    /// What it found goes to others first: it is woken once one of them may be busy.
+    pub fn lets_others_go_first(&self) {
+        let mut claims = self.shared.wakeups().claims.lock();
+        let busied = claims.busied;
+        let Some(waiting) = claims.waiting.get(&self.id) else {
+            return;
+        };
+        if waiting.looked_at == busied {
+            claims.withheld.insert(self.id);
+        } else {
+            // It has happened since.
+            waiting.bell.notify_one();
+        }
     }
 }
 

@@ -188,6 +188,8 @@ impl Slice {
                 self.notices.due_at(agent.seen_at + agent.silent_after);
             }
         }
+        let may_come_first = |agent: &Agent| agent.is_idle() && !agent.is_stopping();
+        self.notices.agents_busied |= before.is_some_and(may_come_first) && !may_come_first(&agent);
         if before.is_some_and(|before| !agent.is_described_as(before)) {
             self.dirty.redescribed_agents.push(agent.id.clone());
         }

@@ -69,6 +69,8 @@ pub struct Notices {
     pub pulsed: Vec<AgentId>,
     /// An agent left or fell silent: others may now take what it would have.
     pub agents_left: bool,
+    /// An agent that was idle is no longer: it comes first with nothing any more.
+    pub agents_busied: bool,
     /// Agents whose row changed, signs of life aside.
     pub changed_agents: Vec<AgentId>,
     /// The earliest instant at which a changed row becomes due.

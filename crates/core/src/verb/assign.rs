@@ -30,7 +30,7 @@ impl Verb for Assign {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Claimed, Changes), Refusal> {
         let known = speaker(slice, &self.claim.agent)?;
         if !known.is_live() {
-            let none = Claimed::None(NoTask::NoMatchingTasks);
+            let none = Claimed::None(NoTask::NoMatchingTasks.into());
             return Ok((none, Changes::default()));
         }
         let (claimed, mut changes) = self.claim.decide(slice, now)?;

@@ -10,7 +10,7 @@ use crate::lane::{Lane, LaneKey, Rep};
 use crate::limits;
 use crate::refusal::{NotYours, Refusal};
 use crate::skills::Skills;
-use crate::slice::Slice;
+use crate::slice::{QueueView, Slice};
 use crate::task::{Priority, Task, TaskKind, TaskState, TaskStatus};
 use crate::time::Timestamp;
 use crate::want::{Ask, Want};
@@ -55,7 +55,24 @@ impl Filter {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claimed {
     Task(Box<Task>),
-    None(NoTask),
+    None(Nothing),
+}
+
+/// No task, and what else is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nothing {
+    pub reason: NoTask,
+    /// There is one, but the agent failed it before: then it may have it, if no other took it.
+    pub others_first_until: Option<Timestamp>,
+}
+
+impl From<NoTask> for Nothing {
+    fn from(reason: NoTask) -> Self {
+        Nothing {
+            reason,
+            others_first_until: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +85,7 @@ pub enum NoTask {
 impl Verb for Claim {
     type Reply = Claimed;
 
-    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         let Some(agent) = want.agent(&self.agent) else {
             return;
         };
@@ -76,17 +93,15 @@ impl Verb for Claim {
             Some(id) => {
                 let Some(task) = want.task(id) else { return };
                 want.lane_of(task);
-                if task.previous_agents.contains(&agent.id) {
-                    others_qualify(want, &LaneKey::of(task), agent);
-                }
+                waits_for_others(want, task, agent, now);
             }
             None => {
                 let picked = if agent.is_stopping() {
-                    None
+                    Picked::default()
                 } else {
-                    pick(want, agent, &self.filter)
+                    pick(want, agent, &self.filter, now)
                 };
-                match picked {
+                match picked.task {
                     Some(id) => {
                         want.task(&id);
                     }
@@ -109,12 +124,15 @@ impl Verb for Claim {
         }
         let mut want = Want::new(slice);
         let picked = match &self.task {
-            Some(id) => Some(self.this_one(&mut want, agent, id)?),
-            None if agent.is_stopping() => None,
-            None => pick(&mut want, agent, &self.filter),
+            Some(id) => Picked {
+                task: Some(self.this_one(&mut want, agent, id, now)?),
+                ..Picked::default()
+            },
+            None if agent.is_stopping() => Picked::default(),
+            None => pick(&mut want, agent, &self.filter, now),
         };
         let mut changes = Changes::default();
-        let Some(id) = picked else {
+        let Some(id) = picked.task else {
             let held = fitting_are_held(&mut want, agent, &self.filter);
             sign_of_life(agent, &mut changes, now);
             let reason = if held {
@@ -122,7 +140,11 @@ impl Verb for Claim {
             } else {
                 NoTask::NoMatchingTasks
             };
-            return Ok((Claimed::None(reason), changes));
+            let nothing = Nothing {
+                reason,
+                others_first_until: picked.others_first_until,
+            };
+            return Ok((Claimed::None(nothing), changes));
         };
         let task = slice.task(&id).expect("a waiting task has a row");
         let (task, event) = task.clone().claim(&agent.id, now);
@@ -135,7 +157,13 @@ impl Verb for Claim {
 }
 
 impl Claim {
-    fn this_one(&self, want: &mut Want<'_>, agent: &Agent, id: &TaskId) -> Result<TaskId, Refusal> {
+    fn this_one(
+        &self,
+        want: &mut Want<'_>,
+        agent: &Agent,
+        id: &TaskId,
+        now: Timestamp,
+    ) -> Result<TaskId, Refusal> {
         let task = want
             .task(id)
             .ok_or_else(|| Refusal::TaskNotFound { task: id.clone() })?;
@@ -163,11 +191,8 @@ impl Claim {
                 });
             }
         }
-        let key = LaneKey::of(task);
-        let barred = agent.is_stopping()
-            || !key.admits(agent)
-            || (key.failed_by(&agent.id) && others_qualify(want, &key, agent));
-        if barred {
+        let barred = agent.is_stopping() || !LaneKey::of(task).admits(agent);
+        if barred || waits_for_others(want, task, agent, now).is_some() {
             let message = format!(
                 "agent {} does not qualify for task {id}; ask why with GET /tasks/{id}/why",
                 agent.id
@@ -181,10 +206,19 @@ impl Claim {
     }
 }
 
+/// What a look at the queue found.
+#[derive(Debug, Default)]
+struct Picked {
+    task: Option<TaskId>,
+    /// Something else waits for this agent, but others come first until then.
+    others_first_until: Option<Timestamp>,
+}
+
 /// The best waiting task for this agent, as far as is known; what is not known is asked for.
-fn pick(want: &mut Want<'_>, agent: &Agent, filter: &Filter) -> Option<TaskId> {
+fn pick(want: &mut Want<'_>, agent: &Agent, filter: &Filter, now: Timestamp) -> Picked {
     let slice = want.slice();
     let mut best: Option<(Priority, u64, &TaskId)> = None;
+    let mut others_first_until: Option<Timestamp> = None;
     for rep in Rep::all_for(agent) {
         for lane in slice.lanes.ready_under(&rep) {
             let behind =
@@ -192,10 +226,17 @@ fn pick(want: &mut Want<'_>, agent: &Agent, filter: &Filter) -> Option<TaskId> {
             if best.as_ref().is_some_and(behind) {
                 break;
             }
-            if !suits(want, &lane.key, agent, filter) {
+            if !suits(&lane.key, agent, filter) {
                 continue;
             }
-            let Some((number, task)) = first_waiting(want, lane, &filter.excluded) else {
+            let found = if comes_last(want, &lane.key, agent) {
+                let (found, until) = first_left_over(want, lane, filter, now);
+                others_first_until = others_first_until.into_iter().chain(until).min();
+                found
+            } else {
+                first_waiting(want, lane, |task| !filter.excluded.contains(task))
+            };
+            let Some((number, task)) = found else {
                 continue;
             };
             let found = (lane.key.priority, number, task);
@@ -213,13 +254,16 @@ fn pick(want: &mut Want<'_>, agent: &Agent, filter: &Filter) -> Option<TaskId> {
             }
         }
     }
-    best.map(|(_, _, task)| task.clone())
+    Picked {
+        task: best.map(|(_, _, task)| task.clone()),
+        others_first_until,
+    }
 }
 
 fn first_waiting<'a>(
     want: &mut Want<'a>,
     lane: &Lane,
-    excluded: &HashSet<TaskId>,
+    is_wanted: impl Fn(&TaskId) -> bool,
 ) -> Option<(u64, &'a TaskId)> {
     let slice = want.slice();
     let Some(view) = slice.lanes.queue(lane.id) else {
@@ -229,7 +273,7 @@ fn first_waiting<'a>(
         });
         return None;
     };
-    let first = view.waiting().find(|(_, task)| !excluded.contains(task));
+    let first = view.waiting().find(|(_, task)| is_wanted(task));
     // Topped up while nothing is unsaved: later in a batch its rows would have to be written first.
     let is_low = view.len() < limits::QUEUE_LOW && !slice.has_unsaved_rows();
     if (first.is_none() || is_low)
@@ -243,38 +287,69 @@ fn first_waiting<'a>(
     first.map(|(number, task)| (*number, task))
 }
 
-/// Whether the lane's tasks may go to this agent, and whether it wants them.
-fn suits(want: &mut Want<'_>, key: &LaneKey, agent: &Agent, filter: &Filter) -> bool {
-    filter.wants(key)
-        && key.admits(agent)
-        && !(key.failed_by(&agent.id) && others_qualify(want, key, agent))
+/// The first task of a lane that others had their time to take; if there is none, when the next one is.
+fn first_left_over<'a>(
+    want: &mut Want<'a>,
+    lane: &Lane,
+    filter: &Filter,
+    now: Timestamp,
+) -> (Option<(u64, &'a TaskId)>, Option<Timestamp>) {
+    // Asked for like any other lane, so that what is known of its queue is enough to look at.
+    first_waiting(want, lane, |task| !filter.excluded.contains(task));
+    let queue = want.slice().lanes.queue(lane.id);
+    let waiting = queue.into_iter().flat_map(QueueView::waiting);
+    let wanted = waiting.filter(|(_, task)| !filter.excluded.contains(task));
+    let mut next = None;
+    for (number, id) in wanted.take(limits::WITHHELD_PER_LOOK) {
+        let Some(until) = want.task(id).map(Task::others_first_until) else {
+            continue;
+        };
+        if until <= now {
+            return (Some((*number, id)), None);
+        }
+        next = next.into_iter().chain([until]).min();
+    }
+    (None, next)
 }
 
-/// Whether an agent that has not failed it yet could take it instead.
-pub(super) fn others_qualify(want: &mut Want<'_>, key: &LaneKey, agent: &Agent) -> bool {
+/// Whether the lane's tasks may go to this agent, and whether it wants them.
+fn suits(key: &LaneKey, agent: &Agent, filter: &Filter) -> bool {
+    filter.wants(key) && key.admits(agent)
+}
+
+/// Until when others come first with a waiting task that the agent failed before; `None` if it may have it now.
+pub(super) fn waits_for_others(
+    want: &mut Want<'_>,
+    task: &Task,
+    agent: &Agent,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let until = task.others_first_until();
+    (until > now && comes_last(want, &LaneKey::of(task), agent)).then_some(until)
+}
+
+/// Whether it failed these tasks before, and an idle agent that has not could take them instead.
+fn comes_last(want: &mut Want<'_>, key: &LaneKey, agent: &Agent) -> bool {
+    if !key.failed_by(&agent.id) {
+        return false;
+    }
     let Some(present) = want.present_agents() else {
         return false;
     };
-    let mut found = false;
-    for id in present
+    let mut others = present
         .iter()
-        .filter(|id| **id != agent.id && !key.failed_by(id))
-    {
+        .filter(|id| **id != agent.id && !key.failed_by(id));
+    others.any(|id| {
         let other = want.agent(id);
-        found |=
-            other.is_some_and(|other| other.is_live() && !other.is_stopping() && key.admits(other));
-        if found {
-            break;
-        }
-    }
-    found
+        other.is_some_and(|other| other.is_idle() && !other.is_stopping() && key.admits(other))
+    })
 }
 
 fn fitting_are_held(want: &mut Want<'_>, agent: &Agent, filter: &Filter) -> bool {
     let mut fits = false;
     for rep in Rep::all_for(agent) {
         for lane in want.held_lanes(&rep) {
-            fits |= suits(want, &lane.key, agent, filter);
+            fits |= suits(&lane.key, agent, filter);
         }
     }
     fits

@@ -71,7 +71,7 @@ pub use budget::{AcquireBudget, BudgetReported, BudgetsSwept, GrantBudgets, Repo
 pub use cancel::Cancel;
 pub use change_task::ChangeTask;
 pub use check_lease::{CheckLease, LeaseState};
-pub use claim::{Claim, Claimed, Filter, NoTask};
+pub use claim::{Claim, Claimed, Filter, NoTask, Nothing};
 pub use complete::{Complete, Completed};
 pub use create_tasks::{CreateTasks, NewTask};
 pub use create_token::CreateToken;

@@ -1,14 +1,14 @@
 //! Why an agent cannot claim a task: each reason by name. A question that changes nothing.
 
 use super::Verb;
-use super::claim::others_qualify;
+use super::claim::waits_for_others;
 use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::id::{AgentId, TaskId};
 use crate::lane::{LaneKey, Unfit};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::task::{Task, TaskState};
+use crate::task::{Task, TaskState, TaskStatus};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -40,16 +40,14 @@ pub enum Reason {
 impl Verb for Why {
     type Reply = WhyAnswer;
 
-    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         let agent = self.agent.as_ref().and_then(|id| want.agent(id));
-        if let (Some(task), Some(agent)) = (want.task(&self.task), agent)
-            && task.previous_agents.contains(&agent.id)
-        {
-            others_qualify(want, &LaneKey::of(task), agent);
+        if let (Some(task), Some(agent)) = (want.task(&self.task), agent) {
+            waits_for_others(want, task, agent, now);
         }
     }
 
-    fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(WhyAnswer, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(WhyAnswer, Changes), Refusal> {
         let task = slice
             .task(&self.task)
             .ok_or_else(|| Refusal::TaskNotFound {
@@ -59,7 +57,7 @@ impl Verb for Why {
         if let Some(id) = &self.agent {
             match slice.agent(id).filter(|agent| !agent.is_gone()) {
                 None => reasons.push(Reason::AgentNotRegistered),
-                Some(agent) => about_the_agent(slice, task, agent, &mut reasons),
+                Some(agent) => about_the_agent(slice, task, agent, now, &mut reasons),
             }
         }
         Ok((WhyAnswer { reasons }, Changes::default()))
@@ -86,18 +84,27 @@ fn about_the_task(task: &Task) -> Vec<Reason> {
     }
 }
 
-fn about_the_agent(slice: &Slice, task: &Task, agent: &Agent, reasons: &mut Vec<Reason>) {
+fn about_the_agent(
+    slice: &Slice,
+    task: &Task,
+    agent: &Agent,
+    now: Timestamp,
+    reasons: &mut Vec<Reason>,
+) {
     if !agent.is_live() {
         reasons.push(Reason::AgentOffline);
     }
     if agent.is_stopping() {
         reasons.push(Reason::AgentStopping);
     }
-    let key = LaneKey::of(task);
-    reasons.extend(key.unfit(agent).map(Reason::Unfit));
-    if key.failed_by(&agent.id) && others_qualify(&mut Want::new(slice), &key, agent) {
-        reasons.push(Reason::Unfit(Unfit::FailedBefore));
-    }
+    reasons.extend(LaneKey::of(task).unfit(agent).map(Reason::Unfit));
+    let others = (task.status() == TaskStatus::Ready)
+        .then(|| waits_for_others(&mut Want::new(slice), task, agent, now));
+    reasons.extend(
+        others
+            .flatten()
+            .map(|until| Reason::Unfit(Unfit::FailedBefore { until })),
+    );
 }
 
 #[cfg(test)]
@@ -107,6 +114,7 @@ mod tests {
     use super::super::ReleaseRetries;
     use super::super::testing::{Standing, Swarm, fail, register, task_with, word};
     use super::*;
+    use crate::limits;
     use crate::skills::Skills;
     use crate::task::{TaskKind, TaskStatus};
 
@@ -196,17 +204,18 @@ mod tests {
     }
 
     #[test]
-    fn whoever_failed_it_comes_last_while_another_qualifies() {
+    fn whoever_failed_it_lets_others_go_first_for_a_while() {
         let mut swarm = Swarm::with_task(TaskStatus::Claimed);
         swarm.ok(fail("A", "T"));
         swarm.wait(Duration::from_secs(60));
         swarm.ok(ReleaseRetries);
+        let until = swarm.now + limits::OTHERS_FIRST_FOR;
         assert_eq!(
             swarm.ok(why(Some("A"))).reasons,
-            [Reason::Unfit(Unfit::FailedBefore)]
+            [Reason::Unfit(Unfit::FailedBefore { until })]
         );
         assert!(swarm.ok(why(Some("B"))).reasons.is_empty());
-        swarm.ok(super::super::Deregister { agent: "B".into() });
+        swarm.wait(limits::OTHERS_FIRST_FOR);
         assert!(swarm.ok(why(Some("A"))).reasons.is_empty());
     }
 

@@ -297,3 +297,59 @@ async fn a_coordinator_that_joins_does_not_forgive_silence() {
     assert_eq!(shown["agent"]["status"], "offline");
     here.running.shutdown().await;
 }
+
+/// A task that `a` has failed and that is ready again; `b` is there and idle.
+async fn failed_by_a(client: Client) -> String {
+    client.register("a", &[]).await;
+    client.register("b", &[]).await;
+    let id = client.task("Break it").await;
+    client.claim("a").await;
+    let failure = json!({ "type": "task_error", "message": "no", "recoverable": true });
+    let body = json!({ "agentId": "a", "failure": failure });
+    let path = format!("/api/v1/tasks/{id}");
+    client.post(&format!("{path}/fail"), body).await.expect(200);
+    client
+        .post(&format!("{path}/retry"), json!({}))
+        .await
+        .expect(200);
+    id
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_gets_what_it_failed_once_others_had_their_time() {
+    let ledger = Ledger::new();
+    let (hub, _) = ledger.coordinator().await;
+    let id = failed_by_a(hub.client).await;
+    // It looks again by the machine's clock: so little of the time is left.
+    ledger.clock.advance(Duration::from_millis(28_900));
+    let none = hub.client.claim("a").await;
+    assert_eq!(none["reason"], "no_matching_tasks", "{none}");
+    assert!(none["othersFirstUntil"].is_string(), "{none}");
+    let waits = waiting(&ledger, &hub, "a", claim(hub.client, "a", 60)).await;
+    ledger.clock.advance(Duration::from_millis(100));
+    assert_eq!(done(waits).await["task"]["id"], id);
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_gets_what_it_failed_once_the_others_are_busy() {
+    for is_elsewhere in [false, true] {
+        let ledger = Ledger::new();
+        let (here, _) = ledger.coordinator().await;
+        let (there, _) = ledger.coordinator().await;
+        let id = failed_by_a(here.client).await;
+        let waits = waiting(&ledger, &here, "a", claim(here.client, "a", 60)).await;
+        // Only b may have it, and from then on b is busy.
+        let client = if is_elsewhere {
+            there.client
+        } else {
+            here.client
+        };
+        let body = json!({ "title": "Something else", "audience": ["b"] });
+        client.post("/api/v1/tasks", body).await.expect(201);
+        assert_eq!(client.claim("b").await["success"], true);
+        assert_eq!(done(waits).await["task"]["id"], id);
+        here.running.shutdown().await;
+        there.running.shutdown().await;
+    }
+}

@@ -387,7 +387,7 @@ fn a_lane_longer_than_what_is_remembered_of_it_is_claimed_in_order() {
         }
     }
     let last = ledger.run(claim("a0")).expect("a0 is there");
-    assert_eq!(last, Claimed::None(NoTask::AllTasksClaimed));
+    assert_eq!(last, Claimed::None(NoTask::AllTasksClaimed.into()));
 }
 
 fn claim(agent: &str) -> Claim {

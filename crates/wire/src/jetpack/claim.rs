@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{NoTaskReason, Priority, Task, TaskType};
 use crate::object::optional;
 use crate::query::query;
+use crate::time::IsoTime;
 
 /// CLAIM.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,12 +45,16 @@ pub struct ClaimFilter {
 
 /// The answer to CLAIM: a task, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimResponse {
     pub success: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<NoTaskReason>,
+    /// A task waits that this agent failed before: until then others come first, as long as one of them is idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_first_until: Option<IsoTime>,
 }
 
 query! {

@@ -84,12 +84,12 @@ fn a_claimed_task_is_shown_as_in_the_golden_file() {
         value(&to_wire::claimed(&claimed)),
         golden("claim.response.full")
     );
-    let none = verb::Claimed::None(verb::NoTask::NoMatchingTasks);
+    let none = verb::Claimed::None(verb::NoTask::NoMatchingTasks.into());
     assert_eq!(
         value(&to_wire::claimed(&none)),
         golden("claim.response.required")
     );
-    let held = verb::Claimed::None(verb::NoTask::AllTasksClaimed);
+    let held = verb::Claimed::None(verb::NoTask::AllTasksClaimed.into());
     assert_eq!(
         value(&to_wire::claimed(&held)),
         golden("claim.response.all_claimed")

@@ -288,9 +288,8 @@ fn priority_first_then_age() {
     assert_eq!(got, ["critical", "high", "medium1", "medium2", "low"]);
 }
 
-#[test]
-fn a_retry_goes_to_another_agent_if_one_qualifies() {
-    // jetpack.fail.previous_agents
+/// `T` was failed by `A` and has just become ready again; `B` could take it, `C` could not.
+fn failed_once() -> Swarm {
     let mut swarm = Swarm::new();
     swarm.join("A", &["rust"]);
     swarm.join("B", &["rust"]);
@@ -302,30 +301,105 @@ fn a_retry_goes_to_another_agent_if_one_qualifies() {
     swarm.ok(fail("A", "T"));
     swarm.wait(Duration::from_secs(60));
     swarm.ok(crate::verb::ReleaseRetries);
-    assert_eq!(takes(&mut swarm, "A"), None, "B has not tried yet");
-    assert_eq!(word(&swarm.run(named("A", "T"))), "invalid");
-    swarm.ok(Deregister { agent: "B".into() });
-    assert_eq!(
-        takes(&mut swarm, "A").as_deref(),
-        Some("T"),
-        "nobody else qualifies"
-    );
-    assert_eq!(swarm.task("T").epoch, 2);
+    swarm
 }
 
 #[test]
-fn an_agent_that_is_stopping_does_not_count_as_another() {
-    let mut swarm = Swarm::new();
-    swarm.join("A", &[]);
-    swarm.join("B", &[]);
-    swarm.add("T");
-    swarm.hold("A", "T");
-    swarm.ok(fail("A", "T"));
-    swarm.wait(Duration::from_secs(60));
-    swarm.ok(crate::verb::ReleaseRetries);
-    let reason = "enough".to_owned();
-    swarm.ok(order("B", CommandKind::Shutdown { reason }));
-    assert_eq!(takes(&mut swarm, "A").as_deref(), Some("T"));
+fn a_retry_goes_to_others_first_for_a_while() {
+    // jetpack.fail.previous_agents
+    let tick = Duration::from_millis(1);
+    for (after, got) in [
+        (Duration::ZERO, None),
+        (limits::OTHERS_FIRST_FOR - tick, None),
+        (limits::OTHERS_FIRST_FOR, Some("T")),
+        (limits::OTHERS_FIRST_FOR + tick, Some("T")),
+    ] {
+        let mut swarm = failed_once();
+        let until = swarm.now + limits::OTHERS_FIRST_FOR;
+        swarm.wait(after);
+        let claimed = swarm.ok(claim("A"));
+        if got.is_none() {
+            let nothing = Nothing {
+                others_first_until: Some(until),
+                ..NoTask::NoMatchingTasks.into()
+            };
+            assert_eq!(claimed, Claimed::None(nothing), "{after:?}");
+            assert_eq!(word(&swarm.run(named("A", "T"))), "invalid", "{after:?}");
+        } else {
+            assert_eq!(taken(claimed).as_deref(), got, "{after:?}");
+            assert_eq!(swarm.task("T").epoch, 2);
+        }
+        let mut swarm = failed_once();
+        swarm.wait(after);
+        assert_eq!(word(&swarm.run(named("B", "T"))), "ok", "{after:?}");
+    }
+}
+
+#[test]
+fn others_come_first_only_while_one_of_them_is_idle() {
+    type Turn = fn(&mut Swarm);
+    let turns: [(&str, Turn); 3] = [
+        ("gone", |swarm| {
+            swarm.ok(Deregister { agent: "B".into() });
+        }),
+        ("stopping", |swarm| {
+            let reason = "enough".to_owned();
+            swarm.ok(order("B", CommandKind::Shutdown { reason }));
+        }),
+        ("at work", |swarm| {
+            swarm.add("other");
+            swarm.hold("B", "other");
+        }),
+    ];
+    for (what, turn) in turns {
+        let mut swarm = failed_once();
+        assert_eq!(takes(&mut swarm, "A"), None, "{what}");
+        turn(&mut swarm);
+        assert_eq!(takes(&mut swarm, "A").as_deref(), Some("T"), "{what}");
+    }
+}
+
+#[test]
+fn what_others_come_first_with_holds_nothing_else_back() {
+    let mut swarm = failed_once();
+    let less_urgent = |task: &mut NewTask| task.priority = Priority::Low;
+    swarm.create(task_with("fresh", less_urgent));
+    assert_eq!(takes(&mut swarm, "A").as_deref(), Some("fresh"));
+    // Held by another it is a task that fits, and is held.
+    swarm.hold("B", "T");
+    assert_eq!(
+        swarm.ok(claim("A")),
+        Claimed::None(NoTask::AllTasksClaimed.into())
+    );
+}
+
+#[test]
+fn of_many_that_others_come_first_with_the_first_due_is_found() {
+    let many = limits::WITHHELD_PER_LOOK;
+    for (fresh, found) in [(many - 1, Some("old")), (many, None)] {
+        let mut swarm = Swarm::new();
+        swarm.join("A", &[]);
+        swarm.join("B", &[]);
+        let ids: Vec<String> = (0..fresh).map(|at| format!("T{at}")).collect();
+        for id in ids.iter().map(String::as_str).chain(["old"]) {
+            swarm.add(id);
+            swarm.hold("A", id);
+        }
+        let end = |swarm: &mut Swarm, id: &str| {
+            swarm.ok(fail("A", id));
+            swarm.ok(crate::verb::RetryTask { task: id.into() });
+        };
+        end(&mut swarm, "old");
+        swarm.wait(limits::OTHERS_FIRST_FOR);
+        ids.iter().for_each(|id| end(&mut swarm, id));
+        assert_eq!(
+            takes(&mut swarm, "A").as_deref(),
+            found,
+            "{fresh} before it"
+        );
+        swarm.wait(limits::OTHERS_FIRST_FOR);
+        assert!(takes(&mut swarm, "A").is_some(), "nothing stays withheld");
+    }
 }
 
 #[test]
@@ -350,7 +424,10 @@ fn the_reason_tells_held_from_unfit() {
     swarm.join("A", &["rust"]);
     swarm.join("B", &["rust"]);
     let none = |swarm: &mut Swarm| swarm.ok(claim("B"));
-    assert_eq!(none(&mut swarm), Claimed::None(NoTask::NoMatchingTasks));
+    assert_eq!(
+        none(&mut swarm),
+        Claimed::None(NoTask::NoMatchingTasks.into())
+    );
     swarm.create(task_with("T", |task| {
         task.required_skills = Skills::new(["rust"])
     }));
@@ -358,9 +435,15 @@ fn the_reason_tells_held_from_unfit() {
         task.required_skills = Skills::new(["go"])
     }));
     swarm.hold("A", "T");
-    assert_eq!(none(&mut swarm), Claimed::None(NoTask::AllTasksClaimed));
+    assert_eq!(
+        none(&mut swarm),
+        Claimed::None(NoTask::AllTasksClaimed.into())
+    );
     swarm.ok(complete("A", "T"));
-    assert_eq!(none(&mut swarm), Claimed::None(NoTask::NoMatchingTasks));
+    assert_eq!(
+        none(&mut swarm),
+        Claimed::None(NoTask::NoMatchingTasks.into())
+    );
 }
 
 #[test]

@@ -84,12 +84,18 @@ impl Worker {
                 self.waiter = None;
                 self.offer(bus, &task);
             }
-            Ok(Claimed::None(_)) => {
+            Ok(Claimed::None(nothing)) => {
                 // It waits without a slot: whoever finds a task it may do takes one.
                 self.slot = Slot::None;
                 let far = Instant::now() + RETRY_AFTER * 8;
-                if let Ok(at) = bus.hub.pass_on(errand, far).await
-                    && at < far
+                let passed_on = bus.hub.pass_on(errand, far).await.ok();
+                let waiter = self.waiter.as_ref();
+                let turn = waiter.and_then(|waiter| bus.hub.turn_after_others(waiter, &nothing));
+                if let Some(at) = passed_on
+                    .filter(|at| *at < far)
+                    .into_iter()
+                    .chain(turn)
+                    .min()
                 {
                     self.look_at = Some(at);
                 }

@@ -109,11 +109,13 @@ pub fn claimed(reply: &verb::Claimed) -> ClaimResponse {
             success: true,
             task: Some(task(row)),
             reason: None,
+            others_first_until: None,
         },
-        verb::Claimed::None(reason) => ClaimResponse {
+        verb::Claimed::None(nothing) => ClaimResponse {
             success: false,
             task: None,
-            reason: Some((*reason).into()),
+            reason: Some(nothing.reason.into()),
+            others_first_until: nothing.others_first_until.map(Into::into),
         },
     }
 }
@@ -235,7 +237,10 @@ fn reason(reason: &Reason) -> Why {
             ),
             Unfit::NeedsBrowser => (WhyReason::NeedsBrowser, None),
             Unfit::NeedsTests => (WhyReason::NeedsTests, None),
-            Unfit::FailedBefore => (WhyReason::FailedItBefore, None),
+            Unfit::FailedBefore { until } => (
+                WhyReason::FailedItBefore,
+                Some(format!("others come first until {}", IsoTime::from(*until))),
+            ),
         },
     };
     Why { reason, detail }
