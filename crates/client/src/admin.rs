@@ -3,7 +3,8 @@
 use serde_json::Value;
 use switchboard_wire::jetpack::{
     BatchRequest, BatchResponse, Done, Envelope, KeyResponse, KeyRevokedResponse, NewTokenRequest,
-    Request, StatusResponse, TokenResponse, TokensResponse,
+    PauseRequest, PauseResponse, Request, ResumeRequest, StatusResponse, TokenResponse,
+    TokensResponse,
 };
 
 use crate::call::Call;
@@ -27,6 +28,18 @@ impl Admin<'_> {
     /// The hub at a glance.
     pub async fn status(self) -> Result<StatusResponse, Error> {
         self.client.transport.send(Call::get(&["status"])).await
+    }
+
+    /// No new work for anybody, until it is resumed or the pause ends by itself.
+    pub async fn pause(self, request: &PauseRequest) -> Result<PauseResponse, Error> {
+        let call = Call::post(&["pause"], request)?;
+        self.client.transport.send(call).await
+    }
+
+    /// New work is handed out again.
+    pub async fn resume(self, request: &ResumeRequest) -> Result<PauseResponse, Error> {
+        let call = Call::post(&["resume"], request)?;
+        self.client.transport.send(call).await
     }
 
     /// Makes a new signing key for an agent; older ones stop working.

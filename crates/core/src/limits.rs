@@ -67,6 +67,8 @@ pub const PROGRESS_EVENT_EVERY: Duration = Duration::from_secs(5);
 /// Progress moves less than this many points without an event.
 pub const PROGRESS_EVENT_POINTS: u8 = 5;
 pub const MESSAGE_EXPIRES_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// A pause with an end lasts no longer.
+pub const PAUSE_FOR_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A task that failed goes first to agents that have not failed it, for this long after it became ready.
 pub const OTHERS_FIRST_FOR: Duration = Duration::from_secs(30);
 pub const RETRY_BASE: Duration = Duration::from_secs(30);

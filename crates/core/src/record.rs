@@ -26,6 +26,8 @@ pub struct Director {
     pub paused: Option<Paused>,
     /// No new work before this.
     pub cooldown_until: Option<Timestamp>,
+    /// Who ordered that, and why.
+    pub cooldown: Option<Paused>,
     pub release: Option<Release>,
 }
 
@@ -34,6 +36,14 @@ pub struct Paused {
     pub by: String,
     pub reason: String,
     pub at: Timestamp,
+}
+
+/// No new work for anybody, through whatever door; without an end, until somebody resumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    pub by: String,
+    pub why: String,
+    pub until: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +76,7 @@ impl Record {
     /// When somebody must look at it again.
     pub fn due_at(&self) -> Option<Timestamp> {
         match self {
-            Record::Director(_) => None,
+            Record::Director(director) => director.cooldown_until,
             Record::Budget(budget) => budget.next_at(),
         }
     }
@@ -76,5 +86,31 @@ impl Director {
     /// Whether new work may be handed out.
     pub fn hands_out(&self, now: Timestamp) -> bool {
         self.paused.is_none() && self.cooldown_until.is_none_or(|until| until <= now)
+    }
+
+    /// Of two, the one that lasts longer holds.
+    pub fn cool_down(&mut self, until: Timestamp, told: Paused) {
+        if self.cooldown_until.is_none_or(|known| known <= until) {
+            self.cooldown_until = Some(until);
+            self.cooldown = Some(told);
+        }
+    }
+
+    pub fn end_cooldown(&mut self) {
+        (self.cooldown_until, self.cooldown) = (None, None);
+    }
+
+    /// What holds new work back, if anything does.
+    pub fn hold(&self, now: Timestamp) -> Option<Hold> {
+        if self.hands_out(now) {
+            return None;
+        }
+        let until = self.cooldown_until.filter(|_| self.paused.is_none());
+        let told = self.paused.as_ref().or(self.cooldown.as_ref());
+        Some(Hold {
+            by: told.map(|told| told.by.clone()).unwrap_or_default(),
+            why: told.map(|told| told.reason.clone()).unwrap_or_default(),
+            until,
+        })
     }
 }

@@ -15,7 +15,7 @@ use crate::lease::Lease;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
 use crate::quality::Snapshot;
-use crate::record::{Record, RecordKey};
+use crate::record::{Hold, Record, RecordKey};
 use crate::slice::{FinishedPage, InboxAsk, Slice};
 use crate::task::{Task, TaskStatus};
 use crate::time::Timestamp;
@@ -391,6 +391,14 @@ impl<'a> Want<'a> {
     pub fn record(&mut self, key: &RecordKey) -> Option<&'a Record> {
         let known = self.slice.known_record(key);
         self.or_ask(known, || Ask::Record(key.clone())).flatten()
+    }
+
+    /// What keeps everyone from new work, if anything does.
+    pub fn hold(&mut self, now: Timestamp) -> Option<Hold> {
+        match self.record(&RecordKey::Director)? {
+            Record::Director(director) => director.hold(now),
+            Record::Budget(_) => None,
+        }
     }
 
     pub fn engrams(&mut self) -> &'a [EngramEntry] {

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use switchboard_core::verb::{
-    EndOverdue, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, Prune, PruneTasks,
-    ReleaseRetries, Serve, Step,
+    EndCooldown, EndOverdue, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, Prune,
+    PruneTasks, ReleaseRetries, Serve, Step,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
@@ -25,11 +25,11 @@ pub(crate) async fn run(hub: Hub) {
         hub.shared.due.store(i64::MAX, Ordering::Relaxed);
         let caught_up = sweep(&hub).await;
         let due = match caught_up {
-            Ok(budgets) => hub
+            Ok(records) => hub
                 .next_due()
                 .await
                 .into_iter()
-                .chain(budgets)
+                .chain(records)
                 .min()
                 .map(|due| hub.instant_of(due)),
             Err(Error::Stopping) => return,
@@ -77,7 +77,7 @@ impl Hub {
     }
 }
 
-/// Does what is due; says when budgets are looked at again, which no engine knows.
+/// Does what is due; says when budgets and a pause with an end are looked at again, which no engine knows.
 async fn sweep(hub: &Hub) -> Result<Option<Timestamp>, Error> {
     steps(hub, ReleaseRetries).await?;
     steps(hub, ExpireLeases).await?;
@@ -85,7 +85,9 @@ async fn sweep(hub: &Hub) -> Result<Option<Timestamp>, Error> {
     steps(hub, EndOverdue).await?;
     steps(hub, MarkSilent).await?;
     // Whoever has just fallen silent holds no grant any more.
-    hub.run(GrantBudgets).await.map(|swept| swept.due)
+    let budgets = hub.run(GrantBudgets).await?.due;
+    let pause = hub.run(EndCooldown).await?;
+    Ok(budgets.into_iter().chain(pause).min())
 }
 
 async fn steps<V>(hub: &Hub, verb: V) -> Result<(), Error>

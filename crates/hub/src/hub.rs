@@ -370,7 +370,7 @@ impl Listener for Arc<Shared> {
         for lane in &batch.readied {
             self.wakeups.task_is_ready(lane);
         }
-        if batch.notices.agents_left {
+        if batch.notices.agents_left || batch.notices.work_resumed {
             self.wakeups.wake_all_claims();
         }
         if batch.notices.agents_busied {

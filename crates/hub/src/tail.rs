@@ -125,7 +125,7 @@ impl Follow {
                     wakeups.task_is_ready(&lane);
                 }
             }
-            if news.agents_left {
+            if news.agents_left || news.work_resumed {
                 wakeups.wake_all_claims();
             }
             if news.agents_busied {
@@ -157,6 +157,8 @@ struct News {
     messages: Vec<MessageId>,
     /// An agent left or fell silent: others may now take what it would have.
     agents_left: bool,
+    /// New work may be handed out again.
+    work_resumed: bool,
     /// An agent may no longer be idle: it comes first with nothing any more.
     agents_busied: bool,
     /// What an agent holds, or was told, may have changed.
@@ -201,6 +203,7 @@ impl News {
                 self.ready.remove(task);
                 self.agents_steered = true;
             }
+            Event::DirectorSteered { .. } => self.work_resumed = true,
             Event::MessageSent { message, .. } => self.messages.push(message.clone()),
             Event::AgentSilent { .. } | Event::AgentDeregistered { .. } => self.agents_left = true,
             // Nobody waits for these. What becomes due is asked for by every coordinator's caretaker.
@@ -223,7 +226,6 @@ impl News {
             | Event::BaselineSet { .. }
             | Event::LearningStored { .. }
             | Event::ErrorReported { .. }
-            | Event::DirectorSteered { .. }
             | Event::ReleasePublished { .. }
             | Event::MemoryNoted { .. }
             | Event::EngramKept { .. }

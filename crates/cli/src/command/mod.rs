@@ -12,7 +12,9 @@ pub mod lease;
 pub mod memory;
 pub mod message;
 pub mod migrate;
+pub mod pause;
 pub mod quality;
+pub mod resume;
 pub mod status;
 pub mod task;
 pub mod token;
@@ -64,6 +66,8 @@ pub enum Errand {
     /// Search what agents learned
     #[command(subcommand, after_help = memory::EXAMPLES)]
     Memory(memory::Command),
+    Pause(pause::Args),
+    Resume(resume::Args),
     Backup(backup::Args),
     Migrate(migrate::Args),
     Doctor(doctor::Args),
@@ -85,6 +89,8 @@ impl Errand {
             Errand::Events(args) => events::run(args, context).await,
             Errand::Quality(command) => command.run(context).await,
             Errand::Memory(command) => command.run(context).await,
+            Errand::Pause(args) => pause::run(args, context).await,
+            Errand::Resume(args) => resume::run(args, context).await,
             Errand::Backup(args) => backup::run(args, context),
             Errand::Migrate(args) => migrate::run(args, context).await,
             Errand::Doctor(args) => doctor::run(args, context).await,

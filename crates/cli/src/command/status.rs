@@ -84,6 +84,10 @@ fn print(screen: &mut Screen, status: &StatusResponse, client: &Client) -> io::R
         client.address()
     ))?;
     let mut facts = Table::facts();
+    if let Some(paused) = &status.paused {
+        let words = crate::command::pause::words(paused);
+        facts.fact("paused", crate::screen::toned(words, Tone::Warn));
+    }
     facts.fact("tasks", cell(format_args!("{} in all", status.tasks.total)));
     let tasks = tasks(status);
     if !tasks.is_empty() {

@@ -9,6 +9,7 @@ use crate::idempotency::Remembered;
 use crate::lease::Lease;
 use crate::message::{Delivery, DeliveryState};
 use crate::path::LeasePath;
+use crate::record::Record;
 use crate::task::{Task, TaskState, TaskStatus};
 use crate::time::Timestamp;
 
@@ -71,6 +72,8 @@ impl Slice {
             if let Some(at) = record.due_at() {
                 self.notices.due_at(at);
             }
+            self.notices.work_resumed |=
+                matches!(&record, Record::Director(told) if told.hands_out(now));
             put(
                 &mut self.records,
                 &mut self.dirty.records,

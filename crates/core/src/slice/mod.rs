@@ -1,7 +1,7 @@
 //! The working set: rows a batch has loaded and changed, kept as a cache while nobody else writes.
 //!
 //! Verbs read it; [`Slice::apply`] takes their changes in; the engine fills it and saves what became dirty.
-//! Point rows of agents, tasks and lanes outlive a batch, everything else is dropped at its end. The slice
+//! Point rows of agents, tasks and lanes, and what the director was told, outlive a batch, everything else is dropped at its end. The slice
 //! is never the truth: whoever cannot tell that the ledger is undisturbed must [`Slice::forget`] first.
 
 use std::collections::hash_map::Entry;
@@ -71,6 +71,8 @@ pub struct Notices {
     pub agents_left: bool,
     /// An agent that was idle is no longer: it comes first with nothing any more.
     pub agents_busied: bool,
+    /// New work is handed out again.
+    pub work_resumed: bool,
     /// Agents whose row changed, signs of life aside.
     pub changed_agents: Vec<AgentId>,
     /// The earliest instant at which a changed row becomes due.
@@ -229,7 +231,8 @@ impl Slice {
         self.leases.clear();
         self.messages.clear();
         self.deliveries.clear();
-        self.records.clear();
+        // Every claim asks for this one.
+        self.records.retain(|key, _| *key == RecordKey::Director);
         self.log.clear();
         self.notices = Notices::default();
         self.lanes.trim();

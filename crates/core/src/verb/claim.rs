@@ -8,6 +8,7 @@ use crate::changes::Changes;
 use crate::id::{AgentId, TaskId};
 use crate::lane::{Lane, LaneKey, Rep};
 use crate::limits;
+use crate::record::Hold;
 use crate::refusal::{NotYours, Refusal};
 use crate::skills::Skills;
 use crate::slice::{QueueView, Slice};
@@ -64,6 +65,8 @@ pub struct Nothing {
     pub reason: NoTask,
     /// There is one, but the agent failed it before: then it may have it, if no other took it.
     pub others_first_until: Option<Timestamp>,
+    /// Nobody gets new work at the moment.
+    pub paused: Option<Hold>,
 }
 
 impl From<NoTask> for Nothing {
@@ -71,6 +74,7 @@ impl From<NoTask> for Nothing {
         Nothing {
             reason,
             others_first_until: None,
+            paused: None,
         }
     }
 }
@@ -86,7 +90,8 @@ impl Verb for Claim {
     type Reply = Claimed;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        let Some(agent) = want.agent(&self.agent) else {
+        let is_paused = want.hold(now).is_some();
+        let Some(agent) = want.agent(&self.agent).filter(|_| !is_paused) else {
             return;
         };
         match &self.task {
@@ -123,6 +128,15 @@ impl Verb for Claim {
             });
         }
         let mut want = Want::new(slice);
+        let mut changes = Changes::default();
+        if let Some(hold) = want.hold(now) {
+            sign_of_life(agent, &mut changes, now);
+            let nothing = Nothing {
+                paused: Some(hold),
+                ..NoTask::NoMatchingTasks.into()
+            };
+            return Ok((Claimed::None(nothing), changes));
+        }
         let picked = match &self.task {
             Some(id) => Picked {
                 task: Some(self.this_one(&mut want, agent, id, now)?),
@@ -131,7 +145,6 @@ impl Verb for Claim {
             None if agent.is_stopping() => Picked::default(),
             None => pick(&mut want, agent, &self.filter, now),
         };
-        let mut changes = Changes::default();
         let Some(id) = picked.task else {
             let held = fitting_are_held(&mut want, agent, &self.filter);
             sign_of_life(agent, &mut changes, now);
@@ -143,6 +156,7 @@ impl Verb for Claim {
             let nothing = Nothing {
                 reason,
                 others_first_until: picked.others_first_until,
+                paused: None,
             };
             return Ok((Claimed::None(nothing), changes));
         };

@@ -1,10 +1,12 @@
-//! A person tells the director of the bus what to do. It holds for every coordinator, and across restarts.
+//! A person says that no new work is handed out, or that it is again, or what is released. It holds for every
+//! coordinator and every door, and across restarts.
 
 use std::time::Duration;
 
 use super::Verb;
 use crate::changes::Changes;
 use crate::event::Event;
+use crate::limits;
 use crate::record::{Director, Paused, Record, RecordKey, Release};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
@@ -27,6 +29,7 @@ pub enum Order {
     Cooldown {
         lasts_for: Duration,
     },
+    PauseUntil(Timestamp),
     Release(Release),
 }
 
@@ -35,7 +38,7 @@ impl Order {
         match self {
             Order::Pause => "pause",
             Order::Resume => "resume",
-            Order::Cooldown { .. } => "cooldown",
+            Order::Cooldown { .. } | Order::PauseUntil(_) => "cooldown",
             Order::Release(_) => "release",
         }
     }
@@ -54,18 +57,28 @@ impl Verb for Steer {
             Some(Record::Budget(_)) | None => Director::default(),
         };
         let mut changes = Changes::default();
+        let told = || Paused {
+            by: self.by.clone(),
+            reason: self.reason.clone(),
+            at: now,
+        };
         match &self.order {
-            Order::Pause => {
-                director.paused = Some(Paused {
-                    by: self.by.clone(),
-                    reason: self.reason.clone(),
-                    at: now,
-                });
+            Order::Pause => director.paused = Some(told()),
+            Order::Resume => {
+                director.paused = None;
+                director.end_cooldown();
             }
-            Order::Resume => (director.paused, director.cooldown_until) = (None, None),
             Order::Cooldown { lasts_for } => {
-                let until = now + *lasts_for;
-                director.cooldown_until = Some(director.cooldown_until.unwrap_or(until).max(until));
+                director.cool_down(now + (*lasts_for).min(limits::PAUSE_FOR_MAX), told());
+            }
+            Order::PauseUntil(until) => {
+                if *until <= now || *until > now + limits::PAUSE_FOR_MAX {
+                    return Err(Refusal::Invalid {
+                        field: "until",
+                        message: "lies in the past, or more than 30 days ahead".to_owned(),
+                    });
+                }
+                director.cool_down(*until, told());
             }
             Order::Release(release) => director.release = Some(release.clone()),
         }
@@ -89,7 +102,7 @@ impl Verb for Steer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Swarm;
+    use super::super::testing::{Swarm, word};
     use super::*;
 
     fn steer(order: Order) -> Steer {
@@ -123,5 +136,28 @@ mod tests {
         assert_eq!(told.release, Some(release));
         assert_eq!(swarm.said(), ["release_published"]);
         assert!(told.cooldown_until.is_some(), "nothing else is forgotten");
+    }
+
+    #[test]
+    fn a_pause_with_an_end_lies_ahead_and_the_longest_holds() {
+        let tick = Duration::from_millis(1);
+        let mut swarm = Swarm::new();
+        let last = swarm.now + limits::PAUSE_FOR_MAX;
+        for (until, expected) in [
+            (swarm.now, "invalid"),
+            (swarm.now + tick, "ok"),
+            (last, "ok"),
+            (last + tick, "invalid"),
+        ] {
+            let outcome = swarm.run(steer(Order::PauseUntil(until)));
+            assert_eq!(word(&outcome), expected, "{until:?}");
+        }
+        let short = Order::Cooldown { lasts_for: tick };
+        let told = swarm.ok(Steer {
+            by: "other".to_owned(),
+            ..steer(short)
+        });
+        let hold = told.hold(swarm.now).map(|hold| (hold.by, hold.until));
+        assert_eq!(hold, Some(("desk".to_owned(), Some(last))));
     }
 }

@@ -6,6 +6,7 @@ use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::id::{AgentId, TaskId};
 use crate::lane::{LaneKey, Unfit};
+use crate::record::Hold;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::task::{Task, TaskState, TaskStatus};
@@ -31,6 +32,8 @@ pub enum Reason {
     RetryNotDue(Timestamp),
     NeedsPerson,
     Finished(&'static str),
+    /// Nobody gets new work at the moment.
+    Paused(Hold),
     AgentNotRegistered,
     AgentOffline,
     AgentStopping,
@@ -41,6 +44,7 @@ impl Verb for Why {
     type Reply = WhyAnswer;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        want.hold(now);
         let agent = self.agent.as_ref().and_then(|id| want.agent(id));
         if let (Some(task), Some(agent)) = (want.task(&self.task), agent) {
             waits_for_others(want, task, agent, now);
@@ -54,6 +58,9 @@ impl Verb for Why {
                 task: self.task.clone(),
             })?;
         let mut reasons = about_the_task(task);
+        if task.status() == TaskStatus::Ready {
+            reasons.extend(Want::new(slice).hold(now).map(Reason::Paused));
+        }
         if let Some(id) = &self.agent {
             match slice.agent(id).filter(|agent| !agent.is_gone()) {
                 None => reasons.push(Reason::AgentNotRegistered),

@@ -216,16 +216,18 @@ async fn orders(bus: &Shared) -> Orders {
     };
     let why = if let Some(trouble) = bus.hub.trouble() {
         Some((Why::Outage, Some(trouble)))
-    } else if let Some(paused) = told.paused {
-        let reason = format!("paused by {}: {}", paused.by, paused.reason);
-        Some((Why::Paused, Some(reason)))
-    } else if told
-        .cooldown_until
-        .is_some_and(|until| until > bus.hub.time())
-    {
-        Some((Why::Cooldown, None))
     } else {
-        None
+        told.hold(bus.hub.time()).map(|hold| match hold.until {
+            None => {
+                let reason = format!("paused by {}: {}", hold.by, hold.why);
+                (Why::Paused, Some(reason))
+            }
+            Some(until) => {
+                let until = UtcTime::from(until);
+                let reason = format!("until {until}, by {}: {}", hold.by, hold.why);
+                (Why::Cooldown, Some(reason))
+            }
+        })
     };
     Orders {
         why,

@@ -18,6 +18,7 @@ mod memory;
 mod messages;
 mod open;
 pub mod operation;
+mod pause;
 mod pipeline;
 pub mod protocol;
 mod quality;

@@ -11,8 +11,8 @@ use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
 use super::{
-    Shared, admin, agents, claim, events, leases, memory, messages, pipeline, protocol, quality,
-    reports, status, tasks,
+    Shared, admin, agents, claim, events, leases, memory, messages, pause, pipeline, protocol,
+    quality, reports, status, tasks,
 };
 
 /// Every call and who answers it.
@@ -54,6 +54,8 @@ pub fn router(app: Shared) -> Router {
         .put("/api/v1/quality/baseline", "setBaseline", quality::set_baseline)
         .get("/api/v1/quality/history", "listSnapshots", quality::history)
         .get("/api/v1/memory/search", "searchMemory", memory::search)
+        .post("/api/v1/pause", "pause", pause::pause)
+        .post("/api/v1/resume", "resume", pause::resume)
         .get("/api/v1/status", "status", status::status)
         .get("/api/v1/events", "events", events::events)
         .post("/api/v1/protocol", "protocol", protocol::protocol)

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use switchboard_core::verb::Serve;
-use switchboard_core::{Head, limits};
+use switchboard_core::{Head, Record, RecordKey, limits};
 use switchboard_wire::jetpack::{
     AgentCounts, EventRange, IdempotencyUse, MessageCounts, QueueUse, StatusResponse, to_wire,
 };
@@ -24,7 +24,7 @@ const READY_WITHIN: Duration = Duration::from_secs(5);
 
 pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
-    let (head, agents, oldest, baseline) = app
+    let (head, agents, oldest, baseline, told) = app
         .hub
         .read(|reader| {
             Ok((
@@ -32,10 +32,15 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
                 reader.agent_counts()?,
                 reader.oldest_event()?,
                 reader.baseline()?,
+                reader.record(&RecordKey::Director)?,
             ))
         })
         .await?;
     let stats = app.hub.stats();
+    let hold = match told {
+        Some(Record::Director(told)) => told.hold(app.hub.time()),
+        Some(Record::Budget(_)) | None => None,
+    };
     Ok(Reply::ok(&StatusResponse {
         success: true,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -68,6 +73,7 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
             capacity: stats.capacity as u64,
         },
         baseline: baseline.as_ref().map(to_wire::baseline),
+        paused: hold.as_ref().map(to_wire::paused),
     }))
 }
 

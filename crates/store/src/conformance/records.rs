@@ -38,6 +38,11 @@ pub(super) fn records_come_back(world: &mut World<'_>) {
             at,
         }),
         cooldown_until: Some(at),
+        cooldown: Some(Paused {
+            by: "desk".to_owned(),
+            reason: ODD.to_owned(),
+            at,
+        }),
         release: Some(Release {
             id: "v2".to_owned(),
             branch: ODD.to_owned(),

@@ -54,6 +54,11 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0006_bus_due.sql"),
         floor: 5,
     },
+    Step {
+        name: "0007_pause",
+        sql: include_str!("schema/0007_pause.sql"),
+        floor: 5,
+    },
 ];
 
 /// The newest schema this build knows.

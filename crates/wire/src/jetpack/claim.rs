@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NoTaskReason, Priority, Task, TaskType};
+use super::{NoTaskReason, Paused, Priority, Task, TaskType};
 use crate::object::optional;
 use crate::query::query;
 use crate::time::IsoTime;
@@ -55,6 +55,9 @@ pub struct ClaimResponse {
     /// A task waits that this agent failed before: until then others come first, as long as one of them is idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_first_until: Option<IsoTime>,
+    /// Nobody gets new work at the moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
 }
 
 query! {

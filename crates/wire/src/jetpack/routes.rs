@@ -111,6 +111,10 @@ pub const ROUTES: &[Route] = &[
         .tag("quality").query(SnapshotQuery::PARAMETERS),
     get("/api/v1/memory/search", "searchMemory", "What agents learned.", json::<LearningsResponse>())
         .tag("memory").query(MemoryQuery::PARAMETERS),
+    post("/api/v1/pause", "pause", "No new work for anybody, through whatever door.", json::<PauseResponse>())
+        .tag("hub").may_take(of::<PauseRequest>),
+    post("/api/v1/resume", "resume", "New work is handed out again.", json::<PauseResponse>())
+        .tag("hub").may_take(of::<ResumeRequest>),
     get("/api/v1/status", "status", "The hub at a glance.", json::<StatusResponse>()).tag("hub"),
     get("/api/v1/events", "events", "The event log: a page, or a stream.", Answer::JsonOrStream(of::<EventPage>))
         .tag("hub").query(EventQuery::PARAMETERS),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Baseline;
+use super::{Baseline, Paused};
 use crate::IsoTime;
 
 /// `GET /status`.
@@ -25,6 +25,9 @@ pub struct StatusResponse {
     pub idempotency: IdempotencyUse,
     pub queue: QueueUse,
     pub baseline: Option<Baseline>,
+    /// Nobody gets new work at the moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
 }
 
 /// Tasks by state.

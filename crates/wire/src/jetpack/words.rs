@@ -189,6 +189,7 @@ words! {
         NeedsTests = "needs_tests",
         NotInAudience = "not_in_audience",
         FailedItBefore = "failed_it_before",
+        Paused = "paused",
         AgentNotRegistered = "agent_not_registered",
         AgentOffline = "agent_offline",
         AgentStopping = "agent_stopping",

@@ -72,6 +72,8 @@ const STEPS: &[(&str, Parse)] = &[
     ("orders", agents::orders),
     ("command", agents::command),
     ("leave", agents::leave),
+    ("pause", agents::pause),
+    ("resume", agents::resume),
     ("send", agents::send),
     ("receive", agents::receive),
     ("ack", agents::acknowledge),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use switchboard_core::verb::{
-    Deregister, ExpireLeases, ExpireMessages, MarkSilent, Prune, PruneTasks, ReleaseRetries,
-    Retention, RetryTask, Review, Ruling, Serve, Step, Why,
+    Deregister, EndCooldown, ExpireLeases, ExpireMessages, MarkSilent, Prune, PruneTasks,
+    ReleaseRetries, Retention, RetryTask, Review, Ruling, Serve, Steer, Step, Why,
 };
-use switchboard_core::{CommandId, GatePolicy, Refusal, Verb};
+use switchboard_core::{CommandId, GatePolicy, Refusal, STEWARD, Verb};
 use switchboard_store::conformance::{Cache, Ledger, START};
 use switchboard_store::{Clock, ManualClock, MessageSince, Since};
 use switchboard_wire::jetpack::from_wire::{self, Context, Fetch};
@@ -177,10 +177,24 @@ impl Stage {
                 let agent = agent.map(Into::into);
                 Ok(json(&to_wire::why(&self.run(Why { task, agent })?)))
             }
+            "pause" => {
+                let verb = from_wire::pause(parse(&body)?, STEWARD.to_owned())?;
+                self.told(verb)
+            }
+            "resume" => {
+                let verb = from_wire::resume(parse(&body)?, STEWARD.to_owned())?;
+                self.told(verb)
+            }
             "changeTask" | "releaseTask" | "cancelTask" | "retryTask" | "approveTask"
             | "rejectTask" => self.steer(call.route, id.expect("the path names a task"), &body),
             _ => self.look(call),
         }
+    }
+
+    fn told(&mut self, verb: Steer) -> Answered {
+        let now = self.clock.now();
+        let hold = self.run(verb)?.hold(now);
+        Ok(json(&to_wire::steered(hold.as_ref())))
     }
 
     fn fresh(&mut self, kind: &str) -> String {
@@ -316,6 +330,7 @@ impl Stage {
     fn caretake(&mut self) -> Answered {
         let before = self.latest();
         self.steps(ReleaseRetries)?;
+        self.run(EndCooldown)?;
         self.steps(ExpireLeases)?;
         self.steps(ExpireMessages)?;
         self.steps(MarkSilent)?;

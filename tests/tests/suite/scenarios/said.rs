@@ -114,6 +114,8 @@ fn by_people(route: &str, body: &Value) -> Option<Vec<Said>> {
         "whyTask" => each(&body["reasons"], |reason| {
             format!("{} {}", text(&reason["reason"]), text(&reason["detail"]))
         }),
+        "pause" => one("paused", &body["paused"]),
+        "resume" => one("resumed", body),
         "setBaseline" => one("set", &body["baseline"]),
         "getBaseline" if body["baseline"].is_null() => Vec::new(),
         "getBaseline" => one("baseline", &body["baseline"]),

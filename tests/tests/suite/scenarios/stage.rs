@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use switchboard_core::verb::{
-    ExpireLeases, ExpireMessages, MarkSilent, ReleaseRetries, Serve, Step,
+    EndCooldown, ExpireLeases, ExpireMessages, MarkSilent, ReleaseRetries, Serve, Step,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use switchboard_hub::config::Config;
@@ -172,6 +172,7 @@ impl Stage {
             }
             Deed::Caretake => {
                 self.steps(ReleaseRetries).await;
+                self.run(EndCooldown).await;
                 self.steps(ExpireLeases).await;
                 self.steps(ExpireMessages).await;
                 self.steps(MarkSilent).await;

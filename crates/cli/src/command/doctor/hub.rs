@@ -49,6 +49,7 @@ async fn ask(client: &Client) -> Vec<Check> {
         Ok(status) => {
             checks.push(version(&status));
             checks.push(clock(status.now, before, now()));
+            checks.push(pause(&status));
         }
         Err(error) => checks.push(Check::fail("status", Failure::from(error).to_string())),
     }
@@ -65,6 +66,17 @@ fn version(status: &StatusResponse) -> Check {
             status.version
         );
         Check::warn("version", text)
+    }
+}
+
+/// Whether agents get new work.
+fn pause(status: &StatusResponse) -> Check {
+    match &status.paused {
+        None => Check::ok("work", "is handed out"),
+        Some(paused) => {
+            let words = crate::command::pause::words(paused);
+            Check::warn("work", format!("{words}; 'switchboard resume' ends it"))
+        }
     }
 }
 

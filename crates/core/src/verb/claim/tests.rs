@@ -7,7 +7,7 @@ use crate::agent::{CommandKind, Doing, Presence};
 use crate::verb::testing::{
     Standing, Swarm, claim, complete, fail, order, register, task_with, word,
 };
-use crate::verb::{CreateTasks, Deregister, NewTask};
+use crate::verb::{Assign, CreateTasks, Deregister, NewTask, Order, Reason, Steer, Why};
 
 fn taken(claimed: Claimed) -> Option<String> {
     match claimed {
@@ -469,4 +469,62 @@ fn tasks_in_one_agents_hands_are_bounded() {
     assert_eq!(word(&swarm.run(claim("A"))), "too_many");
     swarm.ok(complete("A", "T7"));
     assert!(takes(&mut swarm, "A").is_some());
+}
+
+fn steer(order: Order) -> Steer {
+    Steer {
+        by: "desk".to_owned(),
+        reason: "a deploy".to_owned(),
+        order,
+    }
+}
+
+#[test]
+fn while_work_is_paused_nobody_takes_a_task_by_any_verb() {
+    let mut swarm = Swarm::with_task(TaskStatus::Ready);
+    let until = swarm.now + Duration::from_secs(60);
+    for (order, end) in [
+        (Order::PauseUntil(until), Some(until)),
+        (Order::Pause, None),
+    ] {
+        swarm.ok(steer(order));
+        let hold = Hold {
+            by: "desk".to_owned(),
+            why: "a deploy".to_owned(),
+            until: end,
+        };
+        let paused = Claimed::None(Nothing {
+            paused: Some(hold.clone()),
+            ..NoTask::NoMatchingTasks.into()
+        });
+        assert_eq!(swarm.ok(claim("A")), paused);
+        assert_eq!(swarm.ok(named("A", "T")), paused);
+        let assign = Assign {
+            claim: claim("A"),
+            cap: Duration::from_secs(60),
+            stale_after: Duration::from_secs(60),
+        };
+        assert_eq!(swarm.ok(assign), paused);
+        let why = Why {
+            task: "T".into(),
+            agent: Some("A".into()),
+        };
+        assert_eq!(swarm.ok(why).reasons, [Reason::Paused(hold)]);
+    }
+    assert_eq!(swarm.task("T").status(), TaskStatus::Ready);
+    swarm.ok(steer(Order::Resume));
+    assert_eq!(takes(&mut swarm, "A").as_deref(), Some("T"));
+}
+
+#[test]
+fn a_pause_with_an_end_ends_in_its_time_and_touches_no_claim_that_is_there() {
+    let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+    swarm.add("next");
+    let minute = Duration::from_secs(60);
+    swarm.ok(steer(Order::Cooldown { lasts_for: minute }));
+    swarm.wait(minute - Duration::from_millis(1));
+    assert_eq!(takes(&mut swarm, "B"), None);
+    swarm.ok(complete("A", "T"));
+    swarm.wait(Duration::from_millis(1));
+    assert_eq!(takes(&mut swarm, "B").as_deref(), Some("next"));
 }

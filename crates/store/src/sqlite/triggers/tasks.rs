@@ -99,6 +99,11 @@ fn updated() -> Vec<String> {
     // Then it is written anew anyway.
     let noted = "EXISTS (SELECT 1 FROM sb_hand WHERE tbl = 'tasks' AND key = OLD.id)";
     let mut changed = vec![
+        // While work is paused a claim finds nothing, and is no error. A pause that is over is taken away by the hub.
+        format!(
+            "SELECT RAISE(IGNORE) WHERE NEW.status {HELD} AND OLD.status NOT {HELD} AND EXISTS (SELECT 1 FROM sb_record
+    WHERE kind = 'director' AND coalesce(json_extract(value, '$.paused.at'), json_extract(value, '$.cooldown_until')) IS NOT NULL);"
+        ),
         refuse(
             "tasks: id, number, created_at, dependencies and the columns after updated_at belong to the hub",
             &format!(

@@ -5,6 +5,7 @@ mod events;
 mod leases;
 mod memory;
 mod messages;
+mod pause;
 mod quality;
 mod tasks;
 
@@ -17,6 +18,7 @@ pub use events::{event, event_json};
 pub use leases::{lease, lease_answer, lease_granted, lease_state};
 pub use memory::{engram_found, learning};
 pub use messages::{acknowledged, delivery, message, received, sent};
+pub use pause::{paused, steered};
 pub use quality::{baseline, regression, snapshot, token};
 pub use tasks::{
     attempt, claimed, completed, failed, progressed, running_attempt, task, task_counts, why,

@@ -110,12 +110,14 @@ pub fn claimed(reply: &verb::Claimed) -> ClaimResponse {
             task: Some(task(row)),
             reason: None,
             others_first_until: None,
+            paused: None,
         },
         verb::Claimed::None(nothing) => ClaimResponse {
             success: false,
             task: None,
             reason: Some(nothing.reason.into()),
             others_first_until: nothing.others_first_until.map(Into::into),
+            paused: nothing.paused.as_ref().map(super::paused),
         },
     }
 }
@@ -225,6 +227,12 @@ fn reason(reason: &Reason) -> Why {
         ),
         Reason::NeedsPerson => (WhyReason::NeedsPerson, None),
         Reason::Finished(status) => (WhyReason::Finished, Some((*status).to_owned())),
+        Reason::Paused(hold) => {
+            let until = hold.until.map(IsoTime::from);
+            let until = until.map_or(String::new(), |until| format!(" until {until}"));
+            let detail = format!("by {}{until}: {}", hold.by, hold.why);
+            (WhyReason::Paused, Some(detail))
+        }
         Reason::AgentNotRegistered => (WhyReason::AgentNotRegistered, None),
         Reason::AgentOffline => (WhyReason::AgentOffline, None),
         Reason::AgentStopping => (WhyReason::AgentStopping, None),

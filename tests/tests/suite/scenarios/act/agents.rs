@@ -75,6 +75,17 @@ pub fn leave(given: &mut Given) -> Result<Call, String> {
     Ok(Call::about("deregister", given.next("which agent?")?))
 }
 
+pub fn pause(given: &mut Given) -> Result<Call, String> {
+    let seconds = given.span("for")?.map(|millis| millis / 1000);
+    Ok(Call::of("pause")
+        .with("why", given.text("why"))
+        .with("forSeconds", seconds))
+}
+
+pub fn resume(given: &mut Given) -> Result<Call, String> {
+    Ok(Call::of("resume").with("why", given.text("why")))
+}
+
 pub fn send(given: &mut Given) -> Result<Call, String> {
     let from = given.next("which agent?")?;
     let id = given.next("which message?")?;

@@ -1,0 +1,42 @@
+//! Pause and resume: no new work for anybody, through whatever door.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::IsoTime;
+
+/// `POST /pause`; without an end it holds until somebody resumes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PauseRequest {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// When it ends by itself, at most 30 days ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<IsoTime>,
+    /// The same as a span; one of the two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_seconds: Option<u64>,
+}
+
+/// `POST /resume`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResumeRequest {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Who paused, why, and until when; `null` is until somebody resumes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Paused {
+    pub by: String,
+    pub why: String,
+    pub until: Option<IsoTime>,
+}
+
+/// What holds from now on; `null` is nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PauseResponse {
+    pub success: bool,
+    pub paused: Option<Paused>,
+}
