@@ -164,6 +164,12 @@ impl Agent {
             .any(|command| matches!(command.kind, CommandKind::Shutdown { .. }))
     }
 
+    /// Whether it says that it does something else than a task it holds, or nothing.
+    pub fn has_left(&self, task: &TaskId) -> bool {
+        let is_at_it = |current: &Current| current.task == *task;
+        self.presence == Presence::Live(Doing::Idle) || !self.current.as_ref().is_some_and(is_at_it)
+    }
+
     /// Whether it says it has nothing to do, and holds nothing.
     pub fn is_idle(&self) -> bool {
         self.presence == Presence::Live(Doing::Idle) && self.holds.is_empty()
@@ -254,12 +260,8 @@ impl Agent {
             .as_ref()
             .is_some_and(|current| &current.task == task)
         {
-            self.current = self.holds.last().map(|held| Current {
-                task: held.clone(),
-                since: now,
-                percent: None,
-                phase: None,
-            });
+            // What it goes on with, if it holds more, it will say.
+            self.current = None;
         }
         if self.holds.is_empty() && self.presence == Presence::Live(Doing::Busy) {
             self.presence = Presence::Live(Doing::Idle);

@@ -67,6 +67,10 @@ pub const PROGRESS_EVENT_EVERY: Duration = Duration::from_secs(5);
 /// Progress moves less than this many points without an event.
 pub const PROGRESS_EVENT_POINTS: u8 = 5;
 pub const MESSAGE_EXPIRES_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// A claim that its agent has left behind and not named for this long goes back, unless configured otherwise.
+pub const STALE_AFTER: Duration = Duration::from_secs(3600);
+/// A heartbeat that names a task leaves a trace in its row at most this often.
+pub const NAMED_EVERY: Duration = Duration::from_secs(60);
 /// A pause with an end lasts no longer.
 pub const PAUSE_FOR_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A task that failed goes first to agents that have not failed it, for this long after it became ready.

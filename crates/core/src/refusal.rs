@@ -14,6 +14,8 @@ pub enum Refusal {
     AgentAlreadyRegistered {
         agent: AgentId,
         seen_at: Timestamp,
+        /// The tasks it goes on with if it resumes.
+        holds: Vec<TaskId>,
     },
     TaskNotFound {
         task: TaskId,
@@ -135,12 +137,30 @@ impl fmt::Display for NotYours {
     }
 }
 
+/// How many tasks a sentence names.
+const NAMED_MAX: usize = 5;
+
+fn named(tasks: &[TaskId]) -> String {
+    let first: Vec<&str> = tasks.iter().take(NAMED_MAX).map(TaskId::as_str).collect();
+    let word = if tasks.len() == 1 { "task" } else { "tasks" };
+    let more = match tasks.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{word} {}{more}", first.join(", "))
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::AgentNotRegistered { agent } => {
                 write!(f, "agent {agent} is not registered; register it first")
             }
+            Refusal::AgentAlreadyRegistered { agent, holds, .. } if !holds.is_empty() => write!(
+                f,
+                "agent {agent} is registered, alive, and holds {}; if it was started anew, register with \"resume\": true beside \"agent\" to go on with that, else use another id",
+                named(holds)
+            ),
             Refusal::AgentAlreadyRegistered { agent, .. } => write!(
                 f,
                 "agent {agent} is registered and alive; use another id, or wait until it has been silent for 2 minutes"

@@ -39,6 +39,8 @@ pub struct Task {
     pub last_failure: Option<Failure>,
     /// How often it has been claimed; the claim of an older epoch no longer counts.
     pub epoch: u64,
+    /// Its holder was started anew and goes on with it: a report that names no epoch may be the old process's.
+    pub epoch_needed: bool,
     pub started_at: Option<Timestamp>,
     pub worked_ms: Option<u64>,
     pub progress: Option<Progress>,
@@ -289,6 +291,7 @@ impl Task {
             && self.previous_agents == other.previous_agents
             && self.last_failure == other.last_failure
             && self.watch == other.watch
+            && self.epoch_needed == other.epoch_needed
             && waits_until(self) == waits_until(other)
     }
 
@@ -303,6 +306,7 @@ impl Task {
 
     pub fn claim(mut self, by: &AgentId, now: Timestamp) -> (Task, Event) {
         self.epoch += 1;
+        self.epoch_needed = false;
         self.state = TaskState::Claimed {
             by: by.clone(),
             at: now,
@@ -323,6 +327,7 @@ impl Task {
     pub fn hand_over(mut self, to: &AgentId, now: Timestamp) -> (Task, Event) {
         let from = self.holder().cloned();
         self.epoch += 1;
+        self.epoch_needed = false;
         self.state = match self.state {
             TaskState::InProgress { .. } => TaskState::InProgress {
                 by: to.clone(),
@@ -340,6 +345,21 @@ impl Task {
             number: self.number,
             from,
             agent: to.clone(),
+            epoch: self.epoch,
+        };
+        (self, event)
+    }
+
+    /// A new process of its holder goes on with it; what the old one still says no longer counts.
+    pub fn resume(mut self, by: &AgentId, now: Timestamp) -> (Task, Event) {
+        self.epoch += 1;
+        self.epoch_needed = true;
+        self.updated_at = now;
+        let event = Event::TaskHandedOver {
+            task: self.id.clone(),
+            number: self.number,
+            from: Some(by.clone()),
+            agent: by.clone(),
             epoch: self.epoch,
         };
         (self, event)

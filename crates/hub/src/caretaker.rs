@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use switchboard_core::verb::{
-    EndCooldown, EndOverdue, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, Prune,
-    PruneTasks, ReleaseRetries, Serve, Step,
+    EndCooldown, EndOverdue, EndStale, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent,
+    Prune, PruneTasks, ReleaseRetries, Serve, Step,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
@@ -13,12 +13,15 @@ use tokio::time::{Instant, sleep_until};
 use crate::hub::{Error, Hub};
 
 const PRUNE_EVERY: Duration = Duration::from_secs(30);
+/// How often it looks for claims that were left behind; they are told in minutes.
+const STALE_EVERY: Duration = Duration::from_secs(30);
 /// If the writer is too busy to say what is due, it is asked again after this.
 const RETRY: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(hub: Hub) {
     let mut serve_at = Instant::now() + limits::SERVED_EVERY;
     let mut prune_at = Instant::now() + PRUNE_EVERY;
+    let mut stale_at = Instant::now() + STALE_EVERY;
     let mut pruner = Pruner::default();
     loop {
         // From here on every commit that brings something due earlier rings the bell.
@@ -39,7 +42,14 @@ pub(crate) async fn run(hub: Hub) {
             }
         };
         let due = due.unwrap_or(serve_at);
-        rest(&hub, due.min(serve_at).min(prune_at)).await;
+        rest(&hub, due.min(serve_at).min(prune_at).min(stale_at)).await;
+        if Instant::now() >= stale_at {
+            let after = hub.shared.stale_after;
+            if let Err(error) = steps(&hub, EndStale { after }).await {
+                tracing::debug!(%error, "claims that were left behind are looked for at the next turn");
+            }
+            stale_at = Instant::now() + STALE_EVERY;
+        }
         if Instant::now() >= serve_at {
             if let Err(error) = hub.run(Serve { starting: false }).await {
                 tracing::debug!(%error, "the next batch will say that the ledger is served");

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Retention, Serve};
-use switchboard_core::{Agent, AgentId, GatePolicy, Refusal, Timestamp, Verb};
+use switchboard_core::{Agent, AgentId, GatePolicy, Refusal, Timestamp, Verb, limits};
 use switchboard_store::{Engine, Error as StoreError, Reader, Tail, Word};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -34,6 +35,8 @@ pub struct HubConfig {
     pub queue: usize,
     pub readers: usize,
     pub keep: Retention,
+    /// A claim that its agent has left behind for this long goes back.
+    pub stale_after: Duration,
     /// What completions that were written by hand are held against.
     pub policy: Arc<GatePolicy>,
     /// Called when the ledger can no longer be made durable. Must end the process.
@@ -46,6 +49,7 @@ impl Default for HubConfig {
             queue: 4096,
             readers: 2,
             keep: Retention::default(),
+            stale_after: limits::STALE_AFTER,
             policy: Arc::default(),
             on_fatal: end_process,
         }
@@ -134,6 +138,7 @@ pub(crate) struct Shared {
     pub(crate) due: AtomicI64,
     pub(crate) due_bell: Notify,
     pub(crate) keep: Retention,
+    pub(crate) stale_after: Duration,
     on_fatal: fn(&StoreError) -> !,
     waiting: AtomicUsize,
     capacity: usize,
@@ -444,6 +449,7 @@ impl Shared {
             due: AtomicI64::new(0),
             due_bell: Notify::new(),
             keep: config.keep,
+            stale_after: config.stale_after,
             on_fatal: config.on_fatal,
             waiting: AtomicUsize::new(0),
             capacity: config.queue,

@@ -136,6 +136,7 @@ impl Running {
             opened.await.map_err(|_| hub::Error::Broken)??;
         let hub_config = HubConfig {
             keep: config.retention,
+            stale_after: config.tasks.stale_after,
             policy: Arc::new(config.quality.clone()),
             ..HubConfig::default()
         };

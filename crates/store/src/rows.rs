@@ -47,10 +47,10 @@ pub(crate) struct Unreadable {
 pub(crate) const TASK: &str = "number, id, title, description, status, priority, type, assigned_agent, dependencies, blockers, \
     required_skills, files, estimated_minutes, branch, audience, on_dependency_failure, corr_id, retry_count, max_retries, \
     previous_agents, failure_type, last_error, epoch, started_at, worked_ms, progress, result, quality_snapshot_id, dependants, \
-    lane, created_at, updated_at, rev, state_at, claimed_at, when_spent, deadline_at, stale_ms, look_at";
+    lane, created_at, updated_at, rev, state_at, claimed_at, when_spent, deadline_at, stale_ms, look_at, epoch_needed";
 
 /// How many columns [`TASK`] names.
-pub(crate) const TASK_COLUMNS: usize = 39;
+pub(crate) const TASK_COLUMNS: usize = 40;
 
 pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
     let status = text(row, 4)?;
@@ -106,6 +106,7 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
             message: failure_text.unwrap_or_default(),
         }),
         epoch: unsigned(row, 22)?,
+        epoch_needed: int(row, 39)? != 0,
         started_at: when(row, 23)?,
         worked_ms: optional_unsigned(row, 24)?,
         progress: progress(row, 25)?,

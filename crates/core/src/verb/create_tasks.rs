@@ -233,6 +233,7 @@ impl NewTask {
             retries: 0,
             max_retries: self.max_retries,
             when_spent: WhenSpent::Fail,
+            epoch_needed: false,
             previous_agents: Vec::new(),
             last_failure: None,
             epoch: 0,

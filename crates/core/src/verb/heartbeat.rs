@@ -51,7 +51,9 @@ impl Verb for Heartbeat {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(HeartbeatTaken, Changes), Refusal> {
         let known = speaker(slice, &self.agent)?;
         let mut changes = Changes::default();
-        if self.changes_nothing(known, now) {
+        let named = self.held(known).and_then(|task| slice.task(&task.id));
+        let is_noted = named.is_none_or(|task| !leaves_trace(task, now));
+        if is_noted && self.changes_nothing(known, now) {
             changes.pulses.push(Pulse {
                 agent: known.id.clone(),
                 at: now,
@@ -170,9 +172,14 @@ impl ReportedTask {
         }
     }
 
-    /// Moves the task's own progress along, if the heartbeat said anything new about it.
+    /// Moves the task's own progress along, if the heartbeat said anything new about it; else only when it was named.
     fn advance(&self, task: &Task, changes: &mut Changes, now: Timestamp) {
         if self.percent.is_none() && self.phase.is_none() {
+            if leaves_trace(task, now) {
+                let mut task = task.clone();
+                task.updated_at = now;
+                changes.tasks.push(task);
+            }
             return;
         }
         let last = task.progress.as_ref();
@@ -191,6 +198,11 @@ impl ReportedTask {
         changes.tasks.push(task);
         changes.events.extend(event);
     }
+}
+
+/// Whether it is noted now and then that a task was named. One that is watched is judged by its progress alone.
+fn leaves_trace(task: &Task, now: Timestamp) -> bool {
+    task.watch.is_none() && now.since(task.updated_at) >= limits::NAMED_EVERY
 }
 
 /// A ping has done its work once the agent beats again after hearing it.

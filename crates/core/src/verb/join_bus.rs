@@ -91,6 +91,7 @@ impl JoinBus {
         Err(Refusal::AgentAlreadyRegistered {
             agent: self.agent.clone(),
             seen_at: known.seen_at,
+            holds: Vec::new(),
         })
     }
 

@@ -28,6 +28,7 @@ mod create_token;
 mod deregister;
 mod end_cooldown;
 mod end_overdue;
+mod end_stale;
 mod ending;
 mod expire_leases;
 mod expire_messages;
@@ -79,6 +80,7 @@ pub use create_token::CreateToken;
 pub use deregister::Deregister;
 pub use end_cooldown::EndCooldown;
 pub use end_overdue::EndOverdue;
+pub use end_stale::EndStale;
 pub use expire_leases::ExpireLeases;
 pub use expire_messages::ExpireMessages;
 pub use extend_lease::ExtendLease;
@@ -180,10 +182,11 @@ fn sign_of_life(agent: &Agent, changes: &mut Changes, now: Timestamp) {
 fn check_holder(task: &Task, agent: &AgentId, epoch: Option<u64>) -> Result<(), NotYours> {
     match task.holder() {
         Some(holder) if holder == agent => match epoch {
-            Some(epoch) if epoch != task.epoch => Err(NotYours::StaleEpoch {
+            Some(epoch) if epoch == task.epoch => Ok(()),
+            None if !task.epoch_needed => Ok(()),
+            Some(_) | None => Err(NotYours::StaleEpoch {
                 current: task.epoch,
             }),
-            Some(_) | None => Ok(()),
         },
         holder
             if task.previous_agents.contains(agent)

@@ -5,11 +5,12 @@ use super::ending::GiveBack;
 use crate::agent::{Agent, AgentKind, Capabilities, Doing, Door, Machine, Presence};
 use crate::changes::Changes;
 use crate::event::Event;
-use crate::id::AgentId;
+use crate::id::{AgentId, TaskId};
 use crate::limits;
 use crate::refusal::Refusal;
 use crate::skills::Skills;
 use crate::slice::Slice;
+use crate::task::Task;
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -21,13 +22,17 @@ pub struct Register {
     pub skills: Skills,
     pub capabilities: Capabilities,
     pub machine: Option<Machine>,
+    /// A new process goes on with what the old one held.
+    pub resume: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
     pub registered_at: Timestamp,
-    /// The same process again: it keeps its tasks, leases and epochs.
+    /// It keeps its tasks and leases; the same process again also its epochs.
     pub resumed: bool,
+    /// What a new process goes on with, each under its new epoch.
+    pub tasks: Vec<(TaskId, u64)>,
 }
 
 /// What becomes of the tasks of an id that a new process takes over.
@@ -46,6 +51,12 @@ impl Verb for Register {
         };
         if self.takes_over(known, floor, now) {
             LOST.asks_all(want, known);
+        } else if self.resume {
+            for id in &known.holds {
+                if let Some(task) = want.task(id) {
+                    want.lane_of(task);
+                }
+            }
         }
     }
 
@@ -55,8 +66,9 @@ impl Verb for Register {
         let known = slice.agent(&self.agent);
         // Live in another dialect: the same agent with one more door.
         let joins = |known: &Agent| known.is_live() && !known.doors.contains(&Door::Jetpack);
-        let resumed = known
-            .is_some_and(|known| !known.is_gone() && (self.is_same_process(known) || joins(known)));
+        let resumed = known.is_some_and(|known| {
+            !known.is_gone() && (self.resume || self.is_same_process(known) || joins(known))
+        });
         let mut agent = match known {
             None => Agent::without_row(&self.agent, slice.former_agent(&self.agent), now),
             Some(known) if resumed || known.is_gone() => known.clone(),
@@ -70,6 +82,7 @@ impl Verb for Register {
                 return Err(Refusal::AgentAlreadyRegistered {
                     agent: self.agent.clone(),
                     seen_at: known.seen_at,
+                    holds: known.holds.clone(),
                 });
             }
         };
@@ -90,15 +103,24 @@ impl Verb for Register {
         } else {
             Doing::Busy
         });
-        changes.agents.push(agent);
         changes.event(Event::AgentRegistered {
             agent: self.agent.clone(),
             resumed,
         });
+        let goes_on = agent.holds.iter().filter(|_| self.resume);
+        let held: Vec<&Task> = goes_on.filter_map(|id| slice.task(id)).collect();
+        let mut tasks = Vec::with_capacity(held.len());
+        for task in held {
+            let (task, event) = task.clone().resume(&agent.id, now);
+            tasks.push((task.id.clone(), task.epoch));
+            changes.task((task, event));
+        }
+        changes.agents.push(agent);
         Ok((
             Registered {
                 registered_at: now,
                 resumed,
+                tasks,
             },
             changes,
         ))
@@ -109,6 +131,7 @@ impl Register {
     /// Whether the id is free for a new process because the old one has been silent too long.
     fn takes_over(&self, known: &Agent, floor: Timestamp, now: Timestamp) -> bool {
         !known.is_gone()
+            && !self.resume
             && !self.is_same_process(known)
             && (!known.is_live()
                 || known.doors.contains(&Door::Jetpack) && known.is_silent(floor, now))
@@ -134,8 +157,8 @@ impl Register {
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::{Standing, Swarm, order, register, word};
-    use super::super::{RotateKey, Serve};
+    use super::super::testing::{Standing, Swarm, complete, order, register, word};
+    use super::super::{Complete, RotateKey, Serve};
     use super::*;
     use crate::agent::CommandKind;
     use crate::limits;
@@ -260,6 +283,76 @@ mod tests {
         let failure = task.last_failure.as_ref().map(|failure| failure.kind);
         assert_eq!(failure, Some(FailureKind::AgentCrash));
         assert!(swarm.leased().is_empty() && swarm.agent("A").holds.is_empty());
+    }
+
+    #[test]
+    fn a_new_process_that_resumes_goes_on_under_new_epochs() {
+        for (after, standing) in [(0, "alive"), (600, "silent, and nobody has noticed")] {
+            let mut swarm = Swarm::with_task(TaskStatus::InProgress);
+            swarm.lease("A", "src", Some("T"));
+            swarm.wait(Duration::from_secs(after));
+            let answer = swarm.ok(Register {
+                resume: true,
+                ..another_process("A")
+            });
+            assert!(answer.resumed, "{standing}");
+            assert_eq!(answer.tasks, [("T".into(), 2)], "{standing}");
+            let task = swarm.task("T");
+            assert_eq!((task.status(), task.retries), (TaskStatus::InProgress, 0));
+            assert_eq!(swarm.leased(), [("src", "A")]);
+            assert_eq!(swarm.said(), ["agent_registered", "task_handed_over"]);
+            // What the old process still says no longer counts, with its epoch or without one.
+            for (epoch, expected) in [
+                (None, "stale_epoch"),
+                (Some(1), "stale_epoch"),
+                (Some(2), "ok"),
+            ] {
+                let report = Complete {
+                    epoch,
+                    ..complete("A", "T")
+                };
+                assert_eq!(word(&swarm.run(report)), expected, "{epoch:?}, {standing}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_needed_until_the_claim_ends() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        swarm.ok(Register {
+            resume: true,
+            ..another_process("A")
+        });
+        assert!(swarm.task("T").epoch_needed);
+        swarm.ok(super::super::ReleaseTask {
+            task: "T".into(),
+            agent: None,
+            epoch: None,
+        });
+        swarm.hold("A", "T");
+        assert!(!swarm.task("T").epoch_needed);
+        assert_eq!(word(&swarm.run(complete("A", "T"))), "ok");
+    }
+
+    #[test]
+    fn who_has_nothing_to_resume_registers() {
+        for standing in Standing::ALL {
+            let answer = Swarm::with_agent(standing).ok(Register {
+                resume: true,
+                ..another_process("A")
+            });
+            assert!(answer.tasks.is_empty(), "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_held_and_how_to_go_on() {
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        let refused = swarm.run(another_process("A")).unwrap_err().to_string();
+        assert!(
+            refused.contains("T") && refused.contains("resume"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -299,6 +299,7 @@ pub(crate) fn register(agent: &str, skills: &[&str]) -> Register {
             hostname: "box.local".to_owned(),
             pid: 1,
         }),
+        resume: false,
     }
 }
 

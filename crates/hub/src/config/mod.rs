@@ -14,8 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use switchboard_core::GatePolicy;
 use switchboard_core::verb::Retention;
+use switchboard_core::{GatePolicy, limits};
 use switchboard_store::postgres::Address;
 
 pub use bus::{
@@ -50,7 +50,22 @@ pub struct Config {
     pub limits: Limits,
     pub quality: GatePolicy,
     pub retention: Retention,
+    pub tasks: Tasks,
     pub log: Log,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tasks {
+    /// A claim that its agent has left behind and not named for this long goes back.
+    pub stale_after: Duration,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Tasks {
+            stale_after: limits::STALE_AFTER,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -168,6 +183,7 @@ impl Config {
             limits: Limits::default(),
             quality: GatePolicy::default(),
             retention: Retention::default(),
+            tasks: Tasks::default(),
             log: Log::default(),
         }
     }

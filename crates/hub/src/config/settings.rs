@@ -22,6 +22,7 @@ pub struct Draft {
 
 pub type Apply = fn(&mut Draft, &Given) -> Result<(), String>;
 
+const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -76,6 +77,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("retention.events_days", |d, g| days(g).map(|v| d.config.retention.events = v)),
     ("retention.messages_days", |d, g| days(g).map(|v| d.config.retention.messages = v)),
     ("retention.agents_days", |d, g| days(g).map(|v| d.config.retention.agents = v)),
+    ("tasks.stale_minutes", |d, g| count(g).map(|v| d.config.tasks.stale_after = MINUTE * v)),
     ("log.filter", |d, g| read(g).map(|v| d.config.log.filter = v)),
     ("log.format", |d, g| read::<LogFormat>(g).map(|v| d.config.log.format = v)),
 ];

@@ -91,6 +91,7 @@ pub fn task(number: u64, title: &str) -> Task {
         retries: 0,
         max_retries: 2,
         when_spent: WhenSpent::Fail,
+        epoch_needed: false,
         previous_agents: Vec::new(),
         last_failure: None,
         epoch: 1,

@@ -24,6 +24,7 @@ pub fn register(agent: &str, skills: &[&str]) -> Register {
             can_access_browser: false,
         },
         machine: None,
+        resume: false,
     }
 }
 

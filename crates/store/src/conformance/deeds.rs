@@ -186,6 +186,7 @@ impl Maker<'_> {
                 can_access_browser: self.random.percent(30),
             },
             machine,
+            resume: self.random.percent(10),
         })
     }
 

@@ -80,7 +80,7 @@ pub(super) const TABLES: &[Table] = &[
         ("previous_agents", T), ("result", T), ("branch", T), ("quality_snapshot_id", T), ("created_at", T),
         ("updated_at", T), ("rev", I), ("epoch", I), ("lane", I), ("state_at", I), ("worked_ms", I), ("progress", T),
         ("dependants", I), ("audience", T), ("on_dependency_failure", T), ("corr_id", T), ("when_spent", T),
-        ("deadline_at", I), ("stale_ms", I), ("look_at", I),
+        ("deadline_at", I), ("stale_ms", I), ("look_at", I), ("epoch_needed", I),
     ] },
     Table { name: "agents", keys: 1, only_postgres: &[], columns: &[
         ("id", T), ("name", T), ("type", T), ("status", T), ("skills", T), ("max_task_minutes", I),

@@ -28,6 +28,10 @@ const STEPS: &[Step] = &[
         name: "0004_bus",
         sql: include_str!("schema/0004_bus.sql"),
     },
+    Step {
+        name: "0005_resumed",
+        sql: include_str!("schema/0005_resumed.sql"),
+    },
 ];
 
 /// The newest schema this build knows.

@@ -406,6 +406,7 @@ fn newcomer(agent: &str) -> Register {
         skills: Skills::default(),
         capabilities: Agent::newcomer(agent.into(), START).capabilities,
         machine: None,
+        resume: false,
     }
 }
 

@@ -13,6 +13,9 @@ use crate::{IsoTime, number};
 pub struct RegisterRequest {
     #[serde(deserialize_with = "object")]
     pub agent: NewAgent,
+    /// The agent was started anew and goes on with the tasks and leases it holds, under new epochs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<bool>,
 }
 
 /// An agent as it introduces itself.
@@ -58,8 +61,19 @@ pub struct RegisterResponse {
     pub success: bool,
     pub registered_at: IsoTime,
     pub agent_id: String,
-    /// The same process came back and keeps its tasks and leases.
+    /// It came back and keeps its tasks and leases.
     pub resumed: bool,
+    /// After `resume`: what it holds, each under its new epoch, which reports must name from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<ResumedTask>,
+}
+
+/// A task that a new process goes on with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumedTask {
+    pub task_id: String,
+    pub epoch: u64,
 }
 
 /// HEARTBEAT. Over HTTP the path names the agent.

@@ -42,6 +42,7 @@ fn each_refusal_has_its_status_code_and_place() {
         ),
         (
             Refusal::AgentAlreadyRegistered {
+                holds: Vec::new(),
                 agent: agent(),
                 seen_at: T,
             },

@@ -47,6 +47,7 @@ fn task(state: TaskState) -> Task {
         retries: 1,
         max_retries: 2,
         when_spent: switchboard_core::WhenSpent::Fail,
+        epoch_needed: false,
         watch: None,
         previous_agents: vec!["agent-002".into()],
         last_failure: Some(Failure {

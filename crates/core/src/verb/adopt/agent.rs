@@ -69,6 +69,7 @@ fn register(is: &Agent) -> Register {
         skills: is.skills.clone(),
         capabilities: is.capabilities.clone(),
         machine: is.machine.clone(),
+        resume: false,
     }
 }
 

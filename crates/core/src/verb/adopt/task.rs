@@ -220,6 +220,8 @@ fn ended(
 ) {
     let task = was.id.clone();
     let agent = holder.clone();
+    // A hand that wrote the row saw its epoch.
+    let epoch = was.epoch_needed.then_some(was.epoch);
     let result = || is.result.clone().unwrap_or_else(|| "{}".into());
     match is.status() {
         TaskStatus::Claimed => {}
@@ -229,7 +231,7 @@ fn ended(
             steps.push(Box::new(Finish(Complete {
                 agent,
                 task,
-                epoch: None,
+                epoch,
                 result: result(),
                 learnings: Vec::new(),
                 metrics,
@@ -246,7 +248,7 @@ fn ended(
             steps.push(Box::new(Fail {
                 agent,
                 task,
-                epoch: None,
+                epoch,
                 kind: failure.kind,
                 message: failure.message,
                 details: None,
@@ -280,7 +282,7 @@ fn start(task: &Task, agent: &AgentId) -> ReportProgress {
     ReportProgress {
         agent: agent.clone(),
         task: task.id.clone(),
-        epoch: None,
+        epoch: task.epoch_needed.then_some(task.epoch),
         phase: task
             .progress
             .as_ref()

@@ -64,7 +64,7 @@ const WORK: [&str; 15] = [
     "progress",
 ];
 /// Where it waits and why.
-const QUEUE: [&str; 11] = [
+const QUEUE: [&str; 12] = [
     "blockers",
     "retry_count",
     "last_error",
@@ -76,6 +76,7 @@ const QUEUE: [&str; 11] = [
     "deadline_at",
     "stale_ms",
     "look_at",
+    "epoch_needed",
 ];
 
 static UPDATE: LazyLock<String> = LazyLock::new(|| update("tasks", 1, &WORK));
@@ -237,7 +238,8 @@ fn push_queue(task: &Task, batch: &mut Batch) {
         .int(i64::from(task.dependants))
         .int(deadline_at)
         .int(stale_ms)
-        .int(look_at);
+        .int(look_at)
+        .int(i64::from(task.epoch_needed));
 }
 
 fn push_description(task: &Task, batch: &mut Batch) {

@@ -91,7 +91,8 @@ pub(super) fn requeue_task(db: &Connection, task: &Task) -> Result {
     let (deadline_at, stale_ms, look_at) = watch(task);
     db.prepare_cached(
         "UPDATE tasks SET blockers = ?, retry_count = ?, last_error = ?, failure_type = ?, next_retry_at = ?,
-           previous_agents = ?, lane = ?, dependants = ?, deadline_at = ?, stale_ms = ?, look_at = ? WHERE number = ?",
+           previous_agents = ?, lane = ?, dependants = ?, deadline_at = ?, stale_ms = ?, look_at = ?,
+           epoch_needed = ? WHERE number = ?",
     )?
     .execute(params![
         list(task.blockers.iter().map(|id| id.as_str())),
@@ -105,6 +106,7 @@ pub(super) fn requeue_task(db: &Connection, task: &Task) -> Result {
         deadline_at,
         stale_ms,
         look_at,
+        task.epoch_needed,
         signed(task.number),
     ])?;
     Ok(())

@@ -86,7 +86,8 @@ fn inserted() -> Vec<String> {
         refuse(
             "tasks: rev, epoch, lane, state_at, worked_ms, progress, dependants, corr_id and the columns after it belong to the hub",
             "NEW.rev <> 0 OR NEW.epoch <> 0 OR NEW.lane IS NOT NULL OR NEW.state_at <> 0 OR NEW.worked_ms IS NOT NULL OR NEW.progress IS NOT NULL OR NEW.dependants <> 0 OR NEW.corr_id <> ''
-      OR NEW.when_spent <> 'fail' OR NEW.deadline_at IS NOT NULL OR NEW.stale_ms IS NOT NULL OR NEW.look_at IS NOT NULL",
+      OR NEW.when_spent <> 'fail' OR NEW.deadline_at IS NOT NULL OR NEW.stale_ms IS NOT NULL OR NEW.look_at IS NOT NULL
+      OR NEW.epoch_needed <> 0",
         ),
         time("tasks.created_at", "created_at", false),
         remember("tasks", "id", "NULL"),
@@ -112,7 +113,7 @@ fn updated() -> Vec<String> {
       OR (NEW.epoch IS NOT OLD.epoch AND (NEW.epoch IS NOT OLD.epoch + 1 OR NOT ({noted} OR NEW.status {HELD} AND OLD.status NOT {HELD})))",
                 kept(&[
                     "id", "rev", "state_at", "worked_ms", "progress", "dependants", "corr_id", "created_at",
-                    "dependencies", "on_dependency_failure", "when_spent", "deadline_at", "stale_ms", "look_at",
+                    "dependencies", "on_dependency_failure", "when_spent", "deadline_at", "stale_ms", "look_at", "epoch_needed",
                 ])
             ),
         ),

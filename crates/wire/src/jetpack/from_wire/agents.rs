@@ -29,6 +29,7 @@ pub fn register(request: RegisterRequest) -> Result<verb::Register, Malformed> {
             can_access_browser: able.can_access_browser,
         },
         machine: agent.machine.map(machine).transpose()?,
+        resume: request.resume.unwrap_or(false),
     })
 }
 

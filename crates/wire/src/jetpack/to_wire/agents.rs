@@ -4,7 +4,7 @@ use switchboard_core::{self as core, AgentId, CommandKind, verb};
 
 use crate::jetpack::{
     Agent, Capabilities, Command, CommandType, CurrentTask, HeartbeatResponse, Machine, Metrics,
-    RegisterResponse,
+    RegisterResponse, ResumedTask,
 };
 
 const MS_PER_MINUTE: u64 = 60_000;
@@ -16,6 +16,14 @@ pub fn registered(agent: &AgentId, reply: &verb::Registered) -> RegisterResponse
         registered_at: reply.registered_at.into(),
         agent_id: agent.to_string(),
         resumed: reply.resumed,
+        tasks: reply
+            .tasks
+            .iter()
+            .map(|(task, epoch)| ResumedTask {
+                task_id: task.to_string(),
+                epoch: *epoch,
+            })
+            .collect(),
     }
 }
 

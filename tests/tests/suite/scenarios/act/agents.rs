@@ -26,7 +26,9 @@ pub fn register(given: &mut Given) -> Result<Call, String> {
     if let Some(machine) = machine {
         agent["machine"] = machine;
     }
-    Ok(Call::of("register").having("agent", agent))
+    Ok(Call::of("register")
+        .having("agent", agent)
+        .with("resume", given.yes("resume")?))
 }
 
 pub fn heartbeat(given: &mut Given) -> Result<Call, String> {
