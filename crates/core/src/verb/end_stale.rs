@@ -161,7 +161,7 @@ mod tests {
         swarm.ok(beat(Doing::Idle, Some("T")));
         assert_eq!(swarm.ok(VERB).done, 0, "it has just named it");
         swarm.wait(limits::STALE_AFTER);
-        swarm.ok(progress("A", "T", 50));
+        swarm.ok(progress("A", "T"));
         assert_eq!(swarm.ok(VERB).done, 0, "it has just reported on it");
     }
 

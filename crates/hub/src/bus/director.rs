@@ -1,4 +1,5 @@
-//! The director: goes through its states, one log line for each step, and says whether new work may be handed out.
+//! The director: goes through its states, one log line for each step, and says whether work can be handed out at all.
+//! That nobody gets new work during a pause is not decided here: no claim is given any.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +33,8 @@ pub(crate) struct Director {
 struct Now {
     state: DirectorState,
     since: Timestamp,
+    /// Something holds new work back.
+    is_held: bool,
     why: Option<Why>,
     /// In the words of whoever ordered it.
     reason: Option<String>,
@@ -45,6 +48,7 @@ impl Director {
             now: Mutex::new(Now {
                 state: DirectorState::Boot,
                 since: Timestamp::ZERO,
+                is_held: true,
                 why: None,
                 reason: None,
                 release: None,
@@ -57,7 +61,7 @@ impl Director {
         }
     }
 
-    /// Whether new work is handed out; changes with every pause, cooldown and outage.
+    /// Whether work can be handed out; changes with every outage.
     pub fn open(&self) -> watch::Receiver<bool> {
         self.open.subscribe()
     }
@@ -82,7 +86,7 @@ impl Director {
         DirectorStatus {
             state: now.state,
             since: UtcTime(now.since.0),
-            paused: !*self.open.borrow(),
+            paused: now.is_held,
             reason: now.reason.clone().or_else(|| why.map(str::to_owned)),
             run_id: bus.run_id.clone(),
         }
@@ -155,7 +159,7 @@ pub(super) async fn run(bus: Arc<Shared>) {
             director.step(&bus, cause, figures);
         }
         director.open.send_if_modified(|open| {
-            let is_open = orders.why.is_none();
+            let is_open = !matches!(orders.why, Some((Why::Outage, _)));
             std::mem::replace(open, is_open) != is_open
         });
         director.finished.send_replace(this_look);
@@ -180,6 +184,7 @@ pub(super) async fn run(bus: Arc<Shared>) {
 /// What the orders cause in the present state.
 fn steer(director: &Director, orders: &Orders) -> Option<Cause> {
     let mut now = director.now.lock();
+    now.is_held = orders.why.is_some();
     let is_new = now.release != orders.release;
     let was_known = now.release.is_some() || now.state != DirectorState::Boot;
     now.release.clone_from(&orders.release);
