@@ -429,3 +429,20 @@ async fn sql_and_http_agents_at_two_coordinators_take_each_task_once() {
     assert!(swarm.events("write_undone").await.is_empty());
     swarm.stop().await;
 }
+
+#[tokio::test]
+async fn a_claim_while_work_is_paused_changes_no_row_and_is_no_error() {
+    let Some(swarm) = Swarm::new("claims during a pause", 1).await else {
+        return;
+    };
+    let http = swarm.http();
+    http.register("a", &[]).await;
+    let id = http.task("T").await;
+    let claim = "UPDATE tasks SET status = 'claimed', assigned_agent = 'a' WHERE status = 'ready' RETURNING id";
+    http.post("/api/v1/pause", json!({})).await.expect(200);
+    assert_eq!(swarm.psql(claim).await, "");
+    http.post("/api/v1/resume", json!({})).await.expect(200);
+    assert_eq!(swarm.psql(claim).await, id);
+    assert_eq!(swarm.becomes(&id, "claimed").await["assignedAgent"], "a");
+    swarm.stop().await;
+}

@@ -24,6 +24,7 @@ mod limits;
 mod memory;
 mod operations;
 mod outage;
+mod pause;
 mod pipeline;
 mod redirected;
 mod security;
