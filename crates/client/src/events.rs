@@ -7,7 +7,7 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use reqwest::Response;
 use switchboard_wire::Query;
-use switchboard_wire::jetpack::{Event, EventPage, EventQuery};
+use switchboard_wire::jetpack::{Event, EventPage, EventPlace, EventQuery};
 use tracing::debug;
 
 use crate::call::Call;
@@ -17,6 +17,9 @@ use crate::sse::{Frame, Parser};
 
 /// A stream that says nothing for this long, not even a comment, is taken for cut.
 const SILENT_AFTER: Duration = Duration::from_secs(90);
+
+/// The type of what a hub says when the ledger has lost what was told before.
+pub const REWOUND: &str = "ledger_rewound";
 
 /// Calls about the event log.
 #[derive(Debug, Clone, Copy)]
@@ -43,18 +46,19 @@ impl Events<'_> {
     /// Every event after `after` (`None`: from now on), in order, without end.
     ///
     /// A cut stream is taken up again where it broke off. It ends with an error only when the hub refuses, or when
-    /// it cannot be reached in the first place.
+    /// it cannot be reached in the first place. If the ledger has lost what was told before, that comes as an event of
+    /// the type `ledger_rewound`, and what follows it goes on after its `seq`: numbers that came before may come again.
     pub fn follow(
         self,
         after: Option<u64>,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
-        self.follow_types(after, Vec::new())
+        self.follow_types(after.map(EventPlace::from), Vec::new())
     }
 
     /// As [`follow`](Self::follow), only events of these types; none means all.
     pub fn follow_types(
         self,
-        after: Option<u64>,
+        after: Option<EventPlace>,
         types: Vec<String>,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
         let state = Follow::new(self.client.clone(), after, types);
@@ -73,9 +77,9 @@ struct Follow {
     client: Client,
     call: Call,
     /// The last event handed out: where to go on.
-    last: Option<u64>,
+    last: Option<EventPlace>,
     open: Option<(Response, Parser)>,
-    ready: VecDeque<Event>,
+    ready: VecDeque<(EventPlace, Event)>,
     /// Whether this connection brought an event.
     fruitful: bool,
     /// The waits before the next reconnect; `None` until the first connection stood.
@@ -83,7 +87,7 @@ struct Follow {
 }
 
 impl Follow {
-    fn new(client: Client, after: Option<u64>, types: Vec<String>) -> Self {
+    fn new(client: Client, after: Option<EventPlace>, types: Vec<String>) -> Self {
         let query = EventQuery {
             types,
             ..EventQuery::default()
@@ -102,8 +106,8 @@ impl Follow {
 
     async fn next(&mut self) -> Result<Event, Error> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                self.last = Some(event.seq);
+            if let Some((place, event)) = self.ready.pop_front() {
+                self.last = Some(place);
                 return Ok(event);
             }
             match &mut self.open {
@@ -120,7 +124,7 @@ impl Follow {
                     self.take(frames)?;
                     if !more {
                         debug!(
-                            after = self.last,
+                            after = ?self.last,
                             "the event stream was cut; takes it up again"
                         );
                         self.open = None;
@@ -138,7 +142,11 @@ impl Follow {
                 limit: Some(1),
                 ..EventQuery::default()
             };
-            self.last = Some(self.client.events().list(&query).await?.latest);
+            let newest = self.client.events().list(&query).await?;
+            self.last = Some(EventPlace {
+                epoch: newest.epoch,
+                number: newest.latest,
+            });
         }
         Ok(())
     }
@@ -164,7 +172,7 @@ impl Follow {
             };
             let Some(wait) = wait else { return Err(error) };
             debug!(
-                after = self.last,
+                after = ?self.last,
                 "follows the log again in {wait:?}: {error}"
             );
             tokio::time::sleep(wait).await;
@@ -186,14 +194,23 @@ impl Follow {
         for frame in frames {
             let event: Event = serde_json::from_str(&frame.data)
                 .map_err(|error| transport.unreadable(format!("an event is broken: {error}")))?;
+            let id = frame.id.as_deref().and_then(|id| id.parse().ok());
+            let place: EventPlace = id.unwrap_or_else(|| event.seq.into());
             // What was already handed out before a cut may come again.
-            let newest = self.ready.back().map(|event| event.seq).or(self.last);
-            if newest.is_none_or(|newest| event.seq > newest) {
-                self.ready.push_back(event);
+            let newest = self.ready.back().map(|(place, _)| *place).or(self.last);
+            let is_new = newest.is_none_or(|newest| is_after(place, newest));
+            if is_new || event.kind == REWOUND {
+                self.ready.push_back((place, event));
             }
             self.fruitful = true;
             self.waits = Some(Box::new(transport.retry.endless_waits()));
         }
         Ok(())
     }
+}
+
+/// Whether an event comes after another. Numbers of different epochs of the ledger say nothing of that.
+fn is_after(event: EventPlace, other: EventPlace) -> bool {
+    let both = event.epoch.zip(other.epoch);
+    both.is_some_and(|(one, other)| one != other) || event.number > other.number
 }

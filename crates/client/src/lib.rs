@@ -37,7 +37,7 @@ pub use admin::Admin;
 pub use agents::Agents;
 pub use client::{Builder, Client};
 pub use error::Error;
-pub use events::Events;
+pub use events::{Events, REWOUND};
 pub use leases::Leases;
 pub use memory::Memory;
 pub use messages::Messages;

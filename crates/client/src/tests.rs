@@ -385,6 +385,51 @@ async fn a_cut_event_stream_is_taken_up_where_it_broke_off() {
 }
 
 #[tokio::test]
+async fn who_is_told_that_the_ledger_was_rewound_hears_numbers_again() {
+    let frame = |id: &str, kind: &str| {
+        let seq = id.rsplit('.').next().unwrap();
+        format!(
+            "id: {id}\nevent: {kind}\ndata: {{\"seq\":{seq},\"at\":\"2026-01-01T00:00:00.000Z\",\"type\":\"{kind}\"}}\n\n"
+        )
+    };
+    let stream = |frames: &[String]| {
+        Step::Answer("200 OK\r\ncontent-type: text/event-stream", frames.concat())
+    };
+    let hub = StandIn::play(vec![
+        stream(&[frame("1.5", "task_created"), frame("1.6", "task_created")]),
+        stream(&[frame("2.4", "ledger_rewound"), frame("2.5", "epoch_began")]),
+        stream(&[frame("2.5", "epoch_began"), frame("2.6", "task_created")]),
+    ])
+    .await;
+    let client = hub.client();
+    let stream = client.events().follow(Some(4));
+    let got: Vec<_> = stream
+        .take(5)
+        .map(|event| event.unwrap())
+        .map(|event| (event.seq, event.kind))
+        .collect()
+        .await;
+    let told = |seq, kind: &str| (seq, kind.to_owned());
+    assert_eq!(
+        got,
+        [
+            told(5, "task_created"),
+            told(6, "task_created"),
+            told(4, "ledger_rewound"),
+            told(5, "epoch_began"),
+            told(6, "task_created"),
+        ]
+    );
+    let ids: Vec<_> = hub
+        .requests()
+        .await
+        .iter()
+        .map(|request| header(request, "last-event-id").unwrap())
+        .collect();
+    assert_eq!(ids, ["4", "1.6", "2.5"]);
+}
+
+#[tokio::test]
 async fn a_refused_event_stream_ends_with_the_refusal() {
     let hub = StandIn::play(vec![events(&[1]), refusal("401 Who", "unauthenticated")]).await;
     let client = hub.client();

@@ -12,6 +12,7 @@ use reqwest::header::{
 use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
 use switchboard_wire::IsoTime;
+use switchboard_wire::jetpack::EventPlace;
 use switchboard_wire::signature::{AgentKey, SignedRequest};
 use tracing::debug;
 use ulid::Ulid;
@@ -64,16 +65,15 @@ impl Transport {
     pub(crate) async fn open(
         &self,
         call: &Call,
-        last_event_id: Option<u64>,
+        last_event_id: Option<EventPlace>,
     ) -> Result<Response, Error> {
         let url = self.url(call)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        if let Some(id) = last_event_id {
-            headers.insert(
-                HeaderName::from_static("last-event-id"),
-                HeaderValue::from(id),
-            );
+        if let Some(place) = last_event_id
+            && let Ok(id) = HeaderValue::try_from(place.to_string())
+        {
+            headers.insert(HeaderName::from_static("last-event-id"), id);
         }
         self.attempt(call, &url, None, headers, None).await
     }

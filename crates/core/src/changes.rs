@@ -4,6 +4,7 @@ use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
 use crate::engram::Engram;
 use crate::event::Event;
+use crate::head::LedgerEpoch;
 use crate::id::{AgentId, EngramId, MessageId, TaskId};
 use crate::idempotency::{Key, Remembered};
 use crate::lease::Lease;
@@ -41,6 +42,7 @@ pub struct Changes {
     pub nonces: Vec<Nonce>,
     pub prunes: Vec<Prune>,
     pub served: Option<Served>,
+    pub epoch: Option<LedgerEpoch>,
     /// Notes of hand writes that are taken up, and the rows to be written anew for it.
     pub adopted: Vec<Adopted>,
     pub events: Vec<Event>,

@@ -258,6 +258,12 @@ pub enum Event {
     ClockSteppedBack {
         by_ms: u64,
     },
+    /// The database has less than was acknowledged: of what was told up to `told`, nothing after `after` holds.
+    EpochBegan {
+        epoch: u64,
+        after: u64,
+        told: u64,
+    },
     /// What somebody wrote by hand did not hold; the row is as it was before.
     WriteUndone {
         table: String,
@@ -316,6 +322,7 @@ impl Event {
             Event::TokenRevoked { .. } => "token_revoked",
             Event::OutageEnded { .. } => "outage_ended",
             Event::ClockSteppedBack { .. } => "clock_stepped_back",
+            Event::EpochBegan { .. } => "epoch_began",
             Event::WriteUndone { .. } => "write_undone",
         }
     }

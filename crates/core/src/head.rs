@@ -24,6 +24,43 @@ pub struct Head {
     pub floor: Timestamp,
     /// Message times strictly increase.
     pub last_message_at: Timestamp,
+    pub epoch: LedgerEpoch,
+}
+
+/// A stretch of the ledger's life in which no event is taken back.
+///
+/// A failover to a database that had not received everything ends one: numbers of events that were told are given to
+/// others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerEpoch {
+    /// The first is 1.
+    pub number: u64,
+    /// Events up to here are those of the epoch before.
+    pub after: u64,
+}
+
+impl Default for LedgerEpoch {
+    fn default() -> Self {
+        LedgerEpoch {
+            number: 1,
+            after: 0,
+        }
+    }
+}
+
+impl LedgerEpoch {
+    /// After which event to go on for one who has seen up to `seen` in `epoch`, if something of that may not hold any more.
+    ///
+    /// Of epochs before the last nobody knows where they ended: then it is all to be read again.
+    pub fn rewinds(self, epoch: u64, seen: u64, latest: u64) -> Option<u64> {
+        if epoch == self.number {
+            return (seen > latest).then_some(0);
+        }
+        match epoch.checked_add(1) == Some(self.number) {
+            true => Some(seen.min(self.after)),
+            false => Some(0),
+        }
+    }
 }
 
 impl Default for Head {
@@ -43,6 +80,7 @@ impl Default for Head {
             served_at: Timestamp::ZERO,
             floor: Timestamp::ZERO,
             last_message_at: Timestamp::ZERO,
+            epoch: LedgerEpoch::default(),
         }
     }
 }
@@ -62,6 +100,31 @@ impl Head {
         }
         if let Some(to) = to {
             self.tasks[to as usize] += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_seen_what_was_taken_back_goes_on_where_the_epochs_part() {
+        let epoch = LedgerEpoch {
+            number: 3,
+            after: 90,
+        };
+        for (given, seen, expected) in [
+            (3, 100, None),
+            (3, 101, Some(0)),
+            (2, 89, Some(89)),
+            (2, 90, Some(90)),
+            (2, 95, Some(90)),
+            (1, 5, Some(0)),
+            (4, 5, Some(0)),
+            (u64::MAX, 5, Some(0)),
+        ] {
+            assert_eq!(epoch.rewinds(given, seen, 100), expected, "{given}.{seen}");
         }
     }
 }

@@ -41,7 +41,7 @@ pub use attempt::{Attempt, Outcome};
 pub use changes::Changes;
 pub use engram::{Engram, EngramEntry};
 pub use event::{Event, Logged};
-pub use head::Head;
+pub use head::{Head, LedgerEpoch};
 pub use id::{
     AgentId, CommandId, CorrId, EngramId, GrantId, LearningId, MessageId, RequestId, SnapshotId,
     TaskId, TokenId,

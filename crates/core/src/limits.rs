@@ -58,6 +58,8 @@ pub const LEASE_FOR_MAX: Duration = Duration::from_secs(3600);
 pub const SILENT_AFTER: Duration = Duration::from_secs(120);
 /// A ledger that nobody served for longer than this had an outage: silence does not count across it.
 pub const SERVED_GAP_MAX: Duration = Duration::from_secs(10);
+/// A hub whose commit is under way for this long is not ready.
+pub const COMMIT_WAITS_MAX: Duration = Duration::from_secs(10);
 /// How often a serving hub says so.
 pub const SERVED_EVERY: Duration = Duration::from_secs(5);
 /// Signs of life are held back this long, so that heartbeats cost no commit each.

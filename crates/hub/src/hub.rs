@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Retention, Serve};
-use switchboard_core::{Agent, AgentId, GatePolicy, Refusal, Timestamp, Verb, limits};
+use switchboard_core::{
+    Agent, AgentId, GatePolicy, LedgerEpoch, Refusal, Timestamp, Verb, limits,
+};
 use switchboard_store::{Engine, Error as StoreError, Reader, Tail, Word};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -127,9 +129,12 @@ pub(crate) struct Shared {
     wakeups: Wakeups,
     pulses: RwLock<HashMap<AgentId, (Timestamp, u64)>>,
     latest: watch::Sender<u64>,
+    epoch: Mutex<LedgerEpoch>,
     time: LedgerTime,
     /// Why the last batch was not written, until one is.
     trouble: Mutex<Option<String>>,
+    /// Since when the commit that is under way is waited for.
+    committing: Mutex<Option<Instant>>,
     /// Tells other coordinators how far this one has written.
     announce: Option<Announce>,
     /// The writer was asked to look for hand writes.
@@ -194,6 +199,7 @@ impl Hub {
         let starting = !is_shared;
         self.run(Serve { starting }).await?;
         let head = self.read(|reader| reader.head()).await?;
+        self.shared.entered(head.epoch, head.seq);
         self.shared.reached(head.seq);
         if let Some(tail) = tail {
             let follower = Follower::start(tail, Arc::clone(&self.shared), head.seq)
@@ -258,6 +264,11 @@ impl Hub {
         self.shared.latest.subscribe()
     }
 
+    /// The ledger's epoch. When it changes, so does [`Hub::latest`].
+    pub fn epoch(&self) -> LedgerEpoch {
+        *self.shared.epoch.lock()
+    }
+
     /// What time it is on the ledger: that of the last batch, carried on by the monotonic clock. Never goes back.
     pub fn time(&self) -> Timestamp {
         self.shared.time.now()
@@ -266,6 +277,12 @@ impl Hub {
     /// Why the last batch could not be written, if it could not.
     pub fn trouble(&self) -> Option<String> {
         self.shared.trouble.lock().clone()
+    }
+
+    /// How long the commit that is under way has been waited for.
+    pub fn commit_waits(&self) -> Duration {
+        let since = *self.shared.committing.lock();
+        since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     pub fn stats(&self) -> Stats {
@@ -361,6 +378,8 @@ impl Listener for Arc<Shared> {
             *self.trouble.lock() = None;
         }
         self.share_pulses(batch);
+        let (epoch, seq) = batch.latest;
+        self.entered(epoch, seq);
         if let Some(last) = batch.log.last() {
             self.reached(last.seq);
             if let Some(announce) = &self.announce {
@@ -387,6 +406,10 @@ impl Listener for Arc<Shared> {
         }
     }
 
+    fn commits(&self, is_under_way: bool) {
+        *self.committing.lock() = is_under_way.then(Instant::now);
+    }
+
     fn word(&self) -> &Word {
         &self.word
     }
@@ -401,6 +424,10 @@ impl Listener for Arc<Shared> {
             self.due.store(0, Ordering::Relaxed);
             self.due_bell.notify_one();
         }
+    }
+
+    fn troubled(&self, error: &StoreError) {
+        *self.trouble.lock() = Some(reason(error));
     }
 
     fn fatal(&self, error: &StoreError) -> ! {
@@ -442,8 +469,10 @@ impl Shared {
             wakeups: Wakeups::default(),
             pulses: RwLock::default(),
             latest: watch::Sender::new(0),
+            epoch: Mutex::default(),
             time: LedgerTime::new(),
             trouble: Mutex::default(),
+            committing: Mutex::default(),
             announce,
             looking: AtomicBool::new(false),
             due: AtomicI64::new(0),
@@ -496,6 +525,21 @@ impl Shared {
             *latest = seq.max(*latest);
             is_news
         });
+    }
+
+    /// The ledger goes on in this epoch: if it is a new one, nothing holds that anybody here was told before.
+    pub(crate) fn entered(&self, epoch: LedgerEpoch, seq: u64) {
+        {
+            let mut known = self.epoch.lock();
+            if epoch.number <= known.number {
+                return;
+            }
+            *known = epoch;
+        }
+        self.latest.send_replace(seq);
+        self.wakeups.wake_all();
+        self.due.store(0, Ordering::Relaxed);
+        self.due_bell.notify_one();
     }
 
     fn share_pulses(&self, batch: &Committed<'_>) {

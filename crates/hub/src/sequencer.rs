@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use switchboard_core::event::{Event, Logged};
 use switchboard_core::slice::Notices;
-use switchboard_core::verb::Serve;
-use switchboard_core::{Changes, GatePolicy, LaneKey, Slice, Timestamp, Verb, Want, limits};
+use switchboard_core::verb::{BeginEpoch, Serve};
+use switchboard_core::{
+    Changes, GatePolicy, LaneKey, LedgerEpoch, Slice, Timestamp, Verb, Want, limits,
+};
 use switchboard_store::{Begun, Engine, Error as StoreError, Word};
 use tokio::sync::oneshot;
 
@@ -62,6 +64,8 @@ struct Done {
     verbs: usize,
     wrote: bool,
     took: Duration,
+    /// The last event there is after it, and in which epoch of the ledger.
+    latest: (LedgerEpoch, u64),
 }
 
 /// How far a batch came.
@@ -95,6 +99,8 @@ pub(crate) struct Committed<'a> {
     pub verbs: usize,
     pub wrote: bool,
     pub took: Duration,
+    /// The last event there is after it, and in which epoch of the ledger.
+    pub latest: (LedgerEpoch, u64),
 }
 
 pub(crate) struct Sequencer<L: Listener> {
@@ -137,10 +143,14 @@ enum Intake {
 pub(crate) trait Listener: Send {
     fn taken(&self, inputs: usize);
     fn committed(&self, batch: &Committed<'_>);
+    /// A commit begins to be waited for, or no longer is.
+    fn commits(&self, is_under_way: bool);
     /// Rung with each input.
     fn word(&self) -> &Word;
     /// A batch was not written, or nobody knows.
     fn failed(&self, error: &StoreError);
+    /// The ledger could not be asked: the next batch may fail as well.
+    fn troubled(&self, error: &StoreError);
     /// The ledger can no longer be trusted to be durable. Does not return.
     fn fatal(&self, error: &StoreError) -> !;
 }
@@ -239,6 +249,7 @@ impl<L: Listener> Sequencer<L> {
         for reply in self.asked.drain(..) {
             let due = self.engine.next_due().unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot tell what is due next");
+                self.listener.troubled(&error);
                 None
             });
             let _ = reply.send(due);
@@ -312,6 +323,7 @@ impl<L: Listener> Sequencer<L> {
             verbs: done.verbs,
             wrote: done.wrote,
             took: done.took,
+            latest: done.latest,
         });
         self.slice.end_batch();
         self.written(done.wrote);
@@ -360,7 +372,9 @@ impl<L: Listener> Sequencer<L> {
     /// Waits for the batch that is under way, if any, and hands it over to be answered.
     fn conclude(&mut self) -> Option<UnderWay> {
         let sent = self.under_way.take()?;
-        let Err(error) = self.engine.settle() else {
+        let settled = self.engine.settle();
+        self.listener.commits(false);
+        let Err(error) = settled else {
             return Some(sent);
         };
         let failure = self.failed(&error);
@@ -380,6 +394,7 @@ impl<L: Listener> Sequencer<L> {
             verbs: sent.done.verbs,
             wrote: true,
             took: sent.sent_at.elapsed(),
+            latest: sent.done.latest,
         });
         sent.jobs.into_iter().for_each(Job::answer);
         self.written(true);
@@ -404,6 +419,9 @@ impl<L: Listener> Sequencer<L> {
             let at = Instant::now();
             if intake == Intake::Open {
                 self.drain(jobs);
+            }
+            if let Some(rewound) = begun.rewound {
+                self.begin_epoch(rewound, begun.now);
             }
             self.note_time(&begun);
             if begun.by_hand && !self.adopt(begun.now)? {
@@ -482,13 +500,18 @@ impl<L: Listener> Sequencer<L> {
             let engine = &mut self.engine;
             self.slice
                 .save_all(now, all_pulses, |save| engine.save(save))?;
-            if self.is_shared {
-                is_under_way = self.engine.commit_ahead()?;
-            } else {
-                self.engine.commit()?;
+            self.listener.commits(true);
+            let committed = match self.is_shared {
+                true => self.engine.commit_ahead(),
+                false => self.engine.commit().map(|()| false),
+            };
+            is_under_way = matches!(committed, Ok(true));
+            if !is_under_way {
+                self.listener.commits(false);
             }
+            committed?;
         } else {
-            self.engine.rollback();
+            self.engine.end_unwritten()?;
         }
         let done = Done {
             now,
@@ -496,6 +519,7 @@ impl<L: Listener> Sequencer<L> {
             verbs: jobs.len(),
             wrote,
             took: sent_at.elapsed(),
+            latest: (self.slice.head.epoch, self.slice.head.seq),
         };
         if !is_under_way {
             return Ok(Ended::Done(done));
@@ -535,6 +559,20 @@ impl<L: Listener> Sequencer<L> {
                 },
                 begun.now,
             );
+        }
+    }
+
+    /// Others may have acted by what the ledger no longer has: it says so before anything else.
+    fn begin_epoch(&mut self, rewound: BeginEpoch, now: Timestamp) {
+        let BeginEpoch { told, common } = rewound;
+        tracing::error!(
+            told,
+            common,
+            "the ledger was told up to event {told} and is so only up to {common}: the database has lost what was acknowledged, as \
+             after a failover to a standby that had not received it; a new epoch begins"
+        );
+        if let Ok((_, changes)) = rewound.decide(&self.slice, now) {
+            self.slice.apply(changes, now);
         }
     }
 

@@ -88,6 +88,12 @@ impl Follow {
         if self.tail.is_by_hand() {
             self.shared.look();
         }
+        self.shared.entered(self.tail.epoch(), upto);
+        if upto < self.after {
+            // Something was lost, as after a failover: the writer finds out and says so.
+            self.after = upto;
+            self.shared.look();
+        }
         self.shared.reached(upto);
         while self.after < upto {
             let wakeups = self.shared.wakeups();
@@ -236,6 +242,7 @@ impl News {
             | Event::TokenRevoked { .. }
             | Event::OutageEnded { .. }
             | Event::ClockSteppedBack { .. }
+            | Event::EpochBegan { .. }
             | Event::WriteUndone { .. } => {}
         }
     }

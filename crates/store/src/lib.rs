@@ -22,8 +22,10 @@ mod text;
 use std::time::Duration;
 
 use switchboard_core::slice::Save;
-use switchboard_core::verb::Note;
-use switchboard_core::{AgentId, Ask, LaneKey, Logged, MessageId, Slice, TaskId, Timestamp};
+use switchboard_core::verb::{BeginEpoch, Note};
+use switchboard_core::{
+    AgentId, Ask, LaneKey, LedgerEpoch, Logged, MessageId, Slice, TaskId, Timestamp,
+};
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::Error;
@@ -48,6 +50,12 @@ pub trait Engine: Send {
     fn commit(&mut self) -> Result<(), Error>;
 
     fn rollback(&mut self);
+
+    /// Ends a batch that saved nothing. Returns once what it was decided by is durable, too.
+    fn end_unwritten(&mut self) -> Result<(), Error> {
+        self.rollback();
+        Ok(())
+    }
 
     /// Commits, or only sends what was saved together with its commit: then it returns true, and [`Engine::settle`]
     /// tells how it ended.
@@ -136,6 +144,11 @@ pub trait Tail: Send {
         false
     }
 
+    /// The ledger's epoch that the last wait found.
+    fn epoch(&self) -> LedgerEpoch {
+        LedgerEpoch::default()
+    }
+
     /// What others logged after a number, in order, at most `limit` batches; and how far this went. Events of this
     /// process are left out.
     fn foreign(&mut self, after: u64, limit: usize) -> Result<Foreign, Error>;
@@ -173,4 +186,6 @@ pub struct Begun {
     pub clock_stepped_back_ms: Option<u64>,
     /// There are hand writes to take in: [`Engine::hand_notes`].
     pub by_hand: bool,
+    /// The ledger has less than this process was told of: a new epoch is to begin.
+    pub rewound: Option<BeginEpoch>,
 }

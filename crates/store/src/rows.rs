@@ -15,8 +15,8 @@ use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, AgentKind, Baseline, Capabilities, CorrId, Delivery, DeliveryState, Doing,
     Door, FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey, Learning, Lease, LeasePath,
-    Machine, Message, MessageId, Metrics, Phase, Presence, Priority, Progress, Skills, Snapshot,
-    Task, TaskId, TaskKind, TaskState, Timestamp, Watch, WhenSpent, iso, limits,
+    LedgerEpoch, Machine, Message, MessageId, Metrics, Phase, Presence, Priority, Progress, Skills,
+    Snapshot, Task, TaskId, TaskKind, TaskState, Timestamp, Watch, WhenSpent, iso, limits,
 };
 
 use crate::text::unlist;
@@ -432,7 +432,7 @@ pub(crate) fn token<R: Columns>(row: &R) -> Result<Token, R::Error> {
 }
 
 pub(crate) const HEAD: &str = "seq, last_at, task_number, message_number, lane, fencing, tasks, queued_deliveries, leases, \
-    answer_rows, answer_bytes, served_at, floor, last_message_at";
+    answer_rows, answer_bytes, served_at, floor, last_message_at, epoch, epoch_after";
 
 pub(crate) fn head<R: Columns>(row: &R) -> Result<Head, R::Error> {
     let counts = text(row, 6)?;
@@ -451,6 +451,10 @@ pub(crate) fn head<R: Columns>(row: &R) -> Result<Head, R::Error> {
         served_at: Timestamp(int(row, 11)?),
         floor: Timestamp(int(row, 12)?),
         last_message_at: Timestamp(int(row, 13)?),
+        epoch: LedgerEpoch {
+            number: unsigned(row, 14)?,
+            after: unsigned(row, 15)?,
+        },
     })
 }
 

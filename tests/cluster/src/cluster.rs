@@ -1,4 +1,4 @@
-//! A cluster made by `initdb`, durable like a real one, that can be stopped as if it had crashed.
+//! A cluster made by `initdb`, durable like a real one, that can be stopped as if it had crashed; or a standby of another.
 
 use std::fs;
 use std::ops::Deref;
@@ -71,9 +71,7 @@ impl Cluster {
     }
 
     fn launch(mut home: Home, bindir: PathBuf, conf: &[(&str, &str)]) -> Cluster {
-        let directory = home.path().to_owned();
-        home.guard(GUARD, &[&bindir.join("pg_ctl"), &directory]);
-        let data = directory.join("data");
+        let data = guard(&mut home, &bindir);
         let mut initdb = home.command(bindir.join("initdb"));
         initdb.args([
             "--no-sync",
@@ -87,6 +85,42 @@ impl Cluster {
             "-D",
         ]);
         run(initdb.arg(&data)).unwrap_or_else(|error| panic!("{error}"));
+        Cluster::start_in(home, bindir, conf)
+    }
+
+    /// Starts a standby that follows this cluster as `name`, which `synchronous_standby_names` may say.
+    pub fn standby(&self, name: &str) -> Cluster {
+        let (mut home, bindir) = (Home::new(), self.server.bindir().to_owned());
+        let data = guard(&mut home, &bindir);
+        let mut copy = home.command(bindir.join("pg_basebackup"));
+        copy.args(["--no-sync", "--write-recovery-conf", "-c", "fast", "-D"]);
+        copy.arg(&data).arg("-d").arg(self.url("postgres"));
+        run(&mut copy).unwrap_or_else(|error| panic!("{error}"));
+        let conf = [
+            ("cluster_name", name),
+            ("wal_retrieve_retry_interval", "100ms"),
+        ];
+        Cluster::start_in(home, bindir, &conf)
+    }
+
+    /// Has a standby follow this cluster, or nobody: then it receives nothing more.
+    pub fn follow(&self, primary: Option<&Cluster>) {
+        let conninfo = primary.map_or(String::new(), |primary| {
+            format!("host=127.0.0.1 port={} user=switchboard", primary.port)
+        });
+        self.sql(
+            "postgres",
+            &format!("ALTER SYSTEM SET primary_conninfo = '{conninfo}'"),
+        );
+        self.sql("postgres", "SELECT pg_reload_conf()");
+    }
+
+    /// Makes a standby a primary, and waits until it takes writes.
+    pub fn promote(&self) {
+        run(self.pg_ctl().arg("promote")).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn start_in(home: Home, bindir: PathBuf, conf: &[(&str, &str)]) -> Cluster {
         let mut cluster = Cluster {
             home,
             server: Server::local(0, bindir.clone()),
@@ -170,6 +204,13 @@ impl Cluster {
             .arg(self.home.path().join("data"));
         pg_ctl
     }
+}
+
+/// Where the cluster's files go; they are gone after us.
+fn guard(home: &mut Home, bindir: &Path) -> PathBuf {
+    let directory = home.path().to_owned();
+    home.guard(GUARD, &[&bindir.join("pg_ctl"), &directory]);
+    directory.join("data")
 }
 
 impl Deref for Cluster {

@@ -79,9 +79,14 @@ impl Server {
             "postgres",
             &format!("CREATE DATABASE {name} TEMPLATE template0"),
         );
+        self.database(&name)
+    }
+
+    /// A database that is there already: a standby has those of its primary.
+    pub fn database(&self, name: &str) -> Database {
         Database {
-            url: self.url(&name),
-            name,
+            url: self.url(name),
+            name: name.to_owned(),
             server: self.clone(),
         }
     }

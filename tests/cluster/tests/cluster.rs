@@ -34,6 +34,37 @@ fn data_survives_a_stop_without_warning() {
 }
 
 #[test]
+fn a_standby_has_what_it_received_and_can_take_over() {
+    let Some(primary) = started(Cluster::start(), "a standby") else {
+        return;
+    };
+    let database = primary.create_database();
+    database.sql("CREATE TABLE kept (it int)");
+    let standby = primary.standby("second");
+    primary.sql(
+        "postgres",
+        "ALTER SYSTEM SET synchronous_standby_names = 'second'",
+    );
+    primary.sql("postgres", "SELECT pg_reload_conf()");
+    let replicated = || primary.sql("postgres", "SELECT sync_state FROM pg_stat_replication");
+    until("it is waited for", || replicated() == "sync");
+    database.sql("INSERT INTO kept VALUES (1)");
+    standby.follow(None);
+    until("it is cut off", || replicated().is_empty());
+    standby.follow(Some(&primary));
+    until("it follows again", || replicated() == "sync");
+    database.sql("INSERT INTO kept VALUES (2)");
+
+    primary.stop_immediate();
+    let copy = standby.database(&database.name);
+    let write = "INSERT INTO kept VALUES (3)";
+    assert!(standby.try_sql(&copy.name, write).is_err());
+    standby.promote();
+    copy.sql(write);
+    assert_eq!(copy.sql("SELECT sum(it) FROM kept"), "6");
+}
+
+#[test]
 fn a_cluster_takes_settings_and_is_reached_by_its_socket() {
     let conf = [("cluster_name", "it's"), ("max_connections", "42")];
     let Some(cluster) = started(Cluster::with(&conf), "a cluster's settings") else {

@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use futures_util::StreamExt;
 use serde_json::Value;
 use switchboard_client::Client;
-use switchboard_client::jetpack::{Event, EventPage, EventQuery};
+use switchboard_client::jetpack::{Event, EventPage, EventPlace, EventQuery};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -28,9 +28,9 @@ pub struct Args {
     /// Keep printing events as they happen, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
-    /// Begin after this event [default: the last ones]
+    /// Begin after this event, a number or EPOCH.NUMBER [default: the last ones]
     #[arg(long, value_name = "SEQ")]
-    after: Option<u64>,
+    after: Option<EventPlace>,
     /// How many at most
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..))]
     limit: u32,
@@ -47,7 +47,10 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         return follow(&client, after, args.types, screen).await;
     }
     let page = page(&args, &client).await?;
-    let last = page.events.last().map_or(page.latest, |event| event.seq);
+    let last = EventPlace {
+        epoch: page.epoch,
+        number: page.events.last().map_or(page.latest, |event| event.seq),
+    };
     if screen.json() && !args.follow {
         return Ok(screen.value(&page)?);
     }
@@ -63,7 +66,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
 
 /// The page that was asked for, or the last events there are.
 async fn page(args: &Args, client: &Client) -> Result<EventPage, Failure> {
-    let query = |after, limit| EventQuery {
+    let query = |after: EventPlace, limit| EventQuery {
         after: Some(after),
         limit: Some(limit),
         types: args.types.clone(),
@@ -76,18 +79,14 @@ async fn page(args: &Args, client: &Client) -> Result<EventPage, Failure> {
                 limit: Some(1),
                 types: Vec::new(),
             };
-            client
-                .events()
-                .list(&newest)
-                .await?
-                .latest
-                .saturating_sub(u64::from(args.limit))
+            let latest = client.events().list(&newest).await?.latest;
+            latest.saturating_sub(u64::from(args.limit)).into()
         }
     };
     let page = gather(args.limit.max(1), async |after: Option<u64>, limit| {
         client
             .events()
-            .list(&query(after.unwrap_or(start), limit))
+            .list(&query(after.map_or(start, EventPlace::from), limit))
             .await
     })
     .await?;
@@ -96,7 +95,7 @@ async fn page(args: &Args, client: &Client) -> Result<EventPage, Failure> {
 
 async fn follow(
     client: &Client,
-    after: u64,
+    after: EventPlace,
     types: Vec<String>,
     screen: &mut Screen,
 ) -> Result<(), Failure> {

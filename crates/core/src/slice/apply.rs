@@ -120,6 +120,10 @@ impl Slice {
             self.head.floor = served.floor.unwrap_or(self.head.floor);
             self.dirty.head = true;
         }
+        if let Some(epoch) = changes.epoch {
+            self.head.epoch = epoch;
+            self.dirty.head = true;
+        }
         for prune in &changes.prunes {
             if let Prune::Remembered { before, .. } = prune {
                 let is_kept = |row: &mut Option<Remembered>| {

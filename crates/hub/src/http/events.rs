@@ -7,10 +7,11 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use switchboard_core::{Event, Logged, limits};
+use serde_json::json;
+use switchboard_core::{Event, Head, Logged, iso, limits};
 use switchboard_store::Reader;
 use switchboard_wire::Malformed;
-use switchboard_wire::jetpack::{EventPage, EventQuery, from_wire, to_wire};
+use switchboard_wire::jetpack::{EventPage, EventPlace, EventQuery, from_wire, to_wire};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
@@ -32,6 +33,8 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 /// Events that are sent in one piece.
 const EVENTS_PER_PIECE: usize = 64;
+/// What a stream says whose reader has seen what the ledger no longer has.
+const REWOUND: &str = "ledger_rewound";
 /// Types that a query may name.
 const TYPES_MAX: usize = 64;
 
@@ -52,11 +55,14 @@ pub async fn events(app: Shared, call: Call) -> Result<Response, Failure> {
 
 async fn page(app: Shared, query: EventQuery) -> Result<Reply, Failure> {
     let limit = from_wire::page_size(query.limit)?;
-    let (mut after, types) = (query.after.unwrap_or(0), query.types);
+    let (place, types) = (query.after.unwrap_or_default(), query.types);
     let page = app
         .hub
         .read(move |reader| {
-            let latest = reader.head()?.seq;
+            let head = reader.head()?;
+            let latest = head.seq;
+            let rewinds = rewinds(place, &head);
+            let mut after = rewinds.unwrap_or(place.number);
             let mut found: Vec<Logged> = Vec::new();
             let mut looked_at = 0;
             // A rare type is looked for in bounded steps; the caller goes on where a step ended.
@@ -83,17 +89,23 @@ async fn page(app: Shared, query: EventQuery) -> Result<Reply, Failure> {
                     break;
                 }
             }
-            Ok((found, (after < latest).then_some(after), latest))
+            Ok(EventPage {
+                success: true,
+                events: found.iter().map(to_wire::event).collect(),
+                next: (after < latest).then_some(after),
+                latest,
+                epoch: Some(head.epoch.number),
+                ledger_rewound: rewinds.is_some(),
+            })
         })
         .await?;
-    let (found, next, latest) = page;
-    let events = found.iter().map(to_wire::event).collect();
-    Ok(Reply::ok(&EventPage {
-        success: true,
-        events,
-        next,
-        latest,
-    }))
+    Ok(Reply::ok(&page))
+}
+
+/// After which event to go on for one who comes from a place of another epoch. A plain number is taken as it is.
+fn rewinds(place: EventPlace, head: &Head) -> Option<u64> {
+    let epoch = place.epoch?;
+    head.epoch.rewinds(epoch, place.number, head.seq)
 }
 
 fn is_wanted(types: &[String], event: &Logged) -> bool {
@@ -113,22 +125,35 @@ async fn stream(
         .map_err(|_| Failure::TooManyStreams)?;
     // Subscribed before anything is read, so that an event committed in between still wakes the stream.
     let latest = app.hub.latest();
-    let after = match call.header("last-event-id") {
-        Some(id) => Some(
-            id.trim()
-                .parse()
-                .map_err(|_| Malformed::field("Last-Event-ID", "must be a sequence number"))?,
-        ),
+    let place: Option<EventPlace> = match call.header("last-event-id") {
+        Some(id) => {
+            let place = id.trim().parse();
+            Some(place.map_err(|why: String| Malformed::field("Last-Event-ID", why))?)
+        }
         None => query.after,
     };
-    let after = match after {
-        Some(after) => after,
-        None => app.hub.read(|reader| reader.head()).await?.seq,
+    let (epoch, after, is_rewound) = match place {
+        Some(EventPlace {
+            epoch: None,
+            number,
+        }) => (app.hub.epoch().number, number, false),
+        Some(place) => {
+            let head = app.hub.read(|reader| reader.head()).await?;
+            let rewinds = rewinds(place, &head);
+            let after = rewinds.unwrap_or(place.number);
+            (head.epoch.number, after, rewinds.is_some())
+        }
+        None => {
+            let head = app.hub.read(|reader| reader.head()).await?;
+            (head.epoch.number, head.seq, false)
+        }
     };
     let follow = Follow {
         app,
         caller,
+        epoch,
         after,
+        is_rewound,
         types: query.types,
         latest,
         beat_at: Instant::now(),
@@ -154,7 +179,11 @@ async fn stream(
 struct Follow {
     app: Shared,
     caller: Caller,
+    /// Of the ledger, when `after` was its place in the log.
+    epoch: u64,
     after: u64,
+    /// It has to be told that it was sent back.
+    is_rewound: bool,
     types: Vec<String>,
     latest: watch::Receiver<u64>,
     /// When the next sign of life is due; at the start at once.
@@ -168,6 +197,11 @@ struct Follow {
 impl Follow {
     async fn piece(&mut self) -> Option<Result<Bytes, std::io::Error>> {
         loop {
+            self.follow_epoch();
+            if std::mem::take(&mut self.is_rewound) {
+                let told = self.rewound();
+                return Some(Ok(self.beat(told)));
+            }
             let mut events = self.look().await?;
             // The log tells when a key or a token ends; whoever came with it does not hear the rest.
             if events.iter().any(ends_a_proof) {
@@ -181,7 +215,7 @@ impl Follow {
             let text: String = events
                 .iter()
                 .filter(|event| is_wanted(&self.types, event))
-                .map(frame)
+                .map(|event| frame(self.epoch, event))
                 .collect();
             if !text.is_empty() {
                 return Some(Ok(self.beat(text)));
@@ -195,6 +229,26 @@ impl Follow {
         }
     }
 
+    /// What was sent of an epoch that has ended may not hold: goes back to where the ledger still does.
+    fn follow_epoch(&mut self) {
+        let epoch = self.app.hub.epoch();
+        if epoch.number > self.epoch {
+            let latest = *self.latest.borrow();
+            let rewinds = epoch.rewinds(self.epoch, self.after, latest);
+            self.after = rewinds.unwrap_or(self.after);
+            self.epoch = epoch.number;
+            self.is_rewound = true;
+        }
+    }
+
+    /// Not an event of the log, but told in the same shape: whoever goes on after it misses nothing.
+    fn rewound(&self) -> String {
+        let (epoch, after) = (self.epoch, self.after);
+        let at = iso::Printed::new(self.app.hub.time());
+        let data = json!({"seq": after, "at": at.as_str(), "type": REWOUND, "epoch": epoch});
+        format!("id: {epoch}.{after}\nevent: {REWOUND}\ndata: {data}\n\n")
+    }
+
     /// The next events, if any; `None` when there will be no more.
     async fn look(&mut self) -> Option<Vec<Logged>> {
         tokio::select! {
@@ -204,9 +258,19 @@ impl Follow {
         }
         self.latest.mark_unchanged();
         let after = self.after;
-        let read = move |reader: &dyn Reader| reader.events(after, EVENTS_PER_PIECE);
+        let read = move |reader: &dyn Reader| {
+            let events = reader.events(after, EVENTS_PER_PIECE)?;
+            // After them: if the epoch is still the same, they are of it.
+            let head = events.last().map(|_| reader.head()).transpose()?;
+            Ok((events, head))
+        };
         match in_time(self.app.hub.read(read)).await {
-            Ok(events) => {
+            Ok((_, Some(head))) if head.epoch.number > self.epoch => {
+                self.app.hub.shared.entered(head.epoch, head.seq);
+                self.latest.mark_changed();
+                Some(Vec::new())
+            }
+            Ok((events, _)) => {
                 // Whoever is behind catches up without a pause.
                 if events.len() < EVENTS_PER_PIECE {
                     self.look_at = Instant::now() + LOOK_EVERY;
@@ -292,9 +356,9 @@ fn ends_a_proof(event: &Logged) -> bool {
     )
 }
 
-fn frame(event: &Logged) -> String {
+fn frame(epoch: u64, event: &Logged) -> String {
     format!(
-        "id: {}\nevent: {}\ndata: {}\n\n",
+        "id: {epoch}.{}\nevent: {}\ndata: {}\n\n",
         event.seq,
         event.event.kind(),
         to_wire::event_json(event)

@@ -96,6 +96,13 @@ pub async fn healthz(_app: Shared, _call: Call) -> Result<Response, Failure> {
 /// Reads the ledger; an answer from memory would prove nothing. Where writing failed last, it also writes.
 pub async fn readyz(app: Shared, _call: Call) -> Result<Response, Failure> {
     let is_usable = async {
+        let waits = app.hub.commit_waits();
+        if waits >= limits::COMMIT_WAITS_MAX {
+            let seconds = waits.as_secs();
+            return Err(Error::Unavailable(format!(
+                "a commit has been under way for {seconds} s; is the disk slow, or a synchronous standby away?"
+            )));
+        }
         app.hub.read(|reader| reader.head()).await?;
         if app.hub.trouble().is_some() {
             app.hub.run(Serve { starting: false }).await?;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use switchboard_core::engram::EngramEntry;
-use switchboard_core::{EngramId, Event, TaskId};
+use switchboard_core::{EngramId, Event, LedgerEpoch, TaskId};
 use switchboard_store::{Error as StoreError, Reader, TaskRef};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -39,6 +39,8 @@ pub(super) struct Keeper {
     shelf: Shelf,
     latest: watch::Receiver<u64>,
     buffer: Buffer,
+    /// The ledger's epoch in which the log is read.
+    epoch: LedgerEpoch,
     /// The log was looked at up to here.
     cursor: u64,
     /// Rows as last read, oldest first.
@@ -82,6 +84,7 @@ impl Keeper {
     pub fn new(shared: Arc<Shared>, settings: Settings) -> Keeper {
         Keeper {
             latest: shared.hub.latest(),
+            epoch: shared.hub.epoch(),
             buffer: Buffer::new(settings.buffer_bytes_max),
             shelf: Shelf {
                 root: settings.root.clone(),
@@ -153,6 +156,7 @@ impl Keeper {
     /// Reads what is new, keeps at most one engram of it, and brings the files up to date. True if nothing is left.
     async fn turn(&mut self) -> Result<bool, Error> {
         let latest = *self.latest.borrow_and_update();
+        self.follow_epoch();
         self.skip(latest);
         if self.entries_are_old {
             self.refresh().await?;
@@ -175,6 +179,19 @@ impl Keeper {
             self.tell_skipped();
         }
         Ok(is_done && self.files != Files::Behind)
+    }
+
+    /// Forgets what the ledger has lost, and reads from the last engram on.
+    fn follow_epoch(&mut self) {
+        let epoch = self.shared.hub.epoch();
+        if epoch == self.epoch {
+            return;
+        }
+        self.epoch = epoch;
+        self.buffer = Buffer::new(self.settings.buffer_bytes_max);
+        self.cursor = 0;
+        self.entries_are_old = true;
+        self.files = Files::Unknown;
     }
 
     /// Leaves out what went by too quickly.

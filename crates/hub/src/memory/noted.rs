@@ -171,7 +171,8 @@ impl<'a> Told<'a> {
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
             | Event::OutageEnded { .. }
-            | Event::ClockSteppedBack { .. } => None,
+            | Event::ClockSteppedBack { .. }
+            | Event::EpochBegan { .. } => None,
         }
     }
 

@@ -187,6 +187,8 @@ impl Listener for Ears {
         self.0.note(format!("batch of {}", batch.verbs));
     }
 
+    fn commits(&self, _is_under_way: bool) {}
+
     fn word(&self) -> &Word {
         &self.1
     }
@@ -194,6 +196,8 @@ impl Listener for Ears {
     fn failed(&self, _error: &StoreError) {
         self.0.note("failed");
     }
+
+    fn troubled(&self, _error: &StoreError) {}
 
     fn fatal(&self, error: &StoreError) -> ! {
         panic!("{error}");

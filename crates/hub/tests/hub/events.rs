@@ -5,6 +5,7 @@ use http_body_util::BodyExt as _;
 use hyper::Response;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use switchboard_wire::jetpack::EventPlace;
 
 use crate::harness::{SOON, TestHub, start, start_signed};
 use crate::signer::{Signer, bearer, key, steward};
@@ -102,7 +103,9 @@ impl Stream {
                 };
                 if let Some(id) = field("id: ") {
                     let data = serde_json::from_str(&field("data: ").unwrap()).unwrap();
-                    return Some((id.parse().unwrap(), field("event: ").unwrap(), data));
+                    let place: EventPlace = id.parse().unwrap();
+                    assert!(place.epoch.is_some(), "{id}");
+                    return Some((place.number, field("event: ").unwrap(), data));
                 }
                 continue;
             }

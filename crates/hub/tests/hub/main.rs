@@ -27,6 +27,7 @@ mod outage;
 mod pause;
 mod pipeline;
 mod redirected;
+mod rewound;
 mod security;
 mod signer;
 mod steering;

@@ -53,6 +53,22 @@ async fn while_the_ledger_is_away_callers_are_told_and_afterwards_served() {
 }
 
 #[tokio::test]
+async fn a_hub_whose_commit_waits_for_long_is_not_ready_until_one_passes() {
+    let ledger = Ledger::new();
+    let (hub, world) = ledger.coordinator().await;
+    world.0.commits_wait.store(true, Ordering::SeqCst);
+    let client = hub.client;
+    let call = tokio::spawn(async move { client.task("T").await });
+    eventually(async || !is_ready(&hub).await).await;
+    let said = client.get("/readyz").await.text;
+    assert!(said.contains("a commit has been under way for"), "{said}");
+    world.0.commits_wait.store(false, Ordering::SeqCst);
+    call.await.unwrap();
+    assert!(is_ready(&hub).await);
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_ledger_that_can_only_be_read_is_not_ready() {
     let ledger = Ledger::new();
     let (hub, world) = ledger.coordinator().await;

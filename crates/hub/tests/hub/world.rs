@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use switchboard_core::slice::Save;
+use switchboard_core::verb::BeginEpoch;
 use switchboard_core::{
-    AgentId, Ask, DeliveryState, LaneKey, MessageId, Slice, TaskId, TaskStatus, Timestamp,
+    AgentId, Ask, DeliveryState, LaneKey, LedgerEpoch, MessageId, Slice, TaskId, TaskStatus,
+    Timestamp,
 };
 use switchboard_hub::Running;
 use switchboard_hub::config::Config;
@@ -78,6 +80,10 @@ pub struct Flags {
     pub tail_away: AtomicBool,
     /// The next commit is in doubt; and whether it was written.
     pub in_doubt: Mutex<Option<bool>>,
+    /// The next batch finds that the ledger has lost something.
+    pub rewound: Mutex<Option<BeginEpoch>>,
+    /// Commits wait for a standby that is away.
+    pub commits_wait: AtomicBool,
     pub refused_batches: AtomicU64,
     pub refused_reads: AtomicU64,
     pub refused_waits: AtomicU64,
@@ -136,7 +142,9 @@ impl Engine for OneOfMany {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         World::refuse(&self.world.0.writer_away, &self.world.0.refused_batches)?;
         self.saved = None;
-        self.inner.begin(slice)
+        let begun = self.inner.begin(slice)?;
+        let rewound = self.world.0.rewound.lock().unwrap().take();
+        Ok(Begun { rewound, ..begun })
     }
 
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
@@ -151,6 +159,9 @@ impl Engine for OneOfMany {
     }
 
     fn commit(&mut self) -> Result<(), Error> {
+        while self.world.0.commits_wait.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         // Not one of the caretaker's, which only says that it serves.
         let in_doubt = self
             .saved
@@ -189,6 +200,7 @@ impl Engine for OneOfMany {
             reader: self.inner.reader()?,
             world: self.world.clone(),
             last: 0,
+            epoch: LedgerEpoch::default(),
         })))
     }
 
@@ -201,6 +213,7 @@ struct FileTail {
     reader: Box<dyn Reader>,
     world: World,
     last: u64,
+    epoch: LedgerEpoch,
 }
 
 impl Tail for FileTail {
@@ -215,13 +228,19 @@ impl Tail for FileTail {
         World::refuse(&self.world.0.tail_away, &self.world.0.refused_waits)?;
         let until = Instant::now() + Duration::from_millis(100);
         loop {
-            let seq = self.reader.head()?.seq;
+            let head = self.reader.head()?;
+            let seq = head.seq;
+            self.epoch = head.epoch;
             if seq > self.last || Instant::now() >= until {
                 self.last = seq;
                 return Ok(seq);
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    fn epoch(&self) -> LedgerEpoch {
+        self.epoch
     }
 
     fn foreign(&mut self, after: u64, limit: usize) -> Result<Foreign, Error> {

@@ -98,6 +98,7 @@ impl Engine for MemoryEngine {
             now,
             clock_stepped_back_ms: self.clock.stepped_back_ms(),
             by_hand: false,
+            rewound: None,
         })
     }
 

@@ -1,4 +1,8 @@
 //! Commits: sent ahead while the next batch is decided, and looked for when their answer never came.
+//!
+//! With synchronous replication a commit returns once a standby has it. If that wait is ended (by a cancel, by the end
+//! of the server process or of the server), the change is there all the same, and a failover may lose it. So whatever
+//! is found after a commit went wrong counts only after one more commit that waited to its end.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,8 +14,10 @@ use tokio::task::yield_now;
 
 use super::rows::signed;
 use super::session::{Query, Session};
-use super::{Answered, PostgresEngine, RETRY_FIRST, Row, Taken, head_queries, in_time};
-use crate::{Begun, Error, Word};
+use super::{
+    ANSWER_WITHIN, Answered, PostgresEngine, RETRY_FIRST, Row, Taken, head_queries, in_time,
+};
+use crate::{Begun, Engine as _, Error, Word};
 
 /// A request that was sent. Only whoever waits for it moves it on.
 pub(super) type Pending = Pin<Box<MaybeDone<Pin<Box<dyn Future<Output = Answered> + Send>>>>>;
@@ -28,17 +34,31 @@ pub(super) struct Batch {
     generation: i64,
     /// The number of its first event, if it has any.
     first_event: Option<u64>,
+    last_event: u64,
+    /// Warnings that were heard before its commit was sent.
+    warnings: u64,
 }
 
-/// How long a lost commit is looked for.
-const RESOLVE_WITHIN: Duration = Duration::from_secs(5);
+/// How long a lost commit is looked for. A standby looks every five seconds for a primary that was restarted.
+const RESOLVE_WITHIN: Duration = Duration::from_secs(10);
+/// What the last try may take beyond that.
+const RESOLVE_GRACE: Duration = Duration::from_secs(1);
+
+/// Writes nothing new, but waits for a standby like any write: a commit without one would not.
+const WITNESS: &str = "UPDATE sb_head SET generation = generation WHERE id = 1";
 
 impl PostgresEngine {
     pub(super) fn batch(&self) -> Batch {
         Batch {
             generation: self.generation,
             first_event: self.first_event,
+            last_event: self.last_event,
+            warnings: self.warnings(),
         }
+    }
+
+    fn warnings(&self) -> u64 {
+        self.session.as_ref().map_or(0, Session::warnings)
     }
 
     /// Sends what was saved and its commit.
@@ -74,6 +94,7 @@ impl PostgresEngine {
             now,
             clock_stepped_back_ms: self.stepped_back_ms.take(),
             by_hand: false,
+            rewound: None,
         })
     }
 
@@ -114,6 +135,10 @@ impl PostgresEngine {
     }
 
     pub(super) fn confirm_head(&mut self, within: Duration) -> Option<bool> {
+        if std::mem::take(&mut self.head_lost) {
+            self.is_disturbed = true;
+            return Some(false);
+        }
         let Some(mut beginning) = self.beginning.take() else {
             return Some(true);
         };
@@ -132,7 +157,7 @@ impl PostgresEngine {
         let Some(taken) = taken else {
             return Some(false);
         };
-        self.hand.begins(&taken);
+        self.took(&taken);
         let (_, stepped_back_ms) = self.tell_time(&taken);
         self.stepped_back_ms = self.stepped_back_ms.or(stepped_back_ms);
         Some(true)
@@ -144,44 +169,62 @@ impl PostgresEngine {
         batch: Batch,
         answer: Result<(), Error>,
     ) -> Result<(), Error> {
+        let is_warned = self.warnings() > batch.warnings;
         let done = match answer {
-            Ok(()) => Ok(()),
+            Ok(()) if !is_warned => Ok(()),
+            Ok(()) => self.resolve(batch, "the database warned at the commit"),
             // The server said what was wrong, and took the commit that followed for a rollback.
             Err(error) if self.session.is_some() => Err(error),
-            Err(error) => self.resolve(batch, &error),
+            Err(error) => self.resolve(batch, &error.to_string()),
         };
         if done.is_ok() {
             self.committed = batch.generation;
+            self.vouched = Some((self.me, batch.generation));
+            self.told.wrote(batch.first_event, batch.last_event);
         }
         done
     }
 
-    /// The connection broke while a commit was under way. Whoever takes the head after it knows what became of it.
-    fn resolve(&mut self, batch: Batch, why: &Error) -> Result<(), Error> {
-        tracing::warn!(%why, "the database went away during a commit; looking what became of it");
+    /// The connection broke while a commit was under way, or it did not wait to its end. Whoever takes the head after it
+    /// knows what became of it, and a commit that does wait makes sure of it.
+    fn resolve(&mut self, batch: Batch, why: &str) -> Result<(), Error> {
+        tracing::warn!(why, "a commit is in doubt; looking what became of it");
+        // Others may have read it on a database that is no longer the one.
+        let mut was_there = self.warnings() > batch.warnings;
+        // A batch that began behind it begins anew.
+        self.head_lost = self.beginning.take().is_some();
         let deadline = Instant::now() + RESOLVE_WITHIN;
-        loop {
-            self.retry = None;
-            match self.look_for(batch) {
-                Ok(Some(true)) => return Ok(()),
-                Ok(Some(false)) => {
-                    return Err(Error::Unavailable(format!("{why}; nothing was written")));
-                }
-                Ok(None) => return Err(Error::InDoubt(why.to_string())),
+        let found = loop {
+            (self.session, self.retry) = (None, None);
+            match self.look_for(batch, deadline, &mut was_there) {
+                Ok(found) => break found,
                 Err(error) if Instant::now() >= deadline => {
-                    return Err(Error::InDoubt(error.to_string()));
+                    tracing::warn!(%error, "nobody could say in time what became of a commit");
+                    break None;
                 }
                 Err(_) => std::thread::sleep(RETRY_FIRST),
             }
+        };
+        if was_there && found != Some(true) {
+            self.told.wrote(batch.first_event, batch.last_event);
+        }
+        match found {
+            Some(true) => Ok(()),
+            Some(false) => Err(Error::Unavailable(format!("{why}; nothing was written"))),
+            None => Err(Error::InDoubt(why.to_owned())),
         }
     }
 
-    /// Whether a batch is in the ledger; `None` if nobody can tell.
-    fn look_for(&mut self, batch: Batch) -> Result<Option<bool>, Error> {
+    /// Whether a batch is in the ledger for good; `None` if nobody can tell.
+    fn look_for(
+        &mut self,
+        batch: Batch,
+        deadline: Instant,
+        was_there: &mut bool,
+    ) -> Result<Option<bool>, Error> {
         self.unsent.clear();
         self.connect()?;
-        let begin = self.session.as_ref().map(Session::begin);
-        let rows = self.send(begin, head_queries(), None)?;
+        let rows = self.ask_head()?;
         let taken = Taken::read(&rows)?;
         let found = match batch.first_event {
             _ if (taken.writer, taken.generation) == (self.me, batch.generation) => Some(true),
@@ -194,7 +237,42 @@ impl PostgresEngine {
                 Some(found.first().is_some_and(|rows| !rows.is_empty()))
             }
         };
-        self.send(None, Vec::new(), Some("ROLLBACK"))?;
+        if found == Some(true) {
+            *was_there = true;
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.bear_witness(left + RESOLVE_GRACE)?;
+        } else {
+            self.send(None, Vec::new(), Some("ROLLBACK"))?;
+        }
         Ok(found)
+    }
+
+    /// Ends a batch that wrote nothing. What it was decided by may be somebody's whose commit did not wait to its end.
+    pub(super) fn vouch(&mut self) -> Result<(), Error> {
+        if !self.has_standbys || self.vouched == Some(self.found) {
+            self.rollback();
+            return Ok(());
+        }
+        self.unsent.clear();
+        self.in_batch = false;
+        self.bear_witness(ANSWER_WITHIN)
+            .inspect(|()| self.vouched = Some(self.found))
+            // On another connection there may be another ledger: what was decided is to be decided anew.
+            .inspect_err(|_| self.session = None)
+    }
+
+    /// Commits the open transaction. All that was committed before it is then as safe as a commit can be.
+    fn bear_witness(&mut self, within: Duration) -> Result<(), Error> {
+        let before = self.warnings();
+        let request = self.request(None, vec![Query::new(WITNESS)], Some("COMMIT"))?;
+        let answer = async { tokio::time::timeout(within, request).await };
+        let answer = self.runtime.block_on(answer);
+        self.heard(answer)?;
+        if self.warnings() == before {
+            return Ok(());
+        }
+        Err(Error::Unavailable(
+            "the database ended the wait for a standby".to_owned(),
+        ))
     }
 }

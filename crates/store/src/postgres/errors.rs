@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::Error;
 
@@ -64,4 +64,12 @@ pub(super) fn is_last_word(error: &tokio_postgres::Error) -> bool {
         Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
         None => matches!(said.severity(), "FATAL" | "PANIC"),
     })
+}
+
+/// Whether the server did what it was asked for, but not as it should be.
+pub(super) fn is_warning(notice: &DbError) -> bool {
+    match notice.parsed_severity() {
+        Some(severity) => severity == Severity::Warning,
+        None => notice.severity() == "WARNING",
+    }
 }

@@ -65,6 +65,17 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0008_resumed.sql"),
         floor: 8,
     },
+    Step {
+        name: "0007_epoch",
+        sql: include_str!("schema/0007_epoch.sql"),
+        floor: 5,
+    },
+    // Something that a build can do without, so that tests have a build before the last step.
+    Step {
+        name: "0008_epoch_said",
+        sql: include_str!("schema/0008_epoch_said.sql"),
+        floor: 5,
+    },
 ];
 
 /// The newest schema this build knows.

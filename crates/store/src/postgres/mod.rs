@@ -32,6 +32,7 @@ pub(crate) mod session;
 mod tail;
 mod time;
 mod tls;
+mod told;
 
 pub use address::Address;
 use errors::{is_last_word, unreachable, world};
@@ -39,6 +40,7 @@ pub use migrate::{SCHEMA_VERSION, Steps};
 use save::Signature;
 use session::{Query, Request, Session};
 use time::LedgerTime;
+use told::Told;
 
 pub struct PostgresEngine {
     address: Address,
@@ -59,10 +61,21 @@ pub struct PostgresEngine {
     unsent: Vec<Query>,
     /// The number of the first event that the open batch saved.
     first_event: Option<u64>,
+    /// The number of the last one that the head it saved names.
+    last_event: u64,
+    told: Told,
     /// A commit that was sent and not looked at yet.
     under_way: Option<commit::UnderWay>,
     /// The head, asked for behind that commit.
     beginning: Option<commit::Pending>,
+    /// The batch that asked for it has to begin anew.
+    head_lost: bool,
+    /// Commits wait for standbys.
+    has_standbys: bool,
+    /// Who wrote the head that was taken last, and in which batch.
+    found: (i64, i64),
+    /// The same of a head after which a commit has waited to its end: all that led to it is safe.
+    vouched: Option<(i64, i64)>,
     told_at: Instant,
     /// Found while a batch had begun already; the next one tells.
     stepped_back_ms: Option<u64>,
@@ -119,8 +132,14 @@ impl PostgresEngine {
             generation: 0,
             unsent: Vec::new(),
             first_event: None,
+            last_event: 0,
+            told: Told::default(),
             under_way: None,
             beginning: None,
+            head_lost: false,
+            has_standbys: false,
+            found: (0, 0),
+            vouched: None,
             told_at: Instant::now(),
             stepped_back_ms: None,
             in_batch: false,
@@ -158,6 +177,7 @@ impl PostgresEngine {
                     tracing::info!("{} is back", self.address);
                 }
                 self.session = Some(session);
+                self.told.connected();
                 Ok(())
             }
             Err(error) => {
@@ -206,10 +226,9 @@ impl PostgresEngine {
             Ok(Err(error)) => error,
             Err(_) => {
                 self.session = None;
-                return Err(Error::Unavailable(format!(
-                    "the database did not answer within {} s",
-                    ANSWER_WITHIN.as_secs()
-                )));
+                return Err(Error::Unavailable(
+                    "the database did not answer in time".to_owned(),
+                ));
             }
         };
         if is_strangers_statement(&error) {
@@ -230,9 +249,9 @@ impl PostgresEngine {
     }
 
     fn begin_now(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
-        self.connect()?;
-        let begin = self.session.as_ref().map(Session::begin);
-        let rows = self.send(begin, head_queries(), None)?;
+        // Before the head, which must not have less.
+        let told = self.told.upto();
+        let rows = self.ask(Self::ask_head)?;
         let taken = Taken::read(&rows)?;
         if taken.schema_floor > self.steps.known() {
             return Err(Error::NewerSchema {
@@ -240,19 +259,45 @@ impl PostgresEngine {
                 known: self.steps.known(),
             });
         }
-        self.is_disturbed = !self.is_undisturbed(&taken);
+        let rewound = self.lost(&taken.head, told)?;
+        self.is_disturbed = !self.is_undisturbed(&taken) || rewound.is_some();
         if self.is_disturbed || !slice.has_head {
             slice.forget();
         }
         let (now, clock_stepped_back_ms) = self.tell_time(&taken);
-        self.hand.begins(&taken);
+        self.took(&taken);
         slice.head = taken.head;
         slice.has_head = true;
         Ok(Begun {
             now,
             clock_stepped_back_ms,
             by_hand: taken.by_hand,
+            rewound,
         })
+    }
+
+    /// Asks, and if the connection turns out to have ended since the last batch, once more on another. Only for what
+    /// writes nothing.
+    fn ask<T>(&mut self, question: impl Fn(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        self.connect()?;
+        let asked_at = Instant::now();
+        let answer = question(self);
+        if answer.is_ok() || self.session.is_some() || asked_at.elapsed() > RETRY_MAX {
+            return answer;
+        }
+        self.connect()?;
+        question(self)
+    }
+
+    fn ask_head(&mut self) -> Result<Vec<Vec<Row>>, Error> {
+        let begin = self.session.as_ref().map(Session::begin);
+        self.send(begin, head_queries(), None)
+    }
+
+    fn took(&mut self, taken: &Taken) {
+        self.found = (taken.writer, taken.generation);
+        self.has_standbys = taken.has_standbys;
+        self.hand.begins(taken);
     }
 
     /// Whether nobody wrote after this process's last batch, another coordinator or a hand.
@@ -281,7 +326,8 @@ fn head_queries() -> Vec<Query> {
     let turn = "SELECT pg_advisory_xact_lock('sb_head'::regclass::oid::bigint), set_config('switchboard.hub', 'on', true)";
     let head = format!(
         "SELECT h.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-           (EXISTS (SELECT 1 FROM sb_sql_agent))::int::bigint FROM (
+           (EXISTS (SELECT 1 FROM sb_sql_agent))::int::bigint,
+           (current_setting('synchronous_standby_names') <> '')::int::bigint FROM (
            SELECT {}, writer, generation, schema_floor, by_hand FROM sb_head WHERE id = 1 FOR UPDATE) h",
         stored::HEAD
     );
@@ -300,6 +346,7 @@ struct Taken {
     shown: Timestamp,
     /// Some agents read messages by SQL.
     has_sql_agents: bool,
+    has_standbys: bool,
 }
 
 impl Taken {
@@ -318,18 +365,20 @@ impl Taken {
             by_hand: int(3)? != 0,
             shown: Timestamp(int(4)?),
             has_sql_agents: int(5)? != 0,
+            has_standbys: int(6)? != 0,
         })
     }
 }
 
 /// How many columns [`stored::HEAD`] names.
-const HEAD_COLUMNS: usize = 14;
+const HEAD_COLUMNS: usize = 16;
 
 impl Engine for PostgresEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         self.unsent.clear();
-        self.first_event = None;
+        (self.first_event, self.last_event) = (None, 0);
         self.has_pruned = false;
+        self.head_lost = false;
         self.in_batch = true;
         self.generation += 1;
         let begun = match self.under_way {
@@ -366,7 +415,8 @@ impl Engine for PostgresEngine {
         };
         self.unsent.extend(save::queries(save, by, &mut self.hand)?);
         self.has_pruned |= !save.prunes.is_empty();
-        if save.head.is_some() {
+        if let Some(head) = save.head {
+            self.last_event = head.seq;
             self.first_event = save.log.first().map(|logged| logged.seq);
         }
         Ok(())
@@ -386,6 +436,10 @@ impl Engine for PostgresEngine {
             return self.commit().map(|()| false);
         }
         self.send_commit().map(|()| true)
+    }
+
+    fn end_unwritten(&mut self) -> Result<(), Error> {
+        self.vouch()
     }
 
     fn wait(&mut self, word: &Word) -> bool {
@@ -419,15 +473,13 @@ impl Engine for PostgresEngine {
     }
 
     fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {
-        self.connect()?;
-        let query = Query::new(
+        const DUE: &str =
             "SELECT (SELECT min(state_at) FROM tasks WHERE status = 'pending_retry'),
                (SELECT min(expires_at) FROM sb_delivery WHERE state = 'queued' AND expires_at IS NOT NULL),
                (SELECT min(seen_at + silent_ms) FROM agents WHERE presence = 'live' AND rev > 0),
                (SELECT min(expires_at) FROM leases),
-               (SELECT min(look_at) FROM tasks WHERE look_at IS NOT NULL)",
-        );
-        let rows = self.send(None, vec![query], None)?;
+               (SELECT min(look_at) FROM tasks WHERE look_at IS NOT NULL)";
+        let rows = self.ask(|engine| engine.send(None, vec![Query::new(DUE)], None))?;
         let Some(row) = rows.first().and_then(|rows| rows.first()) else {
             return Ok(None);
         };
@@ -447,7 +499,7 @@ impl Engine for PostgresEngine {
     }
 
     fn tail(&self) -> Result<Option<Box<dyn Tail>>, Error> {
-        let tail = tail::PostgresTail::open(self.address.clone(), self.me)?;
+        let tail = tail::PostgresTail::open(self.address.clone(), self.me, self.told.seen())?;
         Ok(Some(Box::new(tail)))
     }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Notification, Row, Statement};
 
 use super::address::{Address, Connection};
-use super::errors::world;
+use super::errors::{is_warning, world};
 use super::rows::{Array, Batch, escape};
 use crate::Error;
 
@@ -24,7 +25,9 @@ use crate::Error;
 const SERVER_MIN: i64 = 13_00_00;
 
 /// How each session behaves, wherever it is set. Joins go by index, because a plan is kept while tables grow.
+/// Warnings must be heard: one tells that a commit did not wait for its standby.
 const SETTINGS: &[(&str, &str)] = &[
+    ("client_min_messages", "warning"),
     ("lock_timeout", "4s"),
     ("statement_timeout", "15s"),
     ("idle_in_transaction_session_timeout", "2s"),
@@ -67,6 +70,7 @@ pub(crate) struct Session {
     client: Arc<Client>,
     pooled: bool,
     statements: HashMap<String, Statement>,
+    warnings: Arc<AtomicU64>,
 }
 
 /// The rows of each query of a request.
@@ -150,7 +154,8 @@ fn array(column: Array) -> (Box<dyn ToSql + Sync + Send>, Type) {
 impl Session {
     /// Connects, and finds out whether a pooler stands in between. The bell hears each notification.
     pub async fn open(address: &Address, bell: Option<Bell>) -> Result<Session, Error> {
-        let client = connect(address, bell).await?;
+        let warnings = Arc::default();
+        let client = connect(address, bell, Arc::clone(&warnings)).await?;
         let pooled = match address.pooled() {
             Some(pooled) => pooled,
             None => is_pooled(address, &client).await?,
@@ -159,6 +164,7 @@ impl Session {
             client: Arc::new(client),
             pooled,
             statements: HashMap::new(),
+            warnings,
         };
         if !pooled {
             session.simple(&settings("SET")).await.map_err(world)?;
@@ -172,6 +178,11 @@ impl Session {
 
     pub fn is_closed(&self) -> bool {
         self.client.is_closed()
+    }
+
+    /// Warnings heard so far. Those of a statement are counted before its answer is there.
+    pub fn warnings(&self) -> u64 {
+        self.warnings.load(Ordering::Relaxed)
     }
 
     /// What opens a transaction here.
@@ -300,9 +311,13 @@ fn settings(word: &str) -> String {
         .collect()
 }
 
-async fn connect(address: &Address, bell: Option<Bell>) -> Result<Client, Error> {
+async fn connect(
+    address: &Address,
+    bell: Option<Bell>,
+    warnings: Arc<AtomicU64>,
+) -> Result<Client, Error> {
     let (client, connection) = address.connect().await?;
-    tokio::spawn(drive(connection, bell));
+    tokio::spawn(drive(connection, bell, warnings));
     let version = client
         .query_typed("SELECT current_setting('server_version_num')::bigint", &[])
         .await
@@ -318,10 +333,19 @@ async fn connect(address: &Address, bell: Option<Bell>) -> Result<Client, Error>
 }
 
 /// Moves bytes until the connection ends. Its errors reach whoever waits for an answer.
-async fn drive(mut connection: Connection, bell: Option<Bell>) {
+async fn drive(mut connection: Connection, bell: Option<Bell>, warnings: Arc<AtomicU64>) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-        if let (AsyncMessage::Notification(notification), Some(bell)) = (&message, &bell) {
-            bell.hear(notification);
+        match message {
+            AsyncMessage::Notification(notification) => {
+                if let Some(bell) = &bell {
+                    bell.hear(&notification);
+                }
+            }
+            AsyncMessage::Notice(notice) if is_warning(&notice) => {
+                tracing::debug!("the database warns: {notice}");
+                warnings.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
         }
     }
 }
@@ -330,7 +354,7 @@ async fn drive(mut connection: Connection, bell: Option<Bell>) {
 async fn is_pooled(address: &Address, client: &Client) -> Result<bool, Error> {
     const PROBES: usize = 3;
     const WAIT: Duration = Duration::from_secs(3);
-    let other = connect(address, None).await?;
+    let other = connect(address, None, Arc::default()).await?;
     let probe = async {
         for _ in 0..PROBES {
             let first = backend(client).await?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use switchboard_core::{AgentId, LaneKey, MessageId, TaskId};
+use switchboard_core::{AgentId, LaneKey, LedgerEpoch, MessageId, TaskId};
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -42,6 +42,9 @@ pub(super) struct PostgresTail {
     looked_at: Instant,
     look_every: Duration,
     by_hand: bool,
+    epoch: LedgerEpoch,
+    /// Where the writer learns how far others have written.
+    seen: Arc<AtomicU64>,
 }
 
 /// What this process committed.
@@ -53,7 +56,7 @@ struct Own {
 
 impl PostgresTail {
     /// Connects when it first waits. `me` is what the log says of who wrote a batch.
-    pub fn open(address: Address, me: i64) -> Result<PostgresTail, Error> {
+    pub fn open(address: Address, me: i64, seen: Arc<AtomicU64>) -> Result<PostgresTail, Error> {
         let bell = Bell::new(&me.to_string());
         let now = Instant::now();
         Ok(PostgresTail {
@@ -67,6 +70,8 @@ impl PostgresTail {
             looked_at: now,
             look_every: LOOK_EVERY,
             by_hand: false,
+            epoch: LedgerEpoch::default(),
+            seen,
         })
     }
 
@@ -102,6 +107,8 @@ impl Tail for PostgresTail {
             looked_at,
             look_every,
             by_hand,
+            epoch,
+            seen,
         } = self;
         let head = here.run(async {
             let is_new = line.connect().await?;
@@ -126,13 +133,24 @@ impl Tail for PostgresTail {
                 }
             }
             *looked_at = Instant::now();
-            line.ask(&Query::new("SELECT seq, by_hand FROM sb_head"))
-                .await
+            let head = "SELECT seq, by_hand, epoch, epoch_after FROM sb_head";
+            line.ask(&Query::new(head)).await
         })?;
         let no_head = || Error::Corrupt("it has no head".to_owned());
         let head = head.first().ok_or_else(no_head)?;
         *by_hand = head.int(1)?.is_some_and(|notes| notes != 0);
-        head.int(0)?.map(i64::unsigned_abs).ok_or_else(no_head)
+        let number = |at: usize| head.int(at).map(|it| it.map_or(0, i64::unsigned_abs));
+        *epoch = LedgerEpoch {
+            number: number(2)?,
+            after: number(3)?,
+        };
+        let seq = number(0)?;
+        seen.fetch_max(seq, Ordering::Relaxed);
+        Ok(seq)
+    }
+
+    fn epoch(&self) -> LedgerEpoch {
+        self.epoch
     }
 
     fn is_by_hand(&self) -> bool {
@@ -215,7 +233,8 @@ mod tests {
     }
 
     fn tail(url: &str, me: i64) -> PostgresTail {
-        let mut tail = PostgresTail::open(address(url), me).expect("no connection is needed yet");
+        let mut tail = PostgresTail::open(address(url), me, Arc::default())
+            .expect("no connection is needed yet");
         assert_eq!(tail.wait().expect("it connects"), 0, "an empty ledger");
         tail
     }

@@ -32,6 +32,10 @@ const STEPS: &[Step] = &[
         name: "0005_resumed",
         sql: include_str!("schema/0005_resumed.sql"),
     },
+    Step {
+        name: "0005_epoch",
+        sql: include_str!("schema/0005_epoch.sql"),
+    },
 ];
 
 /// The newest schema this build knows.

@@ -136,6 +136,7 @@ impl SqliteEngine {
             now,
             clock_stepped_back_ms: self.clock.stepped_back_ms(),
             by_hand: self.by_hand,
+            rewound: None,
         })
     }
 }

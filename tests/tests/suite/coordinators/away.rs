@@ -61,6 +61,29 @@ fn while_the_database_is_away_callers_are_told_and_who_waits_stays_and_is_served
     team.stop();
 }
 
+#[test]
+fn once_a_hub_is_ready_again_the_next_call_works_also_if_nobody_noticed_the_outage() {
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(missing) => return missing.skip("a database that is restarted"),
+    };
+    let database = cluster.create_database();
+    let team = Team::on(&database.url, 2);
+    let mut clients = team.clients();
+    for round in 0..3 {
+        cluster.stop_immediate();
+        cluster.start_again();
+        for (hub, client) in clients.iter_mut().enumerate() {
+            until("it is ready", || {
+                (client.get("/readyz").status == 200).then_some(())
+            });
+            client.create(&format!("round-{round}-of-{hub}"));
+        }
+    }
+    drop(clients);
+    team.stop();
+}
+
 #[track_caller]
 fn is_told_to_come_back(answer: &Answer) {
     answer.expect_error(503, "db_unavailable");

@@ -9,6 +9,7 @@ mod clocks;
 mod cut;
 mod pooler;
 mod skew;
+mod standby;
 mod tls;
 mod troubles;
 mod upgrade;

@@ -230,20 +230,32 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Reads the log all the time, now here, now there; it never shows a gap that is filled later.
+/// Reads the log all the time, now here, now there; it never shows a gap that is filled later. What it showed holds,
+/// unless it says itself that the ledger was rewound.
 fn watch(world: &World, random: &mut Random) -> Vec<Value> {
     let mut seen: Vec<Value> = Vec::new();
+    let mut epoch = 1;
     let mut place = world.somewhere(random);
     let mut client = Client::with_patience(place.addr, world.patience);
-    while !world.is_over() {
-        let path = format!("{API}/events?after={}&limit=200", seen.len());
+    loop {
+        // Once more when all is over: what it saw last may have been lost.
+        let is_over = world.is_over();
+        let path = format!("{API}/events?after={epoch}.{}&limit=200", seen.len());
         match client.send(&Request::get(path)) {
             Ok(answer) if answer.status == 200 => {
                 let page = answer.json();
+                epoch = page["epoch"].as_u64().expect("a page has an epoch");
+                if page["ledger_rewound"] == true {
+                    let first = page["events"][0]["seq"].as_u64();
+                    seen.truncate(first.map_or(0, |first| first as usize - 1));
+                }
                 let events = page["events"].as_array().expect("a page has events");
                 for event in events {
                     assert_eq!(event["seq"], seen.len() as u64 + 1, "{event}");
                     seen.push(event.clone());
+                }
+                if is_over {
+                    break;
                 }
                 world.wait_for_more(20);
             }

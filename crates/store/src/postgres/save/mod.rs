@@ -259,11 +259,11 @@ fn log(log: &[Logged], by: Signature, queries: &mut Vec<Query>) -> Result<(), Er
 fn put_head(head: &Head, by: Signature, hand: &Hand) -> Query {
     let put = "UPDATE sb_head SET seq = $1, last_at = $2, task_number = $3, message_number = $4, lane = $5, fencing = $6, tasks = $7,
            queued_deliveries = $8, leases = $9, answer_rows = $10, answer_bytes = $11, served_at = $12, floor = $13,
-           last_message_at = $14, writer = $15, generation = $16";
+           last_message_at = $14, epoch = $15, epoch_after = $16, writer = $17, generation = $18";
     let query = match hand.is_noted() {
         false => Query::new(format!("{put} WHERE id = 1")),
         true => Query::new(format!(
-            "{put}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > $17))::int WHERE id = 1"
+            "{put}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > $19))::int WHERE id = 1"
         )),
     };
     let query = query
@@ -281,6 +281,8 @@ fn put_head(head: &Head, by: Signature, hand: &Hand) -> Query {
         .int(head.served_at.0)
         .int(head.floor.0)
         .int(head.last_message_at.0)
+        .int(signed(head.epoch.number))
+        .int(signed(head.epoch.after))
         .int(by.writer)
         .int(by.generation);
     match hand.is_noted() {

@@ -378,7 +378,7 @@ fn put_head(db: &Connection, head: &Head, pruned: &Pruned) -> Result {
     db.prepare_cached(
         "UPDATE sb_head SET seq = ?, last_at = ?, task_number = ?, message_number = ?, lane = ?, fencing = ?, tasks = ?,
            queued_deliveries = ?, leases = ?, answer_rows = ?, answer_bytes = ?, served_at = ?, floor = ?,
-           last_message_at = ? WHERE id = 1",
+           last_message_at = ?, epoch = ?, epoch_after = ? WHERE id = 1",
     )?
     .execute(params![
         signed(head.seq),
@@ -395,6 +395,8 @@ fn put_head(db: &Connection, head: &Head, pruned: &Pruned) -> Result {
         head.served_at.0,
         head.floor.0,
         head.last_message_at.0,
+        signed(head.epoch.number),
+        signed(head.epoch.after),
     ])?;
     Ok(())
 }

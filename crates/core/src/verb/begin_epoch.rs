@@ -1,0 +1,68 @@
+//! The ledger has less than was acknowledged, as after a failover that lost something: it goes on in a new epoch.
+
+use super::Verb;
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::head::LedgerEpoch;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeginEpoch {
+    /// The last event that anybody was told of.
+    pub told: u64,
+    /// Up to here the ledger is as it was told.
+    pub common: u64,
+}
+
+impl Verb for BeginEpoch {
+    type Reply = LedgerEpoch;
+
+    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
+
+    fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(LedgerEpoch, Changes), Refusal> {
+        let head = &slice.head;
+        let epoch = LedgerEpoch {
+            number: head.epoch.number + 1,
+            after: self.common.min(head.seq),
+        };
+        let mut changes = Changes {
+            epoch: Some(epoch),
+            ..Changes::default()
+        };
+        changes.event(Event::EpochBegan {
+            epoch: epoch.number,
+            after: epoch.after,
+            told: self.told,
+        });
+        Ok((epoch, changes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Swarm;
+    use super::*;
+
+    #[test]
+    fn an_epoch_begins_where_the_ledger_ends_or_where_it_parts_from_what_was_told() {
+        let mut swarm = Swarm::new();
+        swarm.ok(BeginEpoch { told: 9, common: 7 });
+        let first = LedgerEpoch {
+            number: 2,
+            after: 0,
+        };
+        assert_eq!((swarm.head.epoch, swarm.head.seq), (first, 1));
+        assert!(swarm.said().contains(&"epoch_began"));
+        swarm.ok(BeginEpoch { told: 9, common: 0 });
+        let second = LedgerEpoch {
+            number: 3,
+            after: 0,
+        };
+        assert_eq!(swarm.head.epoch, second);
+        swarm.ok(BeginEpoch { told: 9, common: 1 });
+        assert_eq!((swarm.head.epoch.after, swarm.head.seq), (1, 3));
+    }
+}
