@@ -42,10 +42,12 @@ ssize_t write(int fd, const void *from, size_t n) {
 }
 ssize_t pwrite(int fd, const void *from, size_t n, off_t at) {
     FAILS("disk-full", ENOSPC)
+    if (is_database(fd)) FAILS("checkpoint-full", ENOSPC)
     return NEXT(ssize_t (*)(int, const void *, size_t, off_t), "pwrite", fd, from, n, at);
 }
 ssize_t pwrite64(int fd, const void *from, size_t n, off64_t at) {
     FAILS("disk-full", ENOSPC)
+    if (is_database(fd)) FAILS("checkpoint-full", ENOSPC)
     return NEXT(ssize_t (*)(int, const void *, size_t, off64_t), "pwrite64", fd, from, n, at);
 }
 int fsync(int fd) {

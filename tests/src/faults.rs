@@ -19,6 +19,8 @@ pub enum Fault {
     SyncFails,
     /// The same, but only when the write-ahead log is moved into the file.
     CheckpointFails,
+    /// There is no space for the write-ahead log to be moved into the file.
+    CheckpointFull,
 }
 
 /// The switch of one hub's disk.
@@ -33,6 +35,7 @@ impl Fault {
             Fault::DiskFull => "disk-full",
             Fault::SyncFails => "sync-fails",
             Fault::CheckpointFails => "checkpoint-fails",
+            Fault::CheckpointFull => "checkpoint-full",
         }
     }
 }

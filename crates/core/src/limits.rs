@@ -113,3 +113,8 @@ pub const IDEMPOTENCY_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const IDEMPOTENCY_FOR_MIN: Duration = Duration::from_secs(3600);
 /// Notes of hand writes are read until they are larger than this.
 pub const HAND_NOTES_BYTES: usize = 8 * 1024 * 1024;
+
+/// A write-ahead log file longer than this takes no more: somebody keeps it from being moved into the ledger.
+pub const LOG_FILE_BYTES_MAX: u64 = 1_000_000_000;
+/// Checkpoints that fail for this long are an outage to come; one that is held up for as long is worth a warning.
+pub const CHECKPOINT_LATE_AFTER: Duration = Duration::from_secs(10);

@@ -59,6 +59,7 @@ impl Drop for DataDir {
 #[derive(Debug)]
 pub struct HubFile {
     path: PathBuf,
+    text: Vec<u8>,
 }
 
 /// The bytes of a master key.
@@ -76,7 +77,7 @@ impl DataDir {
             path: path.to_owned(),
             source,
         };
-        make_private(path).map_err(unusable)?;
+        make_durably(path, || make_private(path)).map_err(unusable)?;
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
@@ -124,7 +125,7 @@ impl DataDir {
         };
         let text = serde_json::to_vec(&card).expect("numbers and text are always JSON");
         let path = self.keep(HUB_FILE, &text)?;
-        Ok(HubFile { path })
+        Ok(HubFile { path, text })
     }
 
     /// The key from which all agents' keys follow, if it is kept here.
@@ -175,10 +176,39 @@ impl DataDir {
 
 impl Drop for HubFile {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.path) {
+        // Where the directory was replaced meanwhile, another hub may have told its own address there.
+        let is_ours = std::fs::read(&self.path).is_ok_and(|there| there == self.text);
+        if is_ours && let Err(error) = std::fs::remove_file(&self.path) {
             tracing::debug!("cannot remove {}: {error}", self.path.display());
         }
     }
+}
+
+/// Makes a directory, and has it survive a loss of power together with those above it that were made along with it.
+pub(crate) fn make_durably(
+    path: &Path,
+    make: impl FnOnce() -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let touched = above_missing(path);
+    make()?;
+    if cfg!(unix) {
+        for folder in touched {
+            File::open(folder)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// The directories that get a new name when this one is made, innermost first.
+fn above_missing(path: &Path) -> Vec<PathBuf> {
+    let missing = path.ancestors().take_while(|above| !above.exists());
+    // What is above a single name is where we are.
+    let here = |above: &Path| match above.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => above.to_owned(),
+    };
+    let missing = missing.filter(|path| !path.as_os_str().is_empty());
+    missing.filter_map(Path::parent).map(here).collect()
 }
 
 #[cfg(unix)]
@@ -292,6 +322,35 @@ mod tests {
         assert!(card["version"].is_string());
         drop(file);
         assert!(read().is_err());
+    }
+
+    #[test]
+    fn the_announcement_of_another_hub_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(home.path()).unwrap();
+        let announce = |port| {
+            let http = SocketAddr::from(([127, 0, 0, 1], port));
+            dir.announce(http, false, None, IsoTime(0)).unwrap()
+        };
+        let (ours, theirs) = (announce(1), announce(2));
+        drop(ours);
+        assert!(home.path().join(HUB_FILE).exists());
+        drop(theirs);
+        assert!(!home.path().join(HUB_FILE).exists());
+    }
+
+    #[test]
+    fn every_directory_that_gets_a_new_name_is_synced() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |below: &str| home.path().join(below);
+        assert_eq!(above_missing(home.path()), [PathBuf::new(); 0]);
+        assert_eq!(above_missing(&at("a")), [home.path()]);
+        let above = [at("a/b"), at("a"), home.path().to_owned()];
+        assert_eq!(above_missing(&at("a/b/c")), above);
+        assert_eq!(
+            above_missing(Path::new("not-there/data")),
+            [Path::new("not-there"), Path::new(".")]
+        );
     }
 
     #[test]

@@ -11,9 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Retention, Serve};
-use switchboard_core::{
-    Agent, AgentId, GatePolicy, LedgerEpoch, Refusal, Timestamp, Verb, limits,
-};
+use switchboard_core::{Agent, AgentId, GatePolicy, LedgerEpoch, Refusal, Timestamp, Verb, limits};
 use switchboard_store::{Engine, Error as StoreError, Reader, Tail, Word};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -157,6 +155,9 @@ pub(crate) struct Shared {
     caretaker: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
 
+/// How soon it is tried again to begin on a ledger that takes no writes yet.
+const BEGIN_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 type Announce = Box<dyn Fn(u64) + Send + Sync>;
 
 fn end_process(error: &StoreError) -> ! {
@@ -172,6 +173,7 @@ impl Hub {
         let opened = tokio::task::spawn_blocking(move || Opened::of(engine, config.readers)).await;
         let opened = opened.map_err(|_| Error::Broken)?.map_err(world)?;
         let (is_shared, tail) = (opened.engine.is_shared(), opened.tail);
+        let is_writable = opened.engine.is_writable();
         let (sender, receiver) = sync_channel(config.queue);
         let announce = tail.as_ref().map(|tail| tail.announcer());
         let readers = Readers::start(opened.readers);
@@ -184,6 +186,10 @@ impl Hub {
             .map_err(|error| no_thread("writer", &error))?;
         *shared.writer.lock() = Some(writer);
         let hub = Hub { shared };
+        if !is_writable {
+            hub.begin_later().await;
+            return Ok(hub);
+        }
         match hub.begin(is_shared, tail).await {
             Ok(()) => Ok(hub),
             Err(error) => {
@@ -208,6 +214,25 @@ impl Hub {
         }
         *self.shared.caretaker.lock() = Some(tokio::spawn(caretaker::run(self.clone())));
         Ok(())
+    }
+
+    /// Serves a ledger that takes no writes yet: what can be read is read, and it begins as soon as it may.
+    async fn begin_later(&self) {
+        if let Ok(head) = self.read(|reader| reader.head()).await {
+            self.shared.time.heard(head.last_at, Instant::now());
+            self.shared.reached(head.seq);
+        }
+        let hub = self.clone();
+        let later = async move {
+            loop {
+                match hub.begin(false, None).await {
+                    Ok(()) | Err(Error::Stopping) => return,
+                    Err(error) => tracing::debug!(%error, "the hub begins later"),
+                }
+                tokio::time::sleep(BEGIN_AGAIN_AFTER).await;
+            }
+        };
+        *self.shared.caretaker.lock() = Some(tokio::spawn(later));
     }
 
     /// Every change to the ledger. Answers only after commit.
@@ -245,7 +270,7 @@ impl Hub {
         self.shared.readers.submit(Box::new(move |reader| {
             // Whoever asked may have gone while others were answered.
             if !reply.is_closed() {
-                let _ = reply.send(query(reader));
+                let _ = reply.send(reader.check().and_then(|()| query(reader)));
             }
         }))?;
         answer.await.map_err(|_| Error::Stopping)?.map_err(world)

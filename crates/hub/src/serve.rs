@@ -263,7 +263,8 @@ fn open(config: &Config) -> Result<Opened, ServeError> {
         }
         StoreAt::Sqlite(path) => {
             if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder).map_err(|source| DataDirError::Unusable {
+                let make = || std::fs::create_dir_all(folder);
+                data_dir::make_durably(folder, make).map_err(|source| DataDirError::Unusable {
                     path: folder.to_owned(),
                     source,
                 })?;
@@ -272,7 +273,11 @@ fn open(config: &Config) -> Result<Opened, ServeError> {
             // Refused before there is a ledger.
             let plan = config.swarm_db.then(|| swarm.plan()).transpose()?;
             let engine = SqliteEngine::open(path, Box::new(SystemClock::new()))?;
-            let told = plan.map(swarm_db::Plan::carry_out).transpose()?;
+            let carry_out = match engine.is_writable() {
+                true => swarm_db::Plan::carry_out,
+                false => swarm_db::Plan::carry_out_without_import,
+            };
+            let told = plan.map(carry_out).transpose()?;
             Ok((Box::new(engine), told.and_then(swarm_db::Told::log)))
         }
     }

@@ -119,6 +119,11 @@ pub trait Engine: Send {
         Ok(None)
     }
 
+    /// False if it was opened and does not take writes yet, for a reason that passes; each batch says why.
+    fn is_writable(&self) -> bool {
+        true
+    }
+
     /// Raw SQL on the public tables; `None` where strangers speak to the engine itself, or cannot.
     fn door(&self) -> Option<sqlite::door::Door> {
         None

@@ -12,6 +12,18 @@ use crate::Error;
 
 /// Lists and single rows, as last committed. Every list is bounded.
 pub trait Reader: Send {
+    /// An error once what it reads is no longer the ledger. Asked before every read.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+    /// An error if the ledger takes no writes, or will not for long, as far as can be told without one.
+    fn is_ready(&self) -> Result<(), Error> {
+        Ok(())
+    }
+    /// What a person should know of the ledger though all goes well.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
     fn head(&self) -> Result<Head, Error>;
     fn task(&self, which: &TaskRef) -> Result<Option<Task>, Error>;
     fn tasks(&self, filter: &TaskFilter, page: &Page) -> Result<Pages<Task>, Error>;

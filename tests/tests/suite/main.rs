@@ -8,6 +8,7 @@ mod clauses;
 mod coordinators;
 mod crash;
 mod direct_sql;
+mod disk;
 mod doors;
 mod files;
 mod libsql;

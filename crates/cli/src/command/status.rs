@@ -9,7 +9,7 @@ use switchboard_client::{Client, Error};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::screen::{Screen, Table, Tone, cell, clean, paint};
+use crate::screen::{Screen, Table, Tone, cell, clean, paint, toned};
 use crate::show::{age, task_tone};
 
 /// Show the hub at a glance
@@ -123,6 +123,9 @@ fn print(screen: &mut Screen, status: &StatusResponse, client: &Client) -> io::R
             ))
         }),
     );
+    for warning in &status.warnings {
+        facts.fact("warning", toned(warning, Tone::Warn));
+    }
     screen.table(&facts)
 }
 

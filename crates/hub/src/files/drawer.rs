@@ -273,7 +273,7 @@ impl Dirs {
             let request = [stem, SUFFIX].concat();
             let request = self.identity(Origin::Taken, OsStr::from_bytes(&request))?;
             if request.is_none() && Identity::of(&stat).age(now) >= lain_for {
-                self.publish(answer)?;
+                self.publish_again(answer)?;
             }
         }
         Ok(())
@@ -282,20 +282,33 @@ impl Dirs {
     fn publish(&self, answer: &OsStr) -> io::Result<()> {
         match renameat(&self.ready, answer, &self.responses, answer) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(Errno::XDEV) => {
-                // Somebody keeps the answers on another disk.
-                let file = openat(&self.ready, answer, READ, Mode::empty())?;
-                let mut bytes = Vec::new();
-                File::from(file).read_to_end(&mut bytes)?;
-                put(&self.responses, answer, &bytes, &self.responses)?;
-                Ok(unlinkat(&self.ready, answer, AtFlags::empty())?)
-            }
-            Err(error) if is_lasting(error) => {
-                tracing::warn!("the answer {answer:?} cannot be put in its place: {error}");
-                Ok(unlinkat(&self.ready, answer, AtFlags::empty())?)
-            }
-            Err(error) => Err(error.into()),
+            // Somebody keeps the answers on another disk.
+            Err(Errno::XDEV) => self.publish_again(answer),
+            Err(error) => self.not_published(answer, error),
         }
+    }
+
+    /// Writes an answer anew where it is shown: what a hub left behind may never have reached the disk.
+    fn publish_again(&self, answer: &OsStr) -> io::Result<()> {
+        let file = match openat(&self.ready, answer, READ, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut bytes = Vec::new();
+        File::from(file).read_to_end(&mut bytes)?;
+        match put(&self.responses, answer, &bytes, &self.responses) {
+            Ok(()) => Ok(unlinkat(&self.ready, answer, AtFlags::empty())?),
+            Err(error) => self.not_published(answer, error),
+        }
+    }
+
+    fn not_published(&self, answer: &OsStr, error: Errno) -> io::Result<()> {
+        if !is_lasting(error) {
+            return Err(error.into());
+        }
+        tracing::warn!("the answer {answer:?} cannot be put in its place: {error}");
+        Ok(unlinkat(&self.ready, answer, AtFlags::empty())?)
     }
 
     /// Whether something is in an answer's place that cannot be replaced.

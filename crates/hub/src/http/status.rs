@@ -9,6 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use switchboard_core::verb::Serve;
 use switchboard_core::{Head, Record, RecordKey, limits};
+use switchboard_store::Reader;
 use switchboard_wire::jetpack::{
     AgentCounts, EventRange, IdempotencyUse, MessageCounts, QueueUse, StatusResponse, to_wire,
 };
@@ -24,7 +25,7 @@ const READY_WITHIN: Duration = Duration::from_secs(5);
 
 pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
-    let (head, agents, oldest, baseline, told) = app
+    let (head, agents, oldest, baseline, told, warnings) = app
         .hub
         .read(|reader| {
             Ok((
@@ -33,6 +34,7 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
                 reader.oldest_event()?,
                 reader.baseline()?,
                 reader.record(&RecordKey::Director)?,
+                reader.warnings(),
             ))
         })
         .await?;
@@ -74,6 +76,7 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
         },
         baseline: baseline.as_ref().map(to_wire::baseline),
         paused: hold.as_ref().map(to_wire::paused),
+        warnings,
     }))
 }
 
@@ -103,7 +106,8 @@ pub async fn readyz(app: Shared, _call: Call) -> Result<Response, Failure> {
                 "a commit has been under way for {seconds} s; is the disk slow, or a synchronous standby away?"
             )));
         }
-        app.hub.read(|reader| reader.head()).await?;
+        let look = |reader: &dyn Reader| reader.is_ready().and_then(|()| reader.head());
+        app.hub.read(look).await?;
         if app.hub.trouble().is_some() {
             app.hub.run(Serve { starting: false }).await?;
         }

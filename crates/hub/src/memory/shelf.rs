@@ -158,10 +158,16 @@ impl<S: Step> Work<'_, S> {
         look: Look,
         mut body: impl FnMut(&CatalogEntry) -> io::Result<Option<String>>,
     ) -> io::Result<()> {
+        let named = match look {
+            Look::Whole => self.shelf.read_catalog().map(|catalog| catalog.entries),
+            Look::There => None,
+        };
         for entry in entries {
             let file = self.shelf.file(&entry.path).ok_or_else(|| no_path(entry))?;
             let there = state(&file, entry, look)?;
-            if there == There::AsWritten {
+            // What an earlier run wrote and did not come to name may be in the system's memory only: not so now.
+            let is_half_done = look == Look::Whole && !named.iter().flatten().any(|it| it == entry);
+            if there == There::AsWritten && !is_half_done {
                 continue;
             }
             let Some(body) = body(entry)? else {

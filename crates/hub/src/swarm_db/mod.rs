@@ -184,6 +184,20 @@ impl Plan {
         }
         Ok(told)
     }
+
+    /// The same while the ledger takes no writes: an import is left to the next start, which finds everything as it was.
+    pub fn carry_out_without_import(self) -> Result<Told, Refused> {
+        match &self.step {
+            Step::Nothing | Step::Warn(_) | Step::Link(_) | Step::Renew(_) => self.carry_out(),
+            Step::Import(held, _) | Step::Replace(held) => Ok(Told {
+                imported: None,
+                warnings: vec![format!(
+                    "{} was not imported, because the ledger takes no writes yet; start the hub again once it does",
+                    held.path().display()
+                )],
+            }),
+        }
+    }
 }
 
 impl Told {

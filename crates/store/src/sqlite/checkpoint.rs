@@ -1,12 +1,12 @@
 //! Moves the write-ahead log into the file, early and often, never within a batch.
 
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::condition::Condition;
 use super::errors::{open_error, world};
 use crate::Error;
 
@@ -28,19 +28,21 @@ const COMMITS: u32 = 256;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Pages in the log from which on writers wait until it starts anew: 64 MiB.
 const PAGES_MAX: i64 = 16_384;
+/// A log file that grew beyond this is cut when it starts anew.
+const FILE_BYTES_KEPT: u64 = 256 * 1024 * 1024;
+/// How long writers wait for readers at that; once, for a reader who stays is not worth it.
+const READERS_WITHIN: Duration = Duration::from_secs(1);
 
 impl Checkpointer {
-    pub fn start(path: &Path) -> Result<Checkpointer, Error> {
-        let db = Connection::open(path).map_err(open_error)?;
-        db.busy_timeout(Duration::from_secs(1))
-            .map_err(open_error)?;
+    pub fn start(condition: &Arc<Condition>) -> Result<Checkpointer, Error> {
+        let db = Connection::open(condition.path()).map_err(open_error)?;
         db.execute_batch("PRAGMA synchronous = FULL; PRAGMA cache_size = -256;")
             .map_err(open_error)?;
         let shared = Arc::new((Mutex::new(State::default()), Condvar::new()));
-        let theirs = Arc::clone(&shared);
+        let (theirs, condition) = (Arc::clone(&shared), Arc::clone(condition));
         let thread = std::thread::Builder::new()
             .name("checkpoint".to_owned())
-            .spawn(move || run(&db, &theirs))
+            .spawn(move || run(&db, &condition, &theirs))
             .map_err(|error| Error::Open(format!("no thread for checkpoints: {error}")))?;
         Ok(Checkpointer {
             shared,
@@ -83,20 +85,12 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Moves all of the log into the file and leaves the log empty.
-pub(super) fn finish(db: &Connection) -> rusqlite::Result<()> {
-    let busy: bool = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-    if busy {
-        tracing::debug!("somebody else reads the ledger; its write-ahead log stays");
-    }
-    Ok(())
-}
-
-fn run(db: &Connection, shared: &(Mutex<State>, Condvar)) {
+fn run(db: &Connection, condition: &Condition, shared: &(Mutex<State>, Condvar)) {
     let (state, bell) = shared;
     loop {
         let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
-        while held.commits == 0 && !held.stop {
+        // What is overdue is tried again, also if nobody writes.
+        while held.commits == 0 && !held.stop && !condition.is_late() {
             held = bell.wait(held).unwrap_or_else(PoisonError::into_inner);
         }
         let waited =
@@ -105,10 +99,15 @@ fn run(db: &Connection, shared: &(Mutex<State>, Condvar)) {
         held.commits = 0;
         let stop = held.stop;
         drop(held);
-        if let Err(error @ (Error::Fatal(_) | Error::Corrupt(_))) = checkpoint(db) {
-            let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
-            held.failed = Some(error);
-            return;
+        // Nothing is moved into a file that nobody will find.
+        if condition.look().is_ok() {
+            let went = checkpoint(db, condition);
+            condition.checkpointed(went.as_ref().copied());
+            if let Err(error @ (Error::Fatal(_) | Error::Corrupt(_))) = went {
+                let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
+                held.failed = Some(error);
+                return;
+            }
         }
         if stop {
             return;
@@ -116,15 +115,27 @@ fn run(db: &Connection, shared: &(Mutex<State>, Condvar)) {
     }
 }
 
-/// An error that passes, such as a full disk, is left to the next checkpoint.
-fn checkpoint(db: &Connection) -> Result<(), Error> {
-    let run = |mode: &str| -> Result<i64, Error> {
+/// Whether all of the log is in the file, and one that grew large was cut. An error that passes, such as a full disk, is left to the next checkpoint.
+fn checkpoint(db: &Connection, condition: &Condition) -> Result<bool, Error> {
+    let run = |mode: &str| -> Result<(bool, i64, i64), Error> {
         let sql = format!("PRAGMA wal_checkpoint({mode})");
-        let pages = db.query_row(&sql, [], |row| row.get(1)).map_err(world);
-        pages.inspect_err(|error| tracing::warn!(%error, "a checkpoint ({mode}) did not finish"))
+        let went = db.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        went.map_err(world)
+            .inspect_err(|error| tracing::warn!(%error, "a checkpoint ({mode}) did not finish"))
     };
-    if run("PASSIVE")? > PAGES_MAX {
-        run("RESTART")?;
+    let (_, pages, moved) = run("PASSIVE")?;
+    let is_large = condition.log_bytes() > FILE_BYTES_KEPT;
+    let mut is_left = moved < pages;
+    if pages > PAGES_MAX || is_large {
+        let within = if condition.is_late() {
+            Duration::ZERO
+        } else {
+            READERS_WITHIN
+        };
+        db.busy_timeout(within).map_err(world)?;
+        let (is_busy, ..) = run(if is_large { "TRUNCATE" } else { "RESTART" })?;
+        is_left |= is_busy && is_large;
+        condition.look()?;
     }
-    Ok(())
+    Ok(!is_left)
 }

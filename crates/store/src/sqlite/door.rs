@@ -15,7 +15,6 @@ mod tests;
 mod turn;
 mod watch;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
+use super::condition::Condition;
 use super::errors::open_error;
 use crate::Error;
 use guard::Guard;
@@ -60,14 +60,14 @@ pub const PARAMETERS_MAX: usize = 4096;
 /// Where sessions come from. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Door {
-    path: Arc<PathBuf>,
+    condition: Arc<Condition>,
     turn: Arc<Turn>,
 }
 
 impl Door {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(super) fn new(condition: &Arc<Condition>) -> Self {
         Door {
-            path: Arc::new(path.to_owned()),
+            condition: Arc::clone(condition),
             turn: Arc::new(Turn::new()),
         }
     }
@@ -75,12 +75,16 @@ impl Door {
     /// A connection of its own for one stranger at a time.
     pub fn open(&self) -> Result<Session, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut db = Connection::open_with_flags(self.path.as_path(), flags).map_err(open_error)?;
+        let mut db =
+            Connection::open_with_flags(self.condition.path(), flags).map_err(open_error)?;
+        // What was opened by name is the ledger only if that is still there.
+        self.condition.look()?;
         prepare(&db).map_err(open_error)?;
         let guard = Arc::new(Guard::new(&db).map_err(open_error)?);
         let watch = Arc::new(Watch::new());
         arm(&mut db, &self.turn, &guard, &watch).map_err(open_error)?;
-        Ok(Session::new(db, Arc::clone(&self.turn), guard, watch))
+        let (condition, turn) = (Arc::clone(&self.condition), Arc::clone(&self.turn));
+        Ok(Session::new(db, condition, turn, guard, watch))
     }
 
     /// Stops what runs and refuses what comes. The hub is about to put the ledger away.

@@ -1,6 +1,7 @@
 //! The ledger in one SQLite file: one writer connection, readers beside it, checkpoints on a thread of their own.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -12,8 +13,10 @@ use crate::{Begun, Clock, Engine, Error, HandPage, Reader};
 
 mod by_hand;
 mod checkpoint;
+mod condition;
 pub mod door;
 mod errors;
+mod found_log;
 mod load;
 mod migrate;
 mod read;
@@ -21,6 +24,9 @@ mod rows;
 mod save;
 mod text;
 mod triggers;
+mod who_reads;
+
+use condition::{Condition, LOOK_EVERY};
 
 pub(crate) use errors::{open_error, world};
 
@@ -28,7 +34,9 @@ pub use migrate::VERSION as SCHEMA_VERSION;
 
 pub struct SqliteEngine {
     db: Connection,
-    path: PathBuf,
+    condition: Arc<Condition>,
+    /// When it was last tried to move the log that was found; `None` once it is in the file.
+    unmoved: Option<Instant>,
     clock: Box<dyn Clock>,
     /// SQLite's own count of foreign commits, as of the last batch; `None` before the first and after an error.
     data_version: Option<i64>,
@@ -46,9 +54,32 @@ pub struct SqliteEngine {
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// How soon the lock is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
-/// How soon a hand write is noticed at the latest.
-const LOOK_EVERY: Duration = Duration::from_millis(25);
 const STATEMENTS_CACHED: usize = 128;
+
+/// Of a connection that does not wait for locks.
+type NoWait = fn(i32) -> bool;
+
+fn prepare(db: &Connection, path: &Path) -> Result<(), Error> {
+    let mode: String = db
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+        .map_err(open_error)?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        return Err(Error::Open(format!(
+            "{} refused write-ahead logging (it answered {mode:?}); keep the file on a local disk, not on a network mount",
+            path.display()
+        )));
+    }
+    db.execute_batch(
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;
+         PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF;",
+    )
+    .map_err(open_error)?;
+    // What fires a trigger was not written by the hub.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
+        .map_err(open_error)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    Ok(())
+}
 
 /// Asks often: SQLite's own pauses grow, and direct clients that write without one would keep the hub from its turn.
 fn wait_for_lock() -> impl FnMut(i32) -> bool {
@@ -70,39 +101,57 @@ impl SqliteEngine {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = Connection::open_with_flags(path, flags).map_err(open_error)?;
         db.busy_handler(Some(wait_for_lock())).map_err(open_error)?;
-        let mode: String = db
-            .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
-            .map_err(open_error)?;
-        if !mode.eq_ignore_ascii_case("wal") {
-            return Err(Error::Open(format!(
-                "{} refused write-ahead logging (it answered {mode:?}); keep the file on a local disk, not on a network mount",
-                path.display()
-            )));
-        }
-        db.execute_batch(
-            "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;
-             PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF;",
-        )
-        .map_err(open_error)?;
+        prepare(&db, path)?;
         crate::copy::refuse_unfinished_file(&db, path)?;
-        // What fires a trigger was not written by the hub.
-        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
-            .map_err(open_error)?;
-        migrate::run(&mut db)?;
-        db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
-        let checkpointer = checkpoint::Checkpointer::start(path)?;
-        Ok(SqliteEngine {
-            db,
-            path: path.to_owned(),
+        let condition = Arc::new(Condition::of(&db, path)?);
+        let is_log_found = found_log::is_found(condition.log_path());
+        if is_log_found {
+            found_log::make_durable(&db, condition.log_path())?;
+        }
+        let mut engine = SqliteEngine {
+            unmoved: None,
             clock,
             data_version: None,
             by_hand: false,
             before: None,
             last_at: Timestamp::ZERO,
             pruned: save::Pruned::default(),
-            checkpointer,
-            door: door::Door::new(path),
-        })
+            checkpointer: checkpoint::Checkpointer::start(&condition)?,
+            door: door::Door::new(&condition),
+            condition,
+            db,
+        };
+        if is_log_found {
+            engine.move_found_log()?;
+        } else {
+            migrate::run(&mut engine.db)?;
+        }
+        Ok(engine)
+    }
+
+    /// Moves the log that was found into the file, and only then brings the schema up to date.
+    fn move_found_log(&mut self) -> Result<(), Error> {
+        self.unmoved = Some(Instant::now());
+        let is_moved = found_log::moved(&self.db)?;
+        if is_moved {
+            migrate::run(&mut self.db)?;
+            self.unmoved = None;
+        }
+        self.condition.is_unmoved(!is_moved);
+        Ok(())
+    }
+
+    /// Once a second, without making anybody wait.
+    fn move_found_log_again(&mut self) -> Result<(), Error> {
+        let tried_at = self.unmoved;
+        if tried_at.is_none_or(|at| at.elapsed() < found_log::TRY_AGAIN_AFTER) {
+            return Ok(());
+        }
+        self.condition.is_there()?;
+        self.db.busy_handler(None::<NoWait>).map_err(world)?;
+        let tried = self.move_found_log();
+        let waits = self.db.busy_handler(Some(wait_for_lock())).map_err(world);
+        tried.and(waits)
     }
 
     fn head(&self) -> Result<Head, Error> {
@@ -145,6 +194,8 @@ impl Engine for SqliteEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         self.checkpointer.check()?;
         self.door.check()?;
+        self.move_found_log_again()?;
+        self.condition.takes_writes()?;
         let waits = self.door.hub_waits();
         self.db
             .prepare_cached("BEGIN IMMEDIATE")
@@ -178,12 +229,17 @@ impl Engine for SqliteEngine {
     }
 
     fn commit(&mut self) -> Result<(), Error> {
+        self.condition.is_there()?;
         self.db
             .prepare_cached("COMMIT")
             .and_then(|mut commit| commit.execute([]))
             .map_err(world)?;
         self.checkpointer.committed();
-        Ok(())
+        // An answer means that it is in the file that people will find. One that was moved away has it nevertheless.
+        self.condition.is_there().map_err(|error| match error {
+            Error::Unavailable(why) => Error::InDoubt(why),
+            other => other,
+        })
     }
 
     fn rollback(&mut self) {
@@ -203,6 +259,8 @@ impl Engine for SqliteEngine {
     }
 
     fn look(&mut self) -> Result<bool, Error> {
+        self.condition.look()?;
+        self.move_found_log_again()?;
         Ok(self.by_hand || self.data_version != Some(self.version()?))
     }
 
@@ -224,11 +282,15 @@ impl Engine for SqliteEngine {
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Error> {
-        Ok(Box::new(read::SqliteReader::open(&self.path)?))
+        Ok(Box::new(read::SqliteReader::open(&self.condition)?))
     }
 
     fn door(&self) -> Option<door::Door> {
         Some(self.door.clone())
+    }
+
+    fn is_writable(&self) -> bool {
+        self.unmoved.is_none()
     }
 }
 
@@ -251,8 +313,20 @@ impl Drop for SqliteEngine {
     fn drop(&mut self) {
         self.rollback();
         self.checkpointer.stop();
-        if let Err(error) = checkpoint::finish(&self.db) {
-            tracing::warn!(%error, "the write-ahead log stays; the next start reads it");
+        if self.condition.look().is_err() {
+            // What lies under its names now is somebody else's: no log is moved, no file removed.
+            let leave = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            let _ = self.db.set_db_config(leave, true);
+            return;
+        }
+        match found_log::moved(&self.db) {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::debug!("somebody else reads the ledger; its write-ahead log stays");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the write-ahead log stays; the next start reads it");
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Lists and single rows for people and programs, each query in a transaction of its own.
 
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::Value;
@@ -13,6 +13,7 @@ use switchboard_core::{
     limits,
 };
 
+use super::condition::Condition;
 use super::errors::{open_error, world};
 use super::load::{list, rows_max, select, signed};
 use super::rows;
@@ -26,6 +27,7 @@ use crate::{
 
 pub(super) struct SqliteReader {
     db: Connection,
+    condition: Arc<Condition>,
 }
 
 /// Each word as a quoted prefix: nothing a person types is query syntax. `None` if there are no words.
@@ -36,9 +38,9 @@ fn prefixes(words: &str) -> Option<String> {
 }
 
 impl SqliteReader {
-    pub fn open(path: &Path) -> Result<SqliteReader, Error> {
+    pub fn open(condition: &Arc<Condition>) -> Result<SqliteReader, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(path, flags).map_err(open_error)?;
+        let db = Connection::open_with_flags(condition.path(), flags).map_err(open_error)?;
         db.busy_timeout(Duration::from_secs(2))
             .map_err(open_error)?;
         db.execute_batch(
@@ -46,7 +48,10 @@ impl SqliteReader {
         )
         .map_err(open_error)?;
         db.set_prepared_statement_cache_capacity(64);
-        Ok(SqliteReader { db })
+        Ok(SqliteReader {
+            db,
+            condition: Arc::clone(condition),
+        })
     }
 }
 
@@ -85,6 +90,18 @@ impl Where {
 }
 
 impl Reader for SqliteReader {
+    fn check(&self) -> Result<(), Error> {
+        self.condition.is_there()
+    }
+
+    fn is_ready(&self) -> Result<(), Error> {
+        self.condition.is_ready()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.condition.warnings()
+    }
+
     fn head(&self) -> Result<Head, Error> {
         select(&self.db, rows::HEAD, "sb_head")
             .and_then(|mut s| s.query_row([], rows::head))

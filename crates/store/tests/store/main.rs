@@ -11,4 +11,5 @@ mod postgres_read;
 mod postgres_standby;
 mod postgres_tail;
 mod sqlite;
+mod sqlite_disk;
 mod sqlite_hand;

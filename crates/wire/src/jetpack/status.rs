@@ -28,6 +28,9 @@ pub struct StatusResponse {
     /// Nobody gets new work at the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
+    /// What a person should look after, such as a program that keeps the ledger's log from being moved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Tasks by state.

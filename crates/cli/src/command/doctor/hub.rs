@@ -50,6 +50,8 @@ async fn ask(client: &Client) -> Vec<Check> {
             checks.push(version(&status));
             checks.push(clock(status.now, before, now()));
             checks.push(pause(&status));
+            let warnings = status.warnings.into_iter();
+            checks.extend(warnings.map(|text| Check::warn("store", text)));
         }
         Err(error) => checks.push(Check::fail("status", Failure::from(error).to_string())),
     }

@@ -157,8 +157,14 @@ fn an_answer_shows_when_its_request_is_put_away_and_not_a_second_time() {
     fs::remove_file(kit.path.join("taken/n.json")).unwrap();
     publish(Duration::from_secs(10));
     assert_eq!(shown(), None, "somebody may be at it");
+    let left = fs::File::open(kit.path.join("ready/n-response.json")).unwrap();
     publish(Duration::ZERO);
     assert_eq!(shown().as_deref(), Some("answer"));
+    // It is written anew: what was left behind may never have reached the disk.
+    let ino = |file: &fs::File| std::os::unix::fs::MetadataExt::ino(&file.metadata().unwrap());
+    let shows = fs::File::open(kit.path.join("responses/n-response.json")).unwrap();
+    assert_ne!(ino(&left), ino(&shows));
+    assert_eq!(kit.text("ready/n-response.json"), None);
     fs::remove_file(kit.path.join("responses/n-response.json")).unwrap();
     publish(Duration::ZERO);
     assert_eq!(shown(), None);

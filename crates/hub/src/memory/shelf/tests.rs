@@ -147,6 +147,19 @@ fn cut_off_at_any_step_the_catalog_names_only_what_is_there_and_the_next_start_m
 }
 
 #[test]
+fn a_file_that_no_catalog_names_yet_is_written_anew_before_it_counts() {
+    let kit = Kit::new();
+    kit.bring(&some(&[5]), Look::Whole, &mut Freely).unwrap();
+    let catalog = fs::read(&kit.shelf.catalog).unwrap();
+    kit.bring(&some(&[5, 6]), Look::There, &mut Freely).unwrap();
+    fs::write(&kit.shelf.catalog, catalog).unwrap();
+    let mended = kit.bring(&some(&[5, 6]), Look::Whole, &mut Freely).unwrap();
+    assert_eq!((mended.written, mended.altered), (1, 0));
+    let mended = kit.bring(&some(&[5, 6]), Look::Whole, &mut Freely).unwrap();
+    assert_eq!(mended, Mended::default());
+}
+
+#[test]
 fn cut_off_while_it_mends_it_mends_the_rest_at_the_next_start() {
     let kit = Kit::new();
     let engrams = some(&[1, 5, 6]);

@@ -7,6 +7,7 @@ use super::{
     HUB_WAITS_MAX, MEMORY_BYTES_MAX, READ_FOR_MAX, TRANSACTION_FOR_MAX, VALUE_BYTES_MAX,
     WRITE_FOR_MAX,
 };
+use crate::Error;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -29,6 +30,11 @@ impl Refused {
             "SQLITE_BUSY",
             "others are writing right now; try again in a moment",
         )
+    }
+
+    /// The ledger is not there, or takes no writes now.
+    pub(super) fn unavailable(error: Error) -> Self {
+        Refused::new("SQLITE_IOERR", error.to_string())
     }
 
     /// What SQLite said, and what is known about it here: what the guard forbade, why a statement was stopped.

@@ -13,6 +13,7 @@ use super::turn::Turn;
 use super::watch::{Watch, Why};
 use super::{HUB_WAITS_MAX, READ_FOR_MAX, TRANSACTION_FOR_MAX, TURN_WITHIN, WRITE_FOR_MAX};
 use crate::Error;
+use crate::sqlite::condition::Condition;
 use crate::sqlite::errors::world;
 
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub struct Session {
 
 #[derive(Debug)]
 struct State {
+    condition: Arc<Condition>,
     turn: Arc<Turn>,
     guard: Arc<Guard>,
     watch: Arc<Watch>,
@@ -39,11 +41,13 @@ struct State {
 impl Session {
     pub(super) fn new(
         db: Connection,
+        condition: Arc<Condition>,
         turn: Arc<Turn>,
         guard: Arc<Guard>,
         watch: Arc<Watch>,
     ) -> Self {
         let state = State {
+            condition,
             turn,
             guard,
             watch,
@@ -196,6 +200,7 @@ impl State {
         query: &Query<'_>,
         allowance: &Allowance,
     ) -> Result<Rows, Failure> {
+        self.condition.is_there().map_err(Refused::unavailable)?;
         if !statement.readonly() {
             self.may_write()?;
             self.watch
@@ -224,6 +229,8 @@ impl State {
             rows.affected = db.changes();
         }
         rows.last_insert_rowid = db.last_insert_rowid();
+        // What was written is in the file that people will find.
+        self.condition.is_there().map_err(Refused::unavailable)?;
         Ok(rows)
     }
 
@@ -235,6 +242,9 @@ impl State {
                 "this transaction only reads; begin one with mode write",
             ));
         }
+        self.condition
+            .takes_writes()
+            .map_err(Refused::unavailable)?;
         if !self.has_turn {
             self.has_turn = self.turn.take(TURN_WITHIN);
         }
