@@ -21,7 +21,9 @@ use super::message::{
 use super::version::{Agreed, Version};
 use super::words::Role;
 
-pub use limits::{FAULTS_MAX, FAULTS_WITHIN, HEARTBEAT_EVERY, HEARTBEAT_TTL, HELLO_WITHIN, Limits};
+pub use limits::{
+    FAULTS_MAX, FAULTS_WITHIN, HEARTBEAT_EVERY, HEARTBEAT_TTL, HELLO_WITHIN, LATE_AFTER, Limits,
+};
 pub use step::{Accepted, CloseReason, Step};
 
 use guard::{Admitted, Bucket, Faults};
@@ -45,6 +47,8 @@ pub struct Session {
     last_seq: u64,
     heard_at: u64,
     probed: bool,
+    /// Asked after the hub was away: so long the answer is waited for.
+    waits_until: Option<u64>,
     faults: Faults,
     bucket: Bucket,
 }
@@ -71,6 +75,7 @@ impl Session {
             last_seq: 0,
             heard_at: now,
             probed: false,
+            waits_until: None,
             faults: Faults::default(),
             bucket: Bucket::new(limits.rate, now),
             limits,
@@ -159,7 +164,8 @@ impl Session {
                 } else {
                     millis(self.limits.probe_after())
                 };
-                Some(self.heard_at.saturating_add(after))
+                let due = self.heard_at.saturating_add(after);
+                Some(self.waits_until.unwrap_or(due))
             }
             State::Deciding | State::Open | State::Closed => None,
         }
@@ -191,8 +197,18 @@ impl Session {
     }
 
     fn watch(&mut self, now: u64) -> Step<'static> {
-        let quiet = now.saturating_sub(self.heard_at);
+        let due = self.due_at().unwrap_or(now);
+        if now < due {
+            return Step::default();
+        }
+        let every = millis(self.limits.heartbeat_every);
         let limit = millis(self.limits.silent_after);
+        let quiet = now.saturating_sub(self.heard_at);
+        if now - due > millis(LATE_AFTER) {
+            // What it said meanwhile may still wait to be read.
+            self.waits_until = Some(now.saturating_add(every));
+            return self.probe(quiet, every);
+        }
         if quiet > limit {
             self.state = State::Closed;
             return Step {
@@ -201,13 +217,14 @@ impl Session {
                 ..Step::default()
             };
         }
-        if self.probed || quiet < millis(self.limits.probe_after()) {
-            return Step::default();
-        }
+        self.probe(quiet, limit - quiet)
+    }
+
+    fn probe(&mut self, quiet: u64, answer_within: u64) -> Step<'static> {
         self.probed = true;
         let probe = WorkerProbe {
             reason: format!("nothing was heard for {} seconds", quiet / 1000),
-            answer_within_seconds: (limit - quiet).div_ceil(1000),
+            answer_within_seconds: answer_within.div_ceil(1000),
         };
         Step {
             send: Some(Box::new(probe.into())),
@@ -307,7 +324,7 @@ impl Session {
             }
         };
         self.heard_at = now;
-        self.probed = false;
+        (self.probed, self.waits_until) = (false, None);
         step.with_gap(gap)
     }
 

@@ -13,6 +13,9 @@ pub const FAULTS_WITHIN: Duration = Duration::from_secs(60);
 pub const HEARTBEAT_TTL: Duration = Duration::from_secs(90);
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
+/// A look that comes later than this after it was due: the hub was frozen, or too busy to look.
+pub const LATE_AFTER: Duration = Duration::from_secs(1);
+
 /// What every connection of a director is held to.
 #[derive(Clone, Debug)]
 pub struct Limits {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard_wire::agentbus::session::{CloseReason, FAULTS_MAX, Limits, Rate};
+use switchboard_wire::agentbus::session::{CloseReason, FAULTS_MAX, LATE_AFTER, Limits, Rate};
 use switchboard_wire::agentbus::{ErrorCode, Flag};
 
 use super::{SECOND, Seen, Wire, beat, set, with};
@@ -136,6 +136,50 @@ fn a_heartbeat_answers_the_probe_and_only_sound_frames_count() {
     assert_eq!(
         wire.tick_at((89 + 91) * SECOND).close,
         Some(CloseReason::Silent)
+    );
+}
+
+#[test]
+fn a_hub_that_was_away_asks_and_waits_an_interval_before_it_gives_a_worker_up() {
+    let late = LATE_AFTER.as_millis() as u64;
+    // Frozen before it could ask, and between asking and giving up.
+    for asked in [false, true] {
+        let due = if asked { 90 * SECOND + 1 } else { 75 * SECOND };
+        for (after, is_away) in [
+            (late - 1, false),
+            (late, false),
+            (late + 1, true),
+            (500 * SECOND, true),
+        ] {
+            let mut wire = Wire::open();
+            if asked {
+                assert!(wire.tick_at(75 * SECOND).sent.is_some());
+            }
+            let now = due + after;
+            let seen = wire.tick_at(now);
+            let gives_up = asked && !is_away;
+            assert_eq!(seen.close.is_some(), gives_up, "{asked} {after}");
+            if gives_up {
+                continue;
+            }
+            assert!(seen.sent.is_some(), "{asked} {after}");
+            if !is_away {
+                continue;
+            }
+            assert_eq!(wire.session.due_at(), Some(now + 15 * SECOND));
+            assert_eq!(wire.tick_at(now + 15 * SECOND - 1), Seen::default());
+            let end = wire.tick_at(now + 15 * SECOND);
+            assert_eq!(end.close, Some(CloseReason::Silent));
+        }
+    }
+    let mut wire = Wire::open();
+    assert!(wire.tick_at(500 * SECOND).sent.is_some());
+    wire.now = 501 * SECOND;
+    assert!(wire.say(&beat(2)).accepted.is_some());
+    assert_eq!(
+        wire.session.due_at(),
+        Some((501 + 75) * SECOND),
+        "all is well"
     );
 }
 
