@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
-use crate::id::{AgentId, CommandId, TaskId};
+use crate::id::{AgentId, CommandId, MessageId, TaskId};
 use crate::limits;
 use crate::skills::Skills;
 use crate::task::Phase;
@@ -42,7 +42,27 @@ pub struct Agent {
     pub doors: Vec<Door>,
     /// No sign of life for longer than this and it is taken for dead: the longest limit of its doors.
     pub silent_after: Duration,
+    pub stream: Stream,
     pub rev: u64,
+}
+
+/// What is to be known of an agent's connection of the bus, also by the next one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stream {
+    /// The connection that has the agent now.
+    pub name: Option<String>,
+    /// What it handed over, must be acknowledged and was not yet: queued again when it ends.
+    pub unacknowledged: Vec<MessageId>,
+    /// Tasks that were taken back from it, oldest first.
+    pub taken_back: Vec<TakenBack>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenBack {
+    pub task: TaskId,
+    /// Not pushed to it again before.
+    pub until: Timestamp,
 }
 
 /// What stays of an agent that was gone for so long that its row was dropped.
@@ -270,6 +290,25 @@ impl Agent {
         obeyed
     }
 
+    /// A task was taken back from it: others come first for a while.
+    pub fn spare(&mut self, task: &TaskId, now: Timestamp) {
+        let taken_back = &mut self.stream.taken_back;
+        taken_back.retain(|spared| spared.until > now && spared.task != *task);
+        if taken_back.len() >= limits::TAKEN_BACK_MAX {
+            taken_back.remove(0);
+        }
+        taken_back.push(TakenBack {
+            task: task.clone(),
+            until: now + limits::TAKEN_BACK_FOR,
+        });
+    }
+
+    /// What is not to be pushed to it now, and until when each.
+    pub fn spared(&self, now: Timestamp) -> impl Iterator<Item = &TakenBack> {
+        let taken_back = self.stream.taken_back.iter();
+        taken_back.filter(move |spared| spared.until > now)
+    }
+
     pub fn worked_for(&mut self, span: Duration) {
         let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         self.runtime_ms = self.runtime_ms.saturating_add(millis);
@@ -335,6 +374,7 @@ impl Agent {
             inbox: 0,
             doors: Vec::new(),
             silent_after: limits::SILENT_AFTER,
+            stream: Stream::default(),
             rev: 0,
         }
     }

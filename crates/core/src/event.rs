@@ -111,6 +111,15 @@ pub enum Event {
         number: u64,
         agent: AgentId,
         why: String,
+        /// What it failed with, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_type: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stage: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempts: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remedy: Option<String>,
     },
     TaskRetryPlanned {
         task: TaskId,
@@ -154,6 +163,11 @@ pub enum Event {
         recipients: u32,
     },
     MessageDelivered {
+        message: MessageId,
+        agent: AgentId,
+    },
+    /// Its stream ended before it was acknowledged.
+    MessageQueuedAgain {
         message: MessageId,
         agent: AgentId,
     },
@@ -302,6 +316,7 @@ impl Event {
             Event::DependencyFailed { .. } => "dependency_failed",
             Event::MessageSent { .. } => "message_sent",
             Event::MessageDelivered { .. } => "message_delivered",
+            Event::MessageQueuedAgain { .. } => "message_queued_again",
             Event::MessageAcknowledged { .. } => "message_acknowledged",
             Event::MessageExpired { .. } => "message_expired",
             Event::LeaseAcquired { .. } => "lease_acquired",

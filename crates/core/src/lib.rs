@@ -35,7 +35,8 @@ pub mod want;
 
 pub use agent::FormerAgent;
 pub use agent::{
-    Agent, AgentKind, Capabilities, Command, CommandKind, Doing, Door, Machine, Presence,
+    Agent, AgentKind, Capabilities, Command, CommandKind, Doing, Door, Machine, Presence, Stream,
+    TakenBack,
 };
 pub use attempt::{Attempt, Outcome};
 pub use changes::Changes;
@@ -50,7 +51,7 @@ pub use id::{HUB, STEWARD};
 pub use lane::{Lane, LaneId, LaneKey};
 pub use lease::Lease;
 pub use memory::Learning;
-pub use message::{Delivery, DeliveryState, Message, Sender};
+pub use message::{Delivery, DeliveryState, Message, Received, Sender};
 pub use path::LeasePath;
 pub use quality::{Baseline, GatePolicy, Metrics, Regression, Severity, Snapshot};
 pub use record::{Director, Record, RecordKey};

@@ -80,6 +80,12 @@ pub const OTHERS_FIRST_FOR: Duration = Duration::from_secs(30);
 pub const RETRY_BASE: Duration = Duration::from_secs(30);
 pub const RETRY_MAX: Duration = Duration::from_secs(300);
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Messages that one stream handed over and that were not acknowledged yet; past it those that must be wait.
+pub const UNACKNOWLEDGED_MAX: usize = 256;
+/// A task that was taken back from a worker is not pushed to it again for this long.
+pub const TAKEN_BACK_FOR: Duration = Duration::from_secs(30);
+/// So many of them are remembered for one worker; past it the oldest may be pushed again.
+pub const TAKEN_BACK_MAX: usize = 64;
 
 /// Requests that may wait for one budget; past it they are refused.
 pub const BUDGET_QUEUE_MAX: usize = 1000;

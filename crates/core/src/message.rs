@@ -50,11 +50,20 @@ pub struct Delivery {
     pub number: u64,
     pub agent: AgentId,
     pub state: DeliveryState,
+    /// When it was last handed over, also if it is queued again.
     pub delivered_at: Option<Timestamp>,
     pub acknowledged_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
     /// While it is queued: a door is handing it over, and nobody else does until then.
     pub handing_until: Option<Timestamp>,
+}
+
+/// A message as a recipient gets it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    pub message: Message,
+    /// It was handed over before, by a stream that ended before it was acknowledged.
+    pub redelivered: bool,
 }
 
 words! {
@@ -75,6 +84,11 @@ impl Message {
 }
 
 impl Delivery {
+    /// Whether it was handed over and then queued again.
+    pub fn is_redelivered(&self) -> bool {
+        self.state == DeliveryState::Queued && self.delivered_at.is_some()
+    }
+
     /// Whether it waits and no door is about to hand it over.
     pub fn is_free(&self, now: Timestamp) -> bool {
         self.state == DeliveryState::Queued && self.handing_until.is_none_or(|until| until <= now)

@@ -193,6 +193,41 @@ pub struct Failure {
     pub message: String,
 }
 
+/// A failure with what a person needs to know about it. What nobody said is told from the task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub failure: Failure,
+    pub error_type: Option<String>,
+    pub stage: Option<String>,
+    pub remedy: Option<String>,
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Trouble {
+        Trouble {
+            failure,
+            error_type: None,
+            stage: None,
+            remedy: None,
+        }
+    }
+}
+
+impl FailureKind {
+    /// What a person could do about it, if nobody knows better.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            FailureKind::AgentCrash => "see what became of its workers, then retry it",
+            FailureKind::TaskTimeout => "split it or give it more time, then retry it",
+            FailureKind::DependencyError => "see to what it depends on, then retry it",
+            FailureKind::ResourceError => "see to what was lacking, then retry it",
+            FailureKind::QualityFailure | FailureKind::TaskError => {
+                "look at its attempts, then change or retry it"
+            }
+        }
+    }
+}
+
 impl TaskState {
     pub fn status(&self) -> TaskStatus {
         match self {
@@ -442,17 +477,43 @@ impl Task {
             number: self.number,
             agent: by.clone(),
             why: why.to_owned(),
+            error_type: None,
+            stage: None,
+            attempts: None,
+            remedy: None,
         };
         (self, event)
     }
 
     /// It failed and will not be tried again before a person has looked at it.
-    pub fn escalate(mut self, by: &AgentId, failure: Failure, now: Timestamp) -> (Task, Event) {
+    pub fn escalate(mut self, by: &AgentId, trouble: &Trouble, now: Timestamp) -> (Task, Event) {
+        let phase = self
+            .progress
+            .as_ref()
+            .map(|progress| progress.phase.as_str());
+        let stage = trouble.stage.as_deref().or(phase).unwrap_or("not begun");
+        let error_type = trouble.error_type.as_deref();
+        let error_type = error_type.unwrap_or(trouble.failure.kind.as_str());
+        let remedy = trouble.remedy.as_deref();
+        let remedy = remedy.unwrap_or(trouble.failure.kind.remedy());
+        let failure = Failure {
+            kind: trouble.failure.kind,
+            message: format!(
+                "{error_type} in stage {stage} after {} of {} attempts: {}; what to do: {remedy}",
+                self.retries,
+                self.max_retries + 1,
+                trouble.failure.message
+            ),
+        };
         let event = Event::TaskNeedsPerson {
             task: self.id.clone(),
             number: self.number,
             agent: by.clone(),
             why: failure.message.clone(),
+            error_type: Some(error_type.to_owned()),
+            stage: Some(stage.to_owned()),
+            attempts: Some(self.retries),
+            remedy: Some(remedy.to_owned()),
         };
         self.last_failure = Some(failure);
         self.state = TaskState::NeedsPerson {

@@ -247,6 +247,11 @@ impl Hub {
         }
     }
 
+    /// Whether other coordinators may write the same ledger.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.is_shared
+    }
+
     /// The same with a key or a signature that are committed together with the change.
     pub async fn call<V>(
         &self,

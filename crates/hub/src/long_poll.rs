@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-use switchboard_core::Message;
+use switchboard_core::Received;
 use switchboard_core::verb::{Claim, Claimed, Nothing, Receive};
 use tokio::time::Instant;
 
@@ -127,11 +127,11 @@ impl Hub {
         &self,
         receive: Receive,
         guard: Guard,
-        render: fn(&Vec<Message>) -> Vec<u8>,
+        render: fn(&Vec<Received>) -> Vec<u8>,
         wait: Duration,
-    ) -> Result<Outcome<Vec<Message>>, Error> {
+    ) -> Result<Outcome<Vec<Received>>, Error> {
         let deadline = Instant::now() + wait;
-        let has_some = |messages: &Vec<Message>| !messages.is_empty();
+        let has_some = |messages: &Vec<Received>| !messages.is_empty();
         let mut waits = false;
         loop {
             let waiter = self.shared.wakeups().wait_for_message(&receive.agent);

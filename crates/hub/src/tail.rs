@@ -210,7 +210,9 @@ impl News {
                 self.agents_steered = true;
             }
             Event::DirectorSteered { .. } => self.work_resumed = true,
-            Event::MessageSent { message, .. } => self.messages.push(message.clone()),
+            Event::MessageSent { message, .. } | Event::MessageQueuedAgain { message, .. } => {
+                self.messages.push(message.clone());
+            }
             Event::AgentSilent { .. } | Event::AgentDeregistered { .. } => self.agents_left = true,
             // Nobody waits for these. What becomes due is asked for by every coordinator's caretaker.
             Event::AgentRegistered { .. }

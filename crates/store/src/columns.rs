@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use switchboard_core::agent::Current;
+use switchboard_core::agent::{Current, Stream};
 use switchboard_core::{
     Agent, Head, Logged, Message, Presence, Progress, Task, TaskState, Timestamp,
 };
@@ -76,6 +76,7 @@ pub(crate) struct AtWork<'a> {
     pub current: Option<&'a Current>,
     pub commands: String,
     pub metrics: Option<String>,
+    pub stream: String,
 }
 
 pub(crate) fn doing(agent: &Agent) -> AtWork<'_> {
@@ -88,7 +89,13 @@ pub(crate) fn doing(agent: &Agent) -> AtWork<'_> {
         [] => "[]".to_owned(),
         commands => serde_json::to_string(commands).unwrap_or_else(|_| "[]".to_owned()),
     };
+    let stream = if agent.stream == Stream::default() {
+        "{}".to_owned()
+    } else {
+        serde_json::to_string(&agent.stream).unwrap_or_else(|_| "{}".to_owned())
+    };
     AtWork {
+        stream,
         current: agent.current.as_ref(),
         commands,
         metrics: metrics.and_then(|kept| serde_json::to_string(&kept).ok()),

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use switchboard_core::agent::{AgentMetrics, Current};
+use switchboard_core::agent::{AgentMetrics, Current, Stream};
 use switchboard_core::attempt::{Attempt, Outcome};
 use switchboard_core::lane::Rep;
 use switchboard_core::task::{Failure, OnDependencyFailure};
@@ -181,7 +181,7 @@ pub(crate) fn former_agent<R: Columns>(row: &R) -> Result<FormerAgent, R::Error>
 pub(crate) const AGENT: &str = "id, name, type, status, presence, presence_at, skills, max_task_minutes, can_run_tests, \
     can_run_build, can_access_browser, machine_id, machine_hostname, pid, registered_at, seen_at, heartbeat_count, \
     last_active_at, holds, current_task_id, current_task_started_at, current_task_progress, current_task_phase, \
-    tasks_completed, tasks_failed, runtime_ms, metrics, commands, key_generation, inbox, rev, doors, silent_ms";
+    tasks_completed, tasks_failed, runtime_ms, metrics, commands, key_generation, inbox, rev, doors, silent_ms, stream";
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredMetrics {
@@ -255,8 +255,17 @@ pub(crate) fn agent<R: Columns>(row: &R) -> Result<Agent, R::Error> {
         doors: doors(row, 31)?,
         silent_after: optional_unsigned(row, 32)?
             .map_or(limits::SILENT_AFTER, Duration::from_millis),
+        stream: stream(row, 33)?,
         rev: unsigned(row, 30)?,
     })
+}
+
+/// Most agents have nothing there, and notes of older builds not even that.
+fn stream<R: Columns>(row: &R, column: usize) -> Result<Stream, R::Error> {
+    let text = optional_text(row, column)?.filter(|text| text != "{}");
+    Ok(text
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default())
 }
 
 /// A note of an older build has none: its agents came by the only door there was.

@@ -81,6 +81,8 @@ impl Verb for Acknowledge {
             agent.inbox = agent.inbox.saturating_sub(1);
             delivery.delivered_at = Some(now);
         }
+        let owed = &mut agent.stream.unacknowledged;
+        owed.retain(|message| *message != self.message);
         delivery.state = DeliveryState::Acknowledged;
         delivery.acknowledged_at = Some(now);
         changes.deliveries.push(delivery);

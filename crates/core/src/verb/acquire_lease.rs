@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Verb, check_holder, sign_of_life, speaker};
+use super::{Verb, check_holder, refused_sign_of_life, sign_of_life, speaker};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
@@ -67,7 +67,7 @@ impl Verb for AcquireLease {
                 });
             } else if lease.agent != self.agent {
                 let mut refused = Changes::default();
-                sign_of_life(agent, &mut refused, now);
+                refused_sign_of_life(agent, &mut refused, now);
                 return Ok((LeaseAnswer::Held(lease.clone()), refused));
             } else if lease.path == self.path {
                 mine = Some(lease);

@@ -2,6 +2,7 @@
 
 use super::Verb;
 use super::ending::GiveBack;
+use super::hand::{queue_again, want_unacknowledged};
 use crate::agent::Presence;
 use crate::changes::Changes;
 use crate::event::Event;
@@ -29,6 +30,7 @@ impl Verb for Deregister {
             return;
         };
         BACK.asks_all(want, agent);
+        want_unacknowledged(want, agent);
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<((), Changes), Refusal> {
@@ -43,6 +45,8 @@ impl Verb for Deregister {
                 command: command.id,
             });
         }
+        agent.stream.name = None;
+        queue_again(slice, &mut changes, &mut agent, now);
         agent.current = None;
         agent.presence = Presence::Gone { at: now };
         changes.agents.push(agent);

@@ -131,7 +131,7 @@ fn time_out(slice: &Slice, changes: &mut Changes, task: &Task, now: Timestamp) {
         let until = now + after.backoff().min(limits::RETRY_MAX);
         changes.task(after.retry_later(failure, until, now));
     } else {
-        give_up(slice, changes, after, &by, failure, now);
+        give_up(slice, changes, after, &by, failure.into(), now);
     }
 }
 

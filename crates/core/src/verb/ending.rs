@@ -10,7 +10,9 @@ use crate::id::{AgentId, TaskId};
 use crate::lane::LaneKey;
 use crate::limits;
 use crate::slice::Slice;
-use crate::task::{Failure, FailureKind, OnDependencyFailure, Task, TaskState, TaskStatus};
+use crate::task::{
+    Failure, FailureKind, OnDependencyFailure, Task, TaskState, TaskStatus, Trouble,
+};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -144,7 +146,7 @@ impl GiveBack {
             message: self.why.to_owned(),
         };
         if after.retries > after.max_retries {
-            give_up(slice, changes, after, &holder.id, failure, now);
+            give_up(slice, changes, after, &holder.id, failure.into(), now);
         } else {
             changes.event(Event::TaskRequeued {
                 task: task.id.clone(),
@@ -165,15 +167,15 @@ pub(super) fn give_up(
     changes: &mut Changes,
     task: Task,
     by: &AgentId,
-    failure: Failure,
+    trouble: Trouble,
     now: Timestamp,
 ) {
     if task.asks_person_when_spent() {
-        changes.task(task.escalate(by, failure, now));
+        changes.task(task.escalate(by, &trouble, now));
         return;
     }
     let id = task.id.clone();
-    changes.task(task.fail(failure, now));
+    changes.task(task.fail(trouble.failure, now));
     tell_dependants(slice, changes, &id, now);
 }
 

@@ -9,7 +9,7 @@ use crate::changes::Changes;
 use crate::id::{AgentId, TaskId};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::task::{Failure, FailureKind, Task, TaskStatus};
+use crate::task::{Failure, FailureKind, Task, TaskStatus, Trouble};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -84,7 +84,9 @@ impl Verb for Fail {
             ));
         }
         if self.recoverable {
-            give_up(slice, &mut changes, after, &self.agent, failure, now);
+            let mut trouble = Trouble::from(failure);
+            trouble.remedy.clone_from(&self.suggested_action);
+            give_up(slice, &mut changes, after, &self.agent, trouble, now);
         } else {
             changes.task(after.fail(failure, now));
             tell_dependants(slice, &mut changes, &self.task, now);

@@ -2,16 +2,19 @@
 //!
 //! Between the two nobody else hands them out. Whoever took them up may be gone before the second step: then the
 //! hold lapses, or the agent's next stream takes them up again. The agent knows a message by its id.
+//!
+//! What must be acknowledged and was not when its stream ended is queued again, for whatever door comes next.
 
 use std::time::Duration;
 
 use super::receive::want_inbox;
 use super::{Verb, speaker};
+use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, MessageId};
 use crate::limits;
-use crate::message::{DeliveryState, Message};
+use crate::message::{DeliveryState, Received};
 use crate::refusal::Refusal;
 use crate::slice::{InboxAsk, Slice};
 use crate::time::Timestamp;
@@ -27,13 +30,13 @@ pub struct Hand {
 }
 
 impl Verb for Hand {
-    type Reply = Vec<Message>;
+    type Reply = Vec<Received>;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         want_inbox(want, &self.inbox());
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Vec<Message>, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Vec<Received>, Changes), Refusal> {
         let known = speaker(slice, &self.agent)?;
         let mut changes = Changes::default();
         if known.inbox == 0 {
@@ -41,6 +44,7 @@ impl Verb for Hand {
         }
         let mut taken = Vec::new();
         let mut bytes = 0;
+        let mut unacknowledged = known.stream.unacknowledged.len();
         for id in Want::new(slice).inbox(&self.inbox()) {
             let (Some(message), Some(delivery)) =
                 (slice.message(id), slice.delivery(id, &self.agent))
@@ -51,11 +55,21 @@ impl Verb for Hand {
             if message.is_over(now) {
                 continue;
             }
+            if message.ack_required {
+                if unacknowledged >= limits::UNACKNOWLEDGED_MAX {
+                    continue;
+                }
+                unacknowledged += 1;
+            }
             bytes += message.payload.len();
+            let redelivered = delivery.is_redelivered();
             let mut delivery = delivery.clone();
             delivery.handing_until = Some(now + self.hold_for);
             changes.deliveries.push(delivery);
-            taken.push(message.clone());
+            taken.push(Received {
+                message: message.clone(),
+                redelivered,
+            });
             if bytes > limits::HAND_BYTES {
                 break;
             }
@@ -111,6 +125,9 @@ impl Verb for Handed {
             delivery.delivered_at = Some(now);
             delivery.handing_until = None;
             changes.deliveries.push(delivery);
+            if message.ack_required {
+                agent.stream.unacknowledged.push(id.clone());
+            }
             changes.event(Event::MessageDelivered {
                 message: id.clone(),
                 agent: self.agent.clone(),
@@ -163,10 +180,76 @@ impl Verb for TakeBack {
     }
 }
 
+/// A stream ended. If a newer one has its agent, that one has seen to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndStream {
+    pub agent: AgentId,
+    pub stream: String,
+}
+
+impl Verb for EndStream {
+    /// How many messages are queued again.
+    type Reply = usize;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        if let Some(agent) = want.agent(&self.agent) {
+            want_unacknowledged(want, agent);
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(usize, Changes), Refusal> {
+        let mut changes = Changes::default();
+        let known = slice.agent(&self.agent);
+        let Some(known) = known.filter(|known| known.stream.name.as_ref() == Some(&self.stream))
+        else {
+            return Ok((0, changes));
+        };
+        let mut agent = known.clone();
+        agent.stream.name = None;
+        queue_again(slice, &mut changes, &mut agent, now);
+        changes.agents.push(agent);
+        Ok((changes.deliveries.len(), changes))
+    }
+}
+
+/// What the end of an agent's stream must see.
+pub(super) fn want_unacknowledged(want: &mut Want<'_>, agent: &Agent) {
+    for message in &agent.stream.unacknowledged {
+        want.message(message);
+        want.delivery(message, &agent.id);
+    }
+}
+
+/// What its stream handed over and the agent did not acknowledge waits again.
+pub(super) fn queue_again(slice: &Slice, changes: &mut Changes, agent: &mut Agent, now: Timestamp) {
+    for id in std::mem::take(&mut agent.stream.unacknowledged) {
+        let (Some(message), Some(delivery)) = (slice.message(&id), slice.delivery(&id, &agent.id))
+        else {
+            continue;
+        };
+        if delivery.state != DeliveryState::Handed || message.is_over(now) {
+            continue;
+        }
+        let mut delivery = delivery.clone();
+        delivery.state = DeliveryState::Queued;
+        changes.deliveries.push(delivery);
+        if message.to.is_some() {
+            let mut message = message.clone();
+            message.delivered_at = None;
+            changes.messages.push(message);
+        }
+        agent.inbox += 1;
+        changes.event(Event::MessageQueuedAgain {
+            message: id,
+            agent: agent.id.clone(),
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Standing, Swarm, send};
-    use super::super::{Acknowledge, Receive};
+    use super::super::testing::{Standing, Swarm, join_bus, send};
+    use super::super::{Acknowledge, JoinBus, LeaveBus, MarkSilent, Receive, Send};
     use super::*;
 
     const HOLD: Duration = Duration::from_secs(30);
@@ -196,8 +279,9 @@ mod tests {
         swarm
     }
 
-    fn ids(messages: &[Message]) -> Vec<&str> {
-        messages.iter().map(|message| message.id.as_str()).collect()
+    fn ids(messages: &[Received]) -> Vec<&str> {
+        let ids = messages.iter().map(|received| received.message.id.as_str());
+        ids.collect()
     }
 
     fn handed(messages: &[&str]) -> Handed {
@@ -248,6 +332,105 @@ mod tests {
                 swarm.ok(large);
             }
             assert_eq!(swarm.ok(hand()).len(), taken, "{bytes}");
+        }
+    }
+
+    fn join(stream: &str) -> JoinBus {
+        JoinBus {
+            stream: stream.to_owned(),
+            ..join_bus("A")
+        }
+    }
+
+    fn end(stream: &str) -> EndStream {
+        EndStream {
+            agent: "A".into(),
+            stream: stream.to_owned(),
+        }
+    }
+
+    /// A's stream has handed over a message that must be acknowledged, and one that must not.
+    fn handed_over() -> Swarm {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        swarm.ok(join("s1"));
+        for (id, ack_required) in [("m1", true), ("m2", false)] {
+            swarm.ok(Send {
+                ack_required,
+                ..send(id, "B", Some("A"))
+            });
+        }
+        swarm.ok(hand());
+        assert_eq!(swarm.ok(handed(&["m1", "m2"])), 2);
+        swarm
+    }
+
+    #[test]
+    fn what_was_not_acknowledged_when_its_stream_ended_waits_for_whatever_door_comes_next() {
+        type Ends = fn(&mut Swarm);
+        let ends: [(&str, Ends); 4] = [
+            ("a disconnect", |swarm| assert_eq!(swarm.ok(end("s1")), 1)),
+            ("the next hello", |swarm| drop(swarm.ok(join("s2")))),
+            ("silence", |swarm| {
+                swarm.wait(limits::SILENT_AFTER * 2);
+                swarm.ok(MarkSilent);
+            }),
+            ("leaving", |swarm| swarm.ok(LeaveBus { agent: "A".into() })),
+        ];
+        for (how, ends) in ends {
+            let mut swarm = handed_over();
+            ends(&mut swarm);
+            assert_eq!(swarm.agent("A").inbox, 1, "{how}");
+            assert_eq!(swarm.head.queued_deliveries, 1, "{how}");
+            assert_eq!(swarm.messages[&MessageId::from("m1")].delivered_at, None);
+            let got = swarm.ok(receive());
+            assert_eq!(ids(&got), ["m1"], "{how}");
+            assert!(got[0].redelivered, "{how}");
+            // A pull is an answer: what it returned stays delivered.
+            swarm.ok(join("s3"));
+            swarm.ok(end("s3"));
+            assert!(swarm.ok(receive()).is_empty(), "{how}");
+        }
+        let mut swarm = handed_over();
+        swarm.ok(end("s1"));
+        let again = swarm.ok(hand());
+        assert_eq!((ids(&again), again[0].redelivered), (vec!["m1"], true));
+    }
+
+    #[test]
+    fn an_acknowledged_message_and_another_streams_end_queue_nothing() {
+        let mut swarm = handed_over();
+        swarm.ok(Acknowledge {
+            agent: "A".into(),
+            message: "m1".into(),
+        });
+        assert_eq!(swarm.ok(end("s1")), 0);
+        let mut swarm = handed_over();
+        assert_eq!(swarm.ok(end("s0")), 0, "an older one");
+        assert_eq!(swarm.agent("A").stream.unacknowledged, ["m1".into()]);
+        assert_eq!(swarm.ok(end("s1")), 1);
+        assert_eq!(swarm.ok(end("s1")), 0, "once");
+    }
+
+    #[test]
+    fn what_a_stream_leaves_unacknowledged_is_bounded() {
+        let most = limits::UNACKNOWLEDGED_MAX;
+        for (before, taken) in [(most - 1, 2), (most, 1), (most + 1, 1)] {
+            let mut swarm = Swarm::with_agent(Standing::Live);
+            swarm.join("B", &[]);
+            swarm.ok(join("s1"));
+            for (id, ack_required) in [("m1", true), ("m2", false)] {
+                swarm.ok(Send {
+                    ack_required,
+                    ..send(id, "B", Some("A"))
+                });
+            }
+            let agent = swarm
+                .agents
+                .get_mut(&AgentId::from("A"))
+                .expect("A is there");
+            agent.stream.unacknowledged = (0..before).map(|at| format!("x{at}").into()).collect();
+            assert_eq!(swarm.ok(hand()).len(), taken, "{before}");
         }
     }
 

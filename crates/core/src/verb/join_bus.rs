@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::hand::{queue_again, want_unacknowledged};
 use super::{Verb, awake, check_unreserved};
 use crate::agent::{Agent, Command, Doing, Door, Presence};
 use crate::changes::Changes;
@@ -20,6 +21,8 @@ pub struct JoinBus {
     pub skills: Skills,
     /// Silent for longer than this over the bus alone, it is taken for dead.
     pub ttl: Duration,
+    /// The connection, by a name that no other one has.
+    pub stream: String,
     /// Who it is has been proved, or need not be.
     pub is_proved: bool,
 }
@@ -42,6 +45,7 @@ impl Verb for JoinBus {
             for task in &agent.holds {
                 want.task(task);
             }
+            want_unacknowledged(want, agent);
         }
     }
 
@@ -64,6 +68,9 @@ impl Verb for JoinBus {
             self.skills.clone()
         };
         agent.open_door(Door::Bus, self.ttl);
+        agent.stream.name = Some(self.stream.clone());
+        // Whatever became of the stream before, this one has taken its place.
+        queue_again(slice, &mut changes, &mut agent, now);
         if known.is_none() || is_new_door {
             changes.event(Event::AgentRegistered {
                 agent: agent.id.clone(),
@@ -127,6 +134,7 @@ mod tests {
             agent: agent.into(),
             skills: Skills::new(["rust"]),
             ttl: TTL,
+            stream: "s".to_owned(),
             is_proved: true,
         }
     }

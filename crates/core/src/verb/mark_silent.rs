@@ -1,6 +1,7 @@
 //! Caretaker: agents without a sign of life lose their tasks and leases.
 
 use super::ending::GiveBack;
+use super::hand::{queue_again, want_unacknowledged};
 use super::{Step, Verb};
 use crate::agent::{Agent, CommandKind, Presence};
 use crate::changes::Changes;
@@ -26,6 +27,7 @@ impl Verb for MarkSilent {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         for agent in silent(want, now) {
             LOST.asks_all(want, agent);
+            want_unacknowledged(want, agent);
         }
     }
 
@@ -42,6 +44,8 @@ impl Verb for MarkSilent {
             agent
                 .commands
                 .retain(|command| !matches!(command.kind, CommandKind::Shutdown { .. }));
+            agent.stream.name = None;
+            queue_again(slice, &mut changes, &mut agent, now);
             agent.current = None;
             agent.presence = Presence::Silent {
                 since: known.seen_at,

@@ -40,6 +40,7 @@ mod heartbeat;
 mod issue_command;
 mod join_bus;
 mod keep_engram;
+mod leave_bus;
 mod mark_silent;
 mod note_memory;
 mod progress;
@@ -61,6 +62,7 @@ mod steer;
 #[cfg(test)]
 mod testing;
 mod touch;
+mod unassign;
 mod why;
 
 pub use acknowledge::{Acknowledge, Acknowledged};
@@ -87,11 +89,12 @@ pub use expire_leases::ExpireLeases;
 pub use expire_messages::ExpireMessages;
 pub use extend_lease::ExtendLease;
 pub use fail::{Fail, Failed};
-pub use hand::{Hand, Handed, TakeBack};
+pub use hand::{EndStream, Hand, Handed, TakeBack};
 pub use heartbeat::{Heartbeat, HeartbeatTaken, ReportedTask};
 pub use issue_command::IssueCommand;
 pub use join_bus::{JoinBus, Joined};
 pub use keep_engram::{AdoptEngrams, KeepEngram, Kept};
+pub use leave_bus::LeaveBus;
 pub use mark_silent::MarkSilent;
 pub use note_memory::NoteMemory;
 pub use progress::{Progressed, ReportProgress};
@@ -111,6 +114,7 @@ pub use serve::Serve;
 pub use set_baseline::{BaselineSource, SetBaseline};
 pub use steer::{Order, Steer};
 pub use touch::Touch;
+pub use unassign::Unassign;
 pub use why::{Reason, Why, WhyAnswer};
 
 /// A change to the ledger, or a question that must see it as the changes do.
@@ -177,6 +181,13 @@ fn sign_of_life(agent: &Agent, changes: &mut Changes, now: Timestamp) {
     } else {
         let agent = awake(agent, changes, now);
         changes.agents.push(agent);
+    }
+}
+
+/// A call that is refused keeps a live agent alive, and brings nobody back.
+fn refused_sign_of_life(agent: &Agent, changes: &mut Changes, now: Timestamp) {
+    if agent.is_live() {
+        changes.pulse(&agent.id, now);
     }
 }
 

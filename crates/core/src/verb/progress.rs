@@ -1,6 +1,6 @@
 //! PROGRESS: the holder says how far it is.
 
-use super::{Verb, check_holder, sign_of_life, speaker};
+use super::{Verb, check_holder, refused_sign_of_life, sign_of_life, speaker};
 use crate::changes::Changes;
 use crate::id::{AgentId, TaskId};
 use crate::refusal::{NotYours, Refusal};
@@ -45,10 +45,11 @@ impl Verb for ReportProgress {
                 task: self.task.clone(),
             })?;
         let mut changes = Changes::default();
-        sign_of_life(agent, &mut changes, now);
         if let Err(why) = check_holder(task, &self.agent, self.epoch) {
+            refused_sign_of_life(agent, &mut changes, now);
             return Ok((Progressed::Abort(why), changes));
         }
+        sign_of_life(agent, &mut changes, now);
         let progress = Progress {
             phase: self.phase,
             percent: self.percent,
@@ -71,8 +72,10 @@ impl Verb for ReportProgress {
 mod tests {
     use std::time::Duration;
 
+    use super::super::MarkSilent;
     use super::super::testing::{Standing, Swarm, progress, word};
     use super::*;
+    use crate::limits;
     use crate::task::TaskStatus;
 
     fn answer(swarm: &mut Swarm, report: ReportProgress) -> &'static str {
@@ -110,6 +113,16 @@ mod tests {
         assert_eq!(word(&outcome), "agent_not_registered");
         let outcome = Swarm::with_agent(Standing::Live).run(progress("A", "T"));
         assert_eq!(word(&outcome), "task_not_found");
+    }
+
+    #[test]
+    fn a_refused_report_of_a_silent_agent_is_no_sign_of_life() {
+        let mut swarm = Swarm::with_task(TaskStatus::InProgress);
+        swarm.wait(limits::SILENT_AFTER * 2);
+        swarm.ok(MarkSilent);
+        assert_eq!(answer(&mut swarm, progress("A", "T")), "task_reassigned");
+        assert!(!swarm.agent("A").is_live());
+        assert!(swarm.said().is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::limits;
-use crate::message::{DeliveryState, Message};
+use crate::message::{DeliveryState, Received};
 use crate::refusal::Refusal;
 use crate::slice::{InboxAsk, Slice};
 use crate::time::Timestamp;
@@ -20,13 +20,13 @@ pub struct Receive {
 }
 
 impl Verb for Receive {
-    type Reply = Vec<Message>;
+    type Reply = Vec<Received>;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         want_inbox(want, &self.inbox());
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Vec<Message>, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Vec<Received>, Changes), Refusal> {
         let known = speaker(slice, &self.agent)?;
         let mut changes = Changes::default();
         if known.inbox == 0 {
@@ -57,6 +57,7 @@ impl Verb for Receive {
                 });
                 continue;
             }
+            let redelivered = delivery.is_redelivered();
             delivery.state = DeliveryState::Handed;
             delivery.delivered_at = Some(now);
             delivery.handing_until = None;
@@ -70,7 +71,10 @@ impl Verb for Receive {
                 message.delivered_at = Some(now);
                 changes.messages.push(message.clone());
             }
-            received.push(message);
+            received.push(Received {
+                message,
+                redelivered,
+            });
             if bytes > limits::RECEIVE_BYTES {
                 break;
             }
@@ -122,7 +126,7 @@ mod tests {
         let messages = swarm.ok(receive);
         messages
             .into_iter()
-            .map(|message| message.id.to_string())
+            .map(|received| received.message.id.to_string())
             .collect()
     }
 

@@ -1,4 +1,6 @@
 //! A held task goes back to the queue; no retry is spent.
+//!
+//! What a person takes away from a worker of the bus is not pushed to that worker again for a while.
 
 use super::ending::GiveBack;
 use super::{Verb, awake, check_holder};
@@ -60,6 +62,9 @@ impl Verb for ReleaseTask {
             row.clone()
         };
         BACK.apply(slice, &mut changes, task, &mut agent, now);
+        if self.agent.is_none() && task.watch.is_some() {
+            agent.spare(&task.id, now);
+        }
         changes.agents.push(agent);
         let after = changes
             .tasks

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::task::{Failure, FailureKind, Task};
+use crate::task::{Failure, FailureKind, Task, Trouble};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -147,14 +147,10 @@ impl ReportError {
         after.retries += 1;
         // interop §6: the flags decide first.
         if self.flags.escalate {
-            let failure = self.shown(&after);
-            changes.task(after.escalate(&self.agent, failure, now));
+            changes.task(after.escalate(&self.agent, &self.trouble(), now));
             return ErrorTaken::NeedsPerson;
         }
-        let plain = Failure {
-            kind: self.kind,
-            message: self.message.clone(),
-        };
+        let plain = self.failure();
         let recheck_spent = !self.flags.transient && after.retries > RECHECKS;
         if !self.flags.retry || recheck_spent {
             changes.task(after.fail(plain, now));
@@ -168,12 +164,7 @@ impl ReportError {
             return ErrorTaken::Retry { after: wait };
         }
         let asks_person = after.asks_person_when_spent();
-        let failure = if asks_person {
-            self.shown(&after)
-        } else {
-            plain
-        };
-        give_up(slice, changes, after, &self.agent, failure, now);
+        give_up(slice, changes, after, &self.agent, self.trouble(), now);
         if asks_person {
             ErrorTaken::NeedsPerson
         } else {
@@ -181,22 +172,20 @@ impl ReportError {
         }
     }
 
-    /// What a person needs to know: stage, error type, attempts, remedy.
-    fn shown(&self, task: &Task) -> Failure {
-        let ReportError {
-            stage,
-            error_type,
-            message,
-            ..
-        } = self;
-        let tries = task.retries;
-        let remedy = self.remedy.as_deref().unwrap_or("look at its attempts");
+    /// What a person needs to know: stage, error type, remedy.
+    fn trouble(&self) -> Trouble {
+        Trouble {
+            failure: self.failure(),
+            error_type: Some(self.error_type.clone()),
+            stage: Some(self.stage.clone()),
+            remedy: self.remedy.clone(),
+        }
+    }
+
+    fn failure(&self) -> Failure {
         Failure {
             kind: self.kind,
-            message: format!(
-                "{error_type} in stage {stage} after {tries} of {} attempts: {message}; what to do: {remedy}",
-                task.max_retries + 1
-            ),
+            message: self.message.clone(),
         }
     }
 }

@@ -24,8 +24,8 @@ use crate::task::{FailureKind, Phase, Task, TaskStatus};
 use crate::time::Timestamp;
 use crate::token::Token;
 use crate::verb::{
-    AcquireLease, Cancel, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter,
-    IssueCommand, LeaseAnswer, MarkSilent, NewTask, Register, ReportProgress, Send, Verb,
+    AcquireLease, Assign, Cancel, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter,
+    IssueCommand, JoinBus, LeaseAnswer, MarkSilent, NewTask, Register, ReportProgress, Send, Verb,
 };
 use crate::want::Want;
 use crate::{Agent, Engram, FormerAgent, GatePolicy, Skills, limits};
@@ -300,6 +300,25 @@ pub(crate) fn register(agent: &str, skills: &[&str]) -> Register {
             pid: 1,
         }),
         resume: false,
+    }
+}
+
+pub(crate) fn join_bus(agent: &str) -> JoinBus {
+    JoinBus {
+        agent: agent.into(),
+        skills: Skills::default(),
+        ttl: Duration::from_secs(90),
+        stream: "s".to_owned(),
+        is_proved: true,
+    }
+}
+
+pub(crate) fn assign(agent: &str) -> Assign {
+    let minute = Duration::from_secs(60);
+    Assign {
+        claim: claim(agent),
+        cap: minute * 10,
+        stale_after: minute,
     }
 }
 

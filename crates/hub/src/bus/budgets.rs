@@ -43,7 +43,17 @@ struct Waiting {
     requests: HashMap<Place, u64>,
     /// Workers that connected since the last look. They may have asked elsewhere, or before a restart.
     newcomers: HashSet<AgentId>,
+    /// Grants that were told since their worker connected, and whether it had asked on that connection. Each is told
+    /// once, whoever is first.
+    told: HashMap<Place, Told>,
     asked: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// It asked before it connected.
+    Unasked,
+    Asked,
 }
 
 /// A request of an agent.
@@ -74,12 +84,13 @@ impl Budgets {
         }
     }
 
-    /// Asks for a worker. Whoever has to wait is told again by [`Budgets::run`]; asking twice does no harm.
+    /// Asks for a worker. Whoever has to wait is told again by [`Budgets::run`]; asking twice does no harm. Nothing if it
+    /// was told of its grant while it asked.
     pub async fn request(
         &self,
         agent: &AgentId,
         asked: &BudgetRequest,
-    ) -> Result<BudgetGrant, Error> {
+    ) -> Result<Option<BudgetGrant>, Error> {
         let place = Place {
             resource: resource(asked.resource),
             agent: agent.clone(),
@@ -95,15 +106,17 @@ impl Budgets {
         });
         let request_id = asked.request_id.clone();
         match acquired.await? {
-            Standing::Granted(grant) => Ok(BudgetGrant::granted(request_id, grant.id.to_string())),
+            Standing::Granted(grant) => {
+                let told = self.waiting.lock().told.insert(place, Told::Asked);
+                let grant = BudgetGrant::granted(request_id, grant.id.to_string());
+                Ok((told != Some(Told::Unasked)).then_some(grant))
+            }
             Standing::Queued { position } => {
                 self.waiting.lock().add(place);
                 // It may have been granted since: then nothing else tells of it.
                 self.bell.notify_one();
-                Ok(BudgetGrant::queued(
-                    request_id,
-                    u32::try_from(position).ok(),
-                ))
+                let position = u32::try_from(position).ok();
+                Ok(Some(BudgetGrant::queued(request_id, position)))
             }
         }
     }
@@ -146,7 +159,10 @@ impl Budgets {
 
     /// A worker connected here: it is told what it was granted and has not reported on, and what it waits for still.
     pub fn joined(&self, agent: &AgentId) {
-        self.waiting.lock().newcomers.insert(agent.clone());
+        let mut waiting = self.waiting.lock();
+        waiting.told.retain(|place, _| place.agent != *agent);
+        waiting.newcomers.insert(agent.clone());
+        drop(waiting);
         self.bell.notify_one();
     }
 
@@ -189,8 +205,20 @@ impl Budgets {
         let told = |(place, grant): (&Place, &Option<GrantId>)| {
             let is_ours = requests.contains_key(place) || newcomers.contains(&place.agent);
             let grant = grant.as_ref().filter(|_| is_ours)?;
+            let mut waiting = self.waiting.lock();
+            if waiting.told.contains_key(place) {
+                return Some(place.clone());
+            }
             let message = BudgetGrant::granted(place.request.to_string(), grant.to_string());
-            send(&place.agent, message.into()).then(|| place.clone())
+            if !send(&place.agent, message.into()) {
+                return None;
+            }
+            let told = match requests.contains_key(place) {
+                true => Told::Asked,
+                false => Told::Unasked,
+            };
+            waiting.told.insert(place.clone(), told);
+            Some(place.clone())
         };
         let told: HashSet<Place> = standing.iter().filter_map(told).collect();
         let mut waiting = self.waiting.lock();
@@ -200,6 +228,7 @@ impl Budgets {
                 waiting.add(place.clone());
             }
         }
+        waiting.told.retain(|place, _| standing.contains_key(place));
         // What was asked for again since the rows were read stays.
         waiting.requests.retain(|place, asked| {
             let is_same = requests.get(place) == Some(asked);

@@ -135,6 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         let step = self.session.refuse(why);
                         self.carry_out(step);
                     }
+                    Some(Ended::Left) => self.closing = Some(CloseReason::Left),
                 },
                 Woken::Time => {
                     let step = self.session.tick(self.bus.millis());

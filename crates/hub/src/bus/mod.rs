@@ -20,6 +20,7 @@ mod registry;
 mod relay;
 mod server;
 mod snapshot;
+mod streams;
 mod worker;
 
 pub(crate) use server::Bus;

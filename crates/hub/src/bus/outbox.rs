@@ -33,6 +33,8 @@ pub(super) enum Ended {
     Slow,
     /// Its agent was signed off.
     Gone,
+    /// It said that it leaves.
+    Left,
 }
 
 pub(super) struct Outbox {

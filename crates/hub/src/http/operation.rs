@@ -6,7 +6,7 @@ use std::time::Duration;
 use switchboard_core::verb::{
     Claimed, Completed, Failed, HeartbeatTaken, LeaseAnswer, Progressed, Registered, Sent, Touch,
 };
-use switchboard_core::{AgentId, Message, Verb};
+use switchboard_core::{AgentId, Received, Verb};
 use switchboard_store::{MessageSince, Since};
 use switchboard_wire::jetpack::from_wire::{self, Fetch};
 use switchboard_wire::jetpack::{Operation, ReleaseLeaseResponse, to_wire};
@@ -101,7 +101,7 @@ async fn receive(
 ) -> Result<Reply, Failure> {
     match fetch {
         Fetch::Next(receive) => {
-            let render = |messages: &Vec<Message>| received(messages);
+            let render = |messages: &Vec<Received>| received(messages);
             let waiting = app.hub.receive(receive, guard, render, wait_for);
             let outcome = unless_stopping(app, wait_for, waiting).await?;
             Ok(rendered(outcome, render))
@@ -235,7 +235,12 @@ async fn read_since(app: &App, since: MessageSince, wait_for: Duration) -> Resul
         let over = Instant::now() >= deadline;
         let sleep_until = match looked {
             Ok(messages) if messages.is_empty() && !over => deadline,
-            Ok(messages) => return Ok(Reply::bytes(200, received(&messages))),
+            Ok(messages) => {
+                return Ok(Reply::bytes(
+                    200,
+                    to_json(&to_wire::read_messages(&messages)),
+                ));
+            }
             // The ledger is away: who waits already goes on.
             Err(error) if waits && !over && error.may_pass() => look_again_at().min(deadline),
             Err(error) => return Err(error.into()),
@@ -282,7 +287,7 @@ fn sent(reply: &Sent) -> Vec<u8> {
     to_json(&to_wire::sent(reply))
 }
 
-fn received(messages: &[Message]) -> Vec<u8> {
+fn received(messages: &[Received]) -> Vec<u8> {
     to_json(&to_wire::received(messages))
 }
 

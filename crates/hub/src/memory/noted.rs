@@ -158,6 +158,7 @@ impl<'a> Told<'a> {
             | Event::DependencyFailed { .. }
             | Event::MessageSent { .. }
             | Event::MessageDelivered { .. }
+            | Event::MessageQueuedAgain { .. }
             | Event::MessageAcknowledged { .. }
             | Event::MessageExpired { .. }
             | Event::LeaseAcquired { .. }

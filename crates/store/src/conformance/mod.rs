@@ -209,6 +209,7 @@ const CASES: &[(&str, Case)] = &[
     ("numbers and watches", records::numbers_and_watches),
     ("doors and silence", records::doors_and_silence),
     ("messages on their way", records::messages_on_their_way),
+    ("streams that end", records::streams_that_end),
 ];
 
 /// The same random history on two ledgers: equal replies, equal rows, equal log.

@@ -8,11 +8,12 @@ use switchboard_core::engram::{self, Engram, EngramEntry, Scope};
 use switchboard_core::record::{Director, Paused, Release};
 use switchboard_core::task::Watch;
 use switchboard_core::verb::{
-    AcquireBudget, Assign, Deregister, EndOverdue, GrantBudgets, Hand, Handed, JoinBus, KeepEngram,
-    Kept, Order, Receive, ReportBudget, Steer,
+    AcquireBudget, Assign, Deregister, EndOverdue, EndStream, GrantBudgets, Hand, Handed, JoinBus,
+    KeepEngram, Kept, Order, Receive, ReportBudget, Steer,
 };
 use switchboard_core::{
-    Ask, DeliveryState, EngramId, Record, RecordKey, Skills, TaskId, Timestamp, limits,
+    Ask, DeliveryState, EngramId, Received, Record, RecordKey, Skills, Stream, TaskId, Timestamp,
+    limits,
 };
 
 use super::acts::{claim, register, send};
@@ -312,6 +313,7 @@ pub(super) fn doors_and_silence(world: &mut World<'_>) {
         agent: agent.into(),
         skills: Skills::default(),
         ttl: Duration::from_secs(seconds),
+        stream: format!("{agent}'s \"first\""),
         is_proved: true,
     };
     ledger.run(join("hasty", 30)).expect("the id is free");
@@ -362,7 +364,7 @@ pub(super) fn messages_on_their_way(world: &mut World<'_>) {
         hold_for: MINUTE,
     };
     let taken = ledger.run(hand.clone()).expect("bob is there");
-    assert_eq!(taken[0].id, "m1".into());
+    assert_eq!(taken[0].message.id, "m1".into());
     let state = |ledger: &Ledger, id: &str| {
         let found = must("read a message", ledger.reader().message(&id.into()));
         let (_, deliveries) = found.expect("it was sent");
@@ -377,8 +379,8 @@ pub(super) fn messages_on_their_way(world: &mut World<'_>) {
     let held = row.and_then(|row| row.handing_until);
     assert_eq!(held, Some(until), "in a batch");
     hand.limit = 9;
-    let ids = |taken: Vec<switchboard_core::Message>| {
-        let ids = taken.into_iter().map(|message| message.id.to_string());
+    let ids = |taken: Vec<Received>| {
+        let ids = taken.into_iter().map(|taken| taken.message.id.to_string());
         ids.collect::<Vec<_>>()
     };
     let receive = Receive {
@@ -398,6 +400,66 @@ pub(super) fn messages_on_their_way(world: &mut World<'_>) {
     });
     assert_eq!(settled.expect("bob is there"), 1);
     assert_eq!(state(&ledger, "m1"), (handed, None), "handed over");
+    let agent = must("read an agent", ledger.reader().agent(&"bob".into()));
+    let stream = agent.expect("bob is there").stream;
+    assert_eq!(stream, Stream::default(), "nothing is owed");
     let head = must("read the head", ledger.reader().head());
     assert_eq!(head.queued_deliveries, 0, "nothing waits");
+}
+
+pub(super) fn streams_that_end(world: &mut World<'_>) {
+    let (mut ledger, clock) = world.ledger();
+    ledger.join("ann", &[]);
+    let join = |stream: &str| JoinBus {
+        agent: "bob".into(),
+        skills: Skills::default(),
+        ttl: MINUTE,
+        stream: stream.to_owned(),
+        is_proved: true,
+    };
+    ledger.run(join("s1")).expect("the id is free");
+    let mut mail = send("m1", "ann", Some("bob"));
+    mail.ack_required = true;
+    ledger.run(mail).expect("bob is there");
+    let hand = Hand {
+        agent: "bob".into(),
+        limit: 9,
+        hold_for: MINUTE,
+    };
+    let handed = || Handed {
+        agent: "bob".into(),
+        messages: vec!["m1".into()],
+    };
+    let stream = |ledger: &Ledger| {
+        let agent = must("read an agent", ledger.reader().agent(&"bob".into()));
+        agent.expect("bob is there").stream
+    };
+    for (name, redelivered) in [("s1", false), ("s2", true)] {
+        let taken = ledger.run(hand.clone()).expect("bob is there");
+        assert_eq!(taken.len(), 1, "{name}");
+        assert_eq!(taken[0].redelivered, redelivered, "{name}");
+        clock.advance(SECOND);
+        ledger.run(handed()).expect("bob is there");
+        let kept = Stream {
+            name: Some(name.to_owned()),
+            unacknowledged: vec!["m1".into()],
+            ..Stream::default()
+        };
+        assert_eq!(stream(&ledger), kept, "{name}");
+        let next = if redelivered { "s3" } else { "s2" };
+        ledger.run(join(next)).expect("it comes back");
+        let found = must("read a message", ledger.reader().message(&"m1".into()));
+        let (message, deliveries) = found.expect("it was sent");
+        assert_eq!(message.delivered_at, None, "{name}");
+        assert_eq!(deliveries[0].state, DeliveryState::Queued, "{name}");
+        assert!(deliveries[0].is_redelivered(), "{name}");
+        let head = must("read the head", ledger.reader().head());
+        assert_eq!(head.queued_deliveries, 1, "{name}");
+    }
+    let end = EndStream {
+        agent: "bob".into(),
+        stream: "s3".to_owned(),
+    };
+    ledger.run(end).expect("it is over");
+    assert_eq!(stream(&ledger), Stream::default());
 }

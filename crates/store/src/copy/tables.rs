@@ -89,7 +89,7 @@ pub(super) const TABLES: &[Table] = &[
         ("current_task_phase", T), ("tasks_completed", I), ("tasks_failed", I), ("total_runtime_minutes", R),
         ("machine_id", T), ("machine_hostname", T), ("pid", I), ("registered_at", T), ("last_active_at", T), ("rev", I),
         ("presence", T), ("presence_at", I), ("seen_at", I), ("runtime_ms", I), ("holds", T), ("commands", T),
-        ("metrics", T), ("key_generation", I), ("inbox", I), ("doors", T), ("silent_ms", I),
+        ("metrics", T), ("key_generation", I), ("inbox", I), ("doors", T), ("silent_ms", I), ("stream", T),
     ] },
     Table { name: "messages", keys: 1, only_postgres: &[], columns: &[
         ("number", I), ("id", T), ("type", T), ("from_agent", T), ("to_agent", T), ("payload", T), ("ack_required", I),

@@ -76,6 +76,16 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0008_epoch_said.sql"),
         floor: 5,
     },
+    Step {
+        name: "0011_streams",
+        sql: include_str!("schema/0011_streams.sql"),
+        floor: 5,
+    },
+    Step {
+        name: "0012_streams_by_hand",
+        sql: include_str!("schema/0012_streams_by_hand.sql"),
+        floor: 5,
+    },
 ];
 
 /// The newest schema this build knows.

@@ -36,6 +36,10 @@ const STEPS: &[Step] = &[
         name: "0005_epoch",
         sql: include_str!("schema/0005_epoch.sql"),
     },
+    Step {
+        name: "0007_streams",
+        sql: include_str!("schema/0007_streams.sql"),
+    },
 ];
 
 /// The newest schema this build knows.

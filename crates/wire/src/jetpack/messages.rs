@@ -98,6 +98,9 @@ pub struct Message {
     pub expires_at: Option<IsoTime>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corr_id: Option<String>,
+    /// It was handed over before, on a connection that ended before it was acknowledged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redelivered: bool,
 }
 
 /// `POST /messages/:id/ack`.

@@ -198,6 +198,7 @@ fn agent() -> Agent {
         inbox: 0,
         doors: vec![switchboard_core::Door::Jetpack],
         silent_after: switchboard_core::limits::SILENT_AFTER,
+        stream: switchboard_core::Stream::default(),
         rev: 1,
     }
 }

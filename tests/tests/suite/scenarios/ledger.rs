@@ -239,7 +239,7 @@ impl Stage {
 
     fn receive(&mut self, fetch: Fetch) -> Answered {
         let messages = match fetch {
-            Fetch::Next(verb) => self.run(verb)?,
+            Fetch::Next(verb) => return Ok(json(&to_wire::received(&self.run(verb)?))),
             Fetch::Since {
                 agent,
                 since,
@@ -261,7 +261,7 @@ impl Stage {
                 found.expect("messages can be read")
             }
         };
-        Ok(json(&to_wire::received(&messages)))
+        Ok(json(&to_wire::read_messages(&messages)))
     }
 
     fn create(&mut self, body: &[u8]) -> Answered {

@@ -103,6 +103,10 @@ fn said(message: &Outbound<'_>) -> (Tone, String) {
                 format!("#{} done: {summary}", told.issue_number),
             )
         }
+        Outbound::WorkerLeaving(told) => {
+            let reason = brief(told.reason.as_deref().unwrap_or("for good"), TEXT_MAX);
+            (Tone::Warn, format!("leaves: {reason}"))
+        }
         // For workers; an operator does not get them.
         Outbound::Incompatible(_)
         | Outbound::Probe(_)
@@ -110,6 +114,7 @@ fn said(message: &Outbound<'_>) -> (Tone, String) {
         | Outbound::OperatorCommand(_)
         | Outbound::BudgetGrant(_)
         | Outbound::TaskAssigned(_)
+        | Outbound::TaskResultAck(_)
         | Outbound::TaskRevoked(_)
         | Outbound::AgentMessage(_)
         | Outbound::AgentMessageAck(_) => (Tone::Plain, String::new()),

@@ -270,6 +270,7 @@ pub fn task(issue_number: u64, epoch: u64) -> TaskAssigned {
         branch: None,
         deadline: None,
         corr_id: None,
+        resumed: false,
         part: 1,
         parts: 1,
     }

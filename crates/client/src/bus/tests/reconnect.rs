@@ -5,7 +5,7 @@ use std::time::Duration;
 use switchboard_wire::agentbus::ErrorCode;
 use switchboard_wire::agentbus::Stage;
 use switchboard_wire::agentbus::message::{
-    Accomplished, ErrorReport, Inbound, ProtocolError, ProtocolIncompatibility,
+    Accomplished, ErrorReport, Inbound, ProtocolError, ProtocolIncompatibility, TaskResultAck,
 };
 use tokio::time::Instant;
 
@@ -103,13 +103,17 @@ async fn whoever_closes_or_drops_its_handle_leaves_nothing_urgent_behind() {
         });
         let (mut conn, _) = director.welcome().await;
         assert!(matches!(conn.next_report().await, Inbound::WorkerError(_)));
-        assert_eq!(conn.next().await, None);
+        assert!(matches!(
+            conn.next_report().await,
+            Inbound::WorkerLeaving(_)
+        ));
+        conn.cut();
         soon(leaving).await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_comes_to_one_who_leaves_is_declined() {
+async fn whoever_leaves_says_so_once_after_its_result_was_answered() {
     let (dial, mut tries) = Pipes::lay();
     let (worker, mut events) = Worker::connect_by(config("pipe"), dial).unwrap();
     let mut conn = tries.recv().await.unwrap().welcome().await;
@@ -121,16 +125,30 @@ async fn a_task_that_comes_to_one_who_leaves_is_declined() {
     // Given before, and read by nobody.
     conn.send(task(8, 1)).await;
     let leaving = tokio::spawn(async move { worker.close().await });
-    let mut declined = Vec::new();
+    let (mut answered, mut left) = (false, 0);
     while let Some(frame) = conn.next().await {
         match frame {
-            // Given while it leaves.
-            Inbound::TaskResult(_) => conn.send(task(9, 1)).await,
-            Inbound::TaskDeclined(told) => declined.push(told.issue_number),
-            _ => {}
+            Inbound::TaskResult(said) => {
+                conn.send(task(9, 1)).await;
+                answered = true;
+                conn.send(TaskResultAck {
+                    issue_number: said.issue_number,
+                    epoch: said.epoch,
+                    accepted: true,
+                    reason: None,
+                    corr_id: None,
+                })
+                .await;
+            }
+            Inbound::WorkerLeaving(_) => {
+                assert!(answered, "the result comes first");
+                left += 1;
+            }
+            Inbound::TaskAccepted(_) | Inbound::Heartbeat(_) => assert_eq!(left, 0),
+            other => panic!("{other:?}"),
         }
     }
-    assert_eq!(declined, [8, 9]);
+    assert_eq!(left, 1);
     soon(leaving).await.unwrap();
 }
 

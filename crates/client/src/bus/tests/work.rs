@@ -18,6 +18,7 @@ fn message(message_id: &str) -> AgentMessage {
         kind: "custom".to_owned(),
         body: Json::from_text("{\"text\":\"hello\"}".to_owned()).unwrap(),
         ack_required: true,
+        redelivered: false,
         corr_id: None,
         part: 1,
         parts: 1,

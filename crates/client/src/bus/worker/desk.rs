@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use switchboard_wire::agentbus::Stage;
 use switchboard_wire::agentbus::message::{
     AgentMessage, CatalogDelta, CatalogSnapshot, EngramContent, Heartbeat, Inbound, Outbound,
     TaskAssigned, TaskRevoked, Welcome, WorkerState,
@@ -71,6 +72,11 @@ impl Desk {
         self.outbox.has_unsent()
     }
 
+    /// Whether a result waits for its answer.
+    pub fn has_unanswered(&self) -> bool {
+        self.outbox.has_unanswered()
+    }
+
     /// The worker says something.
     pub fn say(&mut self, said: Said) {
         match said {
@@ -97,9 +103,22 @@ impl Desk {
         self.assignments.answered(message);
         self.mail.answered(message);
         match message {
-            Inbound::TaskResult(told) => self.telemetry.forget(told.issue_number),
-            Inbound::WorkerError(told) => self.telemetry.forget(told.error.issue_number),
+            Inbound::TaskAccepted(told) if self.throttle.latest().issue_number == 0 => {
+                // Whoever says nothing else is at it, and must not be taken for idle.
+                let state = clock::state(Stage::Start, told.issue_number, 0);
+                self.throttle.offer(state);
+            }
+            Inbound::TaskResult(told) => self.through_with(told.issue_number),
+            Inbound::WorkerError(told) => self.through_with(told.error.issue_number),
             _ => {}
+        }
+    }
+
+    /// Nothing more is said of a task.
+    fn through_with(&mut self, issue_number: u64) {
+        self.telemetry.forget(issue_number);
+        if self.throttle.latest().issue_number == issue_number {
+            self.throttle.offer(clock::state(Stage::Start, 0, 0));
         }
     }
 
@@ -133,6 +152,13 @@ impl Desk {
                 self.deliver(arrival, WorkerEvent::Message(message))
             }
             Outbound::TaskRevoked(told) => self.revoked(told),
+            Outbound::TaskResultAck(told) => {
+                self.outbox.drop_if(|waiting| {
+                    matches!(waiting, Inbound::TaskResult(said)
+                        if (said.issue_number, said.epoch) == (told.issue_number, told.epoch))
+                });
+                Some(WorkerEvent::ResultTaken(told))
+            }
             Outbound::AgentMessageAck(ack) => {
                 self.outbox.drop_if(|waiting| {
                     matches!(waiting, Inbound::AgentMessage(sent) if sent.message_id == ack.message_id)
@@ -174,6 +200,7 @@ impl Desk {
             | Outbound::TaskAccepted(_)
             | Outbound::TaskDeclined(_)
             | Outbound::TaskResult(_)
+            | Outbound::WorkerLeaving(_)
             | Outbound::WorkerError(_)
             | Outbound::Welcome(_)
             | Outbound::Incompatible(_)
@@ -202,7 +229,7 @@ impl Desk {
             Inbound::TaskResult(told) => (told.issue_number, told.epoch) == lost,
             _ => false,
         });
-        self.telemetry.forget(told.issue_number);
+        self.through_with(told.issue_number);
         self.assignments
             .revoke(&told)
             .then_some(WorkerEvent::Revoked(told))
@@ -235,9 +262,6 @@ impl Desk {
 
     /// What is left to be said before the worker goes.
     pub fn last_frames(&mut self, now: u64) -> Vec<Inbound<'static>> {
-        for declined in self.assignments.decline_rest("the worker is leaving") {
-            self.outbox.push(declined);
-        }
         let mut frames = self.outbox.unsent(now);
         // Into no heartbeat: it may not be due.
         let mut nobody = clock::state(self.throttle.latest().stage, u64::MAX, 0);

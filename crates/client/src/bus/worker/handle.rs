@@ -23,7 +23,7 @@ use crate::bus::error::BusError;
 /// Of a program's output, as much of its end goes into an error.
 pub const TAIL_BYTES_MAX: usize = 8 * 1024;
 
-/// A worker's voice. Cheap to clone; when the last one is dropped, what is urgent is sent and the connection ends.
+/// A worker's voice. Cheap to clone; when the last one is dropped, what is urgent is sent and the worker leaves.
 #[derive(Clone, Debug)]
 pub struct WorkerHandle {
     orders: mpsc::Sender<Order>,
@@ -156,6 +156,7 @@ impl WorkerHandle {
             kind: kind.into(),
             body,
             ack_required,
+            redelivered: false,
             corr_id: None,
             part: 1,
             parts: 1,
@@ -218,7 +219,8 @@ impl WorkerHandle {
         self.ask(request.into()).await
     }
 
-    /// Sends what is urgent and ends the connection; without one it is tried for a few seconds.
+    /// Sends what is urgent and leaves: what the worker holds goes back unspent. Without a connection it is tried for a
+    /// few seconds.
     pub async fn close(&self) {
         let (done, over) = oneshot::channel();
         if self.orders.send(Order::Close(done)).await.is_ok() {

@@ -15,7 +15,7 @@ use switchboard_wire::agentbus::message::{
     AgentMessage, AgentMessageAck, BudgetGrant, CAPABILITY_ASSIGN, CAPABILITY_MESSAGE,
     CatalogDelta, CatalogSnapshot, EngramAnnounce, EngramContent, Hello, HelloRepo, HelloWorker,
     Inbound, MemoryEvent, OperatorCommand, Payload, ProtocolError, ReleasePublished, SyncRequired,
-    TaskAssigned, TaskProgress, TaskRevoked, Welcome, WorkerState,
+    TaskAssigned, TaskProgress, TaskResultAck, TaskRevoked, Welcome, WorkerState,
 };
 use switchboard_wire::agentbus::{PROTOCOL_VERSION, Role, Stage};
 use tokio::sync::{mpsc, oneshot};
@@ -108,6 +108,8 @@ pub enum WorkerEvent {
     Assigned(TaskAssigned),
     /// The task is the worker's no longer.
     Revoked(TaskRevoked),
+    /// Whether the worker's result counts. A result is said again after a cut until this comes.
+    ResultTaken(TaskResultAck),
     /// A message of another agent; it comes once.
     Message(AgentMessage),
     /// What became of the worker's own message.

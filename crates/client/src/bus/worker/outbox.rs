@@ -1,7 +1,7 @@
 //! What must reach the director: kept until it surely did, and sent again after a cut.
 //!
 //! The director takes each of these once, however often it comes: an error by its id, an answer by its epoch, a message
-//! by its id. So sending once too often is harmless, and once too few is not.
+//! by its id. So sending once too often is harmless, and once too few is not. A result is answered; it is kept until then.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -55,6 +55,12 @@ impl Outbox {
         self.entries.iter().any(|entry| entry.sent_at.is_none())
     }
 
+    /// Whether a result waits for its answer.
+    pub fn has_unanswered(&self) -> bool {
+        let is_result = |entry: &Entry| matches!(entry.message, Inbound::TaskResult(_));
+        self.entries.iter().any(is_result)
+    }
+
     /// What is to be sent now, in the order it was given.
     pub fn unsent(&mut self, now: u64) -> Vec<Inbound<'static>> {
         self.settle(now);
@@ -84,16 +90,17 @@ impl Outbox {
     fn settle(&mut self, now: u64) {
         let after = SETTLED_AFTER.as_millis();
         self.entries.retain(|entry| {
-            entry
-                .sent_at
-                .is_none_or(|at| u128::from(now.saturating_sub(at)) < after)
+            matches!(entry.message, Inbound::TaskResult(_))
+                || entry
+                    .sent_at
+                    .is_none_or(|at| u128::from(now.saturating_sub(at)) < after)
         });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use switchboard_wire::agentbus::message::TaskAccepted;
+    use switchboard_wire::agentbus::message::{Accomplished, TaskAccepted, TaskResult};
 
     use super::*;
 
@@ -123,6 +130,27 @@ mod tests {
         outbox.unsent(settled * 2);
         outbox.cut(settled * 3);
         assert!(!outbox.has_unsent());
+    }
+
+    #[test]
+    fn a_result_is_kept_until_it_is_answered() {
+        let result: Inbound<'static> = TaskResult {
+            issue_number: 7,
+            epoch: 1,
+            result: Accomplished::default(),
+            quality: None,
+            corr_id: None,
+        }
+        .into();
+        let long = SETTLED_AFTER.as_millis() as u64 * 3;
+        let mut outbox = Outbox::default();
+        outbox.push(result.clone());
+        assert_eq!(outbox.unsent(0), [result.clone()]);
+        outbox.cut(long);
+        assert_eq!(outbox.unsent(long), [result]);
+        assert!(outbox.has_unanswered());
+        outbox.drop_if(|waiting| matches!(waiting, Inbound::TaskResult(_)));
+        assert!(!outbox.has_unanswered());
     }
 
     #[test]

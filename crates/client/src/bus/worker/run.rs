@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use switchboard_wire::agentbus::envelope::Sender;
-use switchboard_wire::agentbus::message::{CAPABILITY_ASSIGN, Hello, Outbound, Welcome};
+use switchboard_wire::agentbus::message::{Hello, Inbound, Outbound, Welcome, WorkerLeaving};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -19,9 +19,8 @@ use crate::bus::pending::Pending;
 
 /// Who closes without a connection waits so long for one, if something urgent is left.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-/// Who finished a task may be given the next one at once; so long it is looked for before the worker goes.
-const QUIET_FOR: Duration = Duration::from_millis(200);
-const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+/// So long a worker that leaves waits for the answer to its last result, and again for the end of the connection.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) struct Runner {
     pub dial: Box<dyn Dial>,
@@ -186,34 +185,37 @@ impl Runner {
         }
     }
 
-    /// Says the last things. A task that comes meanwhile is declined, so that nobody waits for it.
+    /// Says the last things, waits for what is owed to them, and leaves: the director gives back what the worker holds
+    /// and ends the connection.
     async fn leave(&mut self, mut link: Link) -> End {
-        let mut frames = self.desk.last_frames(self.now());
         let until = Instant::now() + LEAVE_WITHIN;
+        for frame in self.desk.last_frames(self.now()) {
+            link.push(&frame);
+        }
+        let mut said = false;
         loop {
-            for frame in &frames {
-                link.push(frame);
+            if !said && (!self.desk.has_unanswered() || Instant::now() >= until) {
+                said = true;
+                let reason = Some("the worker was stopped".to_owned());
+                link.push(&Inbound::from(WorkerLeaving { reason }));
             }
             self.show(&mut link);
             if let Err(error) = link.flush().await {
-                return End::Cut(error);
+                return if said { End::Closed } else { End::Cut(error) };
             }
-            if !self.hello.can(CAPABILITY_ASSIGN) {
-                break;
+            let until = if said { until + LEAVE_WITHIN } else { until };
+            match timeout_at(until, link.next()).await {
+                // Nothing more is begun.
+                Ok(Ok(frame)) => match self.desk.hear(frame.message) {
+                    Some(WorkerEvent::Assigned(_)) | None => {}
+                    Some(event) => self.pending.push(event),
+                },
+                Ok(Err(_)) | Err(_) if said => break,
+                Ok(Err(error)) => return End::Cut(error),
+                Err(_) => {}
             }
-            let quiet = (Instant::now() + QUIET_FOR).min(until);
-            let Ok(Ok(frame)) = timeout_at(quiet, link.next()).await else {
-                break;
-            };
-            frames = match self.desk.hear(frame.message) {
-                Some(WorkerEvent::Assigned(_)) => self.desk.last_frames(self.now()),
-                Some(event) => {
-                    self.pending.push(event);
-                    Vec::new()
-                }
-                None => Vec::new(),
-            };
         }
+        self.show(&mut link);
         link.close().await;
         End::Closed
     }

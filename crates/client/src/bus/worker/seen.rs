@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use switchboard_wire::agentbus::message::{Inbound, TaskAssigned, TaskDeclined, TaskRevoked};
+use switchboard_wire::agentbus::message::{Inbound, TaskAssigned, TaskRevoked};
 
 /// Assignments that are remembered.
 pub(super) const ASSIGNMENTS_MAX: usize = 64;
@@ -93,25 +93,6 @@ impl Assignments {
         }
     }
 
-    /// Declines what was not answered.
-    pub fn decline_rest(&mut self, reason: &str) -> Vec<Inbound<'static>> {
-        let unanswered = self.known.iter_mut().filter_map(|known| match known.state {
-            State::Unanswered => {
-                let declined: Inbound<'static> = TaskDeclined {
-                    issue_number: known.issue_number,
-                    epoch: known.epoch,
-                    reason: reason.to_owned(),
-                    corr_id: None,
-                }
-                .into();
-                known.state = State::Ended(declined.clone());
-                Some(declined)
-            }
-            State::Accepted(_) | State::Ended(_) | State::Revoked => None,
-        });
-        unanswered.collect()
-    }
-
     /// Whether the worker has to hear that it lost the task: not if it is through with it or heard it before.
     pub fn revoke(&mut self, told: &TaskRevoked) -> bool {
         let same = |known: &&mut Assignment| {
@@ -171,7 +152,7 @@ impl Mail {
 
 #[cfg(test)]
 mod tests {
-    use switchboard_wire::agentbus::message::{AgentMessageAck, TaskAccepted};
+    use switchboard_wire::agentbus::message::{AgentMessageAck, TaskAccepted, TaskDeclined};
 
     use super::*;
 
@@ -187,6 +168,7 @@ mod tests {
             branch: None,
             deadline: None,
             corr_id: None,
+            resumed: false,
             part: 1,
             parts: 1,
         }

@@ -30,6 +30,7 @@ async fn hub(agents: &[&str]) -> Hub {
     let hub = Hub::start(engine, HubConfig::default()).await.unwrap();
     for agent in agents {
         let joined = hub.run(JoinBus {
+            stream: "s".to_owned(),
             agent: (*agent).into(),
             skills: Skills::default(),
             ttl: Duration::from_secs(90),
@@ -69,7 +70,8 @@ impl Desk {
             kind: BudgetKind::Request,
             priority: BudgetPriority::CurrentRead,
         };
-        self.budgets.request(&agent.into(), &asked).await.unwrap()
+        let answer = self.budgets.request(&agent.into(), &asked).await;
+        answer.unwrap().expect("it was not told of it before")
     }
 
     async fn report(&self, agent: &str, grant: &BudgetGrant, status: BudgetStatus) {
@@ -213,4 +215,32 @@ async fn past_its_bound_a_request_is_refused_with_the_bound() {
     assert!(said.contains(&most.to_string()), "{said}");
     assert!(desk.prompt("b", "1").await.queued.is_some(), "others may");
     hub.stop().await;
+}
+
+#[tokio::test]
+async fn a_grant_is_told_once_whether_the_worker_asks_or_is_told_first() {
+    let hub = hub(&["a"]).await;
+    let mut desk = Desk::new(&hub, &["a"], |_| ());
+    // It connects and asks in the same moment.
+    for round in 0..20 {
+        desk.budgets.joined(&"a".into());
+        let grant = desk.prompt("a", &format!("r{round}")).await;
+        desk.nobody_waits().await;
+        assert!(desk.told.try_recv().is_err(), "it has the answer");
+        desk.report("a", &grant, BudgetStatus::Ok).await;
+    }
+    // It comes back with a grant, is told of it, and asks again.
+    desk.prompt("a", "last").await;
+    desk.budgets.joined(&"a".into());
+    desk.heard().await;
+    let asked = BudgetRequest {
+        request_id: "last".to_owned(),
+        resource: BudgetResource::Model,
+        kind: BudgetKind::Request,
+        priority: BudgetPriority::CurrentRead,
+    };
+    let answer = desk.budgets.request(&"a".into(), &asked).await.unwrap();
+    assert_eq!(answer, None, "it was told");
+    let answer = desk.budgets.request(&"a".into(), &asked).await.unwrap();
+    assert!(answer.is_some(), "it asks again");
 }

@@ -22,6 +22,8 @@ pub(super) struct LastBeat {
     phase: Option<Phase>,
     percent: Option<u8>,
     at: Option<Instant>,
+    /// It has said that it is idle since then, while the ledger says that it is at a task.
+    idle_since: Option<Instant>,
     /// Numbers of others that were asked for once are not asked for again.
     strange: u64,
     pub told_to_stop: bool,
@@ -45,6 +47,8 @@ pub(in super::super) enum Deed {
         phase: Option<Phase>,
         percent: Option<u8>,
     },
+    /// It knows nothing of what it holds.
+    Idle,
     /// It revealed something new about its branch.
     Drift,
 }
@@ -53,10 +57,14 @@ impl Worker {
     /// Takes note of a heartbeat; the deed, if the ledger must hear of it.
     pub fn heartbeat(&mut self, bus: &Shared, state: &WorkerState<'_>, line: &str) -> Option<Deed> {
         let number = state.issue_number;
+        if number != 0 {
+            self.beat.is_busy();
+        }
         let held = self.held(number);
         let is_foreign = number != 0 && held.is_none();
         let task = held.map(|held| held.task.clone());
         let accepted = held.is_none_or(|held| held.accepted);
+        let is_idle = number == 0 && self.has_forgotten(bus);
         let now = bus.hub.time();
         bus.board.heard(&self.entry, state, is_foreign, line, now);
         let step = state
@@ -88,6 +96,9 @@ impl Worker {
                 percent: state.progress.as_ref().map(StepProgress::points),
             });
         }
+        if is_idle {
+            return Some(Deed::Idle);
+        }
         if let Some(repo) = &state.repo
             && self.sync.reveals(
                 repo.main_ancestor_sha.as_deref(),
@@ -115,7 +126,7 @@ impl Worker {
                     summary,
                     ..Accomplished::default()
                 };
-                self.complete(bus, number, None, &result, None).await;
+                self.done(bus, number, &result).await;
             }
             Deed::Blocked {
                 number,
@@ -132,11 +143,23 @@ impl Worker {
                 let task = adopted.map(|id| ReportedTask { id, percent, phase });
                 self.pulse(bus, task).await;
             }
+            Deed::Idle => self.take_back_forgotten(bus).await,
             Deed::Drift => {
                 self.check_drift(bus);
                 self.pulse(bus, None).await;
             }
         }
+    }
+
+    /// Whether it said twice, an interval apart, that it is idle, and in between nothing of the task that it accepted.
+    fn has_forgotten(&mut self, bus: &Shared) -> bool {
+        if !self.held.iter().any(Held::is_under_way) {
+            self.beat.idle_since = None;
+            return false;
+        }
+        let since = self.beat.idle_since.get_or_insert_with(Instant::now);
+        // Intervals are kept by the worker's clock, and frames take their time.
+        since.elapsed() >= bus.config.heartbeat_interval * 9 / 10
     }
 
     /// A sign of life; a task that it names counts as accepted.
@@ -205,6 +228,11 @@ impl LastBeat {
             || self.number != number
             || self.phase != phase
             || (self.percent != percent && ago >= PROGRESS_EVERY)
+    }
+
+    /// It said something of a task.
+    pub fn is_busy(&mut self) {
+        self.idle_since = None;
     }
 
     fn told(&mut self, number: u64, phase: Option<Phase>, percent: Option<u8>) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use switchboard_core::verb::{Assign, Claim, Claimed, Filter, ReleaseTask};
+use switchboard_core::verb::{Assign, Claim, Claimed, Filter, Unassign};
 use switchboard_core::{AgentId, Refusal, Task, TaskId, TaskStatus};
 use switchboard_wire::agentbus::UtcTime;
 use switchboard_wire::agentbus::message::TaskAssigned;
@@ -22,6 +22,14 @@ use crate::wakeups::Wakeups;
 
 /// A worker that leaves so many offers in a row unanswered gets no more before it connects anew.
 const UNANSWERED_MAX: u32 = 3;
+
+/// How a worker comes to a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offer {
+    New,
+    /// It accepted it on an earlier connection.
+    Resumed,
+}
 
 /// One of those who may have a task at a time, where there is a bound.
 pub(super) enum Slot {
@@ -82,7 +90,7 @@ impl Worker {
                 let took = errand.filter(|errand| errand.lane().matches(&task));
                 took.into_iter().for_each(|errand| errand.settle());
                 self.waiter = None;
-                self.offer(bus, &task);
+                self.offer(bus, &task, Offer::New);
             }
             Ok(Claimed::None(nothing)) => {
                 // It waits without a slot: whoever finds a task it may do takes one.
@@ -99,6 +107,7 @@ impl Worker {
                 {
                     self.look_at = Some(at);
                 }
+                self.look_for_spared(bus);
             }
             Err(Error::Refused(Refusal::AgentNotRegistered { .. })) => self.sign_off(),
             Err(error) => {
@@ -108,6 +117,15 @@ impl Worker {
                     self.look_at = Some(Instant::now() + RETRY_AFTER);
                 }
             }
+        }
+    }
+
+    /// What was taken back from it may be pushed to it again then, and nothing else tells it so.
+    fn look_for_spared(&mut self, bus: &Shared) {
+        let now = bus.hub.time();
+        if let Some(until) = self.agent.spared(now).map(|spared| spared.until).min() {
+            let at = Instant::now() + until.since(now);
+            self.look_at = Some(self.look_at.map_or(at, |look_at| look_at.min(at)));
         }
     }
 
@@ -157,8 +175,8 @@ impl Worker {
         }
     }
 
-    /// Tells it of a task that is its own from now on.
-    pub(super) fn offer(&mut self, bus: &Shared, task: &Task) {
+    /// Tells it of a task that is its own, and waits for it to say so.
+    pub(super) fn offer(&mut self, bus: &Shared, task: &Task, offer: Offer) {
         let mut held = Held::of(task);
         held.answer_by = Some(Instant::now() + bus.config.accept_within);
         self.held.push(held);
@@ -174,6 +192,7 @@ impl Worker {
             branch: task.branch.clone(),
             deadline: task.watch.map(|watch| UtcTime(watch.deadline_at.0)),
             corr_id: Some(task.corr_id.to_string()),
+            resumed: offer == Offer::Resumed,
             part: 1,
             parts: 1,
         };
@@ -182,16 +201,22 @@ impl Worker {
         }
     }
 
-    /// After a reconnect: what it was offered and never answered is offered again, under the same epoch.
+    /// After a hello: what it was offered and never answered is offered again, under the same epoch, and so is what it
+    /// had accepted. If it does not know of it any more, others may have it.
     pub(super) async fn offer_again(&mut self, bus: &Shared) {
         if !self.assigns {
             return;
         }
-        let open: Vec<_> = self.held.extract_if(.., |held| !held.accepted).collect();
+        let open = |held: &mut Held| !held.accepted || held.pushed;
+        let open: Vec<_> = self.held.extract_if(.., open).collect();
         for held in open {
+            let offer = match held.accepted {
+                true => Offer::Resumed,
+                false => Offer::New,
+            };
             let which = switchboard_store::TaskRef::Id(held.task.clone());
             match bus.hub.read(move |reader| reader.task(&which)).await {
-                Ok(Some(task)) if task.epoch == held.epoch => self.offer(bus, &task),
+                Ok(Some(task)) if task.epoch == held.epoch => self.offer(bus, &task, offer),
                 _ => self.held.push(held),
             }
         }
@@ -205,24 +230,52 @@ impl Worker {
             return;
         }
         for mut held in late {
-            let release = ReleaseTask {
+            let unassign = Unassign {
                 task: held.task.clone(),
-                agent: None,
-                epoch: Some(held.epoch),
+                epoch: held.epoch,
             };
-            match bus.hub.run(release).await {
+            match bus.hub.run(unassign).await {
                 Err(error) if error.may_pass() => {
                     held.answer_by = Some(now + RETRY_AFTER);
                     self.held.push(held);
                 }
                 _ => {
                     self.unanswered += 1;
-                    self.decline(held.task.clone());
+                    if !held.accepted {
+                        self.decline(held.task.clone());
+                    }
                     self.tell_revoked(&held, "not accepted in time".to_owned());
                 }
             }
         }
         // It may have been given up at another door, and then nothing rings.
+        self.refresh(bus).await;
+    }
+
+    /// What it accepted and knows nothing of any more goes back to the queue.
+    pub(super) async fn take_back_forgotten(&mut self, bus: &Shared) {
+        self.beat.is_busy();
+        let forgotten = self.held.iter().filter(|held| held.is_under_way());
+        let unassigns: Vec<_> = forgotten
+            .map(|held| Unassign {
+                task: held.task.clone(),
+                epoch: held.epoch,
+            })
+            .collect();
+        for unassign in unassigns {
+            let task = unassign.task.clone();
+            if let Err(error) = bus.hub.run(unassign).await {
+                tracing::debug!(%error, "a task that its worker forgot is given back later");
+                continue;
+            }
+            let gone = |held: &mut Held| held.task == task;
+            let gone: Vec<_> = self.held.extract_if(.., gone).collect();
+            for held in gone {
+                let reason = "two heartbeats said that the worker is idle";
+                self.tell_revoked(&held, reason.to_owned());
+            }
+        }
+        self.give_way();
         self.refresh(bus).await;
     }
 }
@@ -245,12 +298,7 @@ pub(super) async fn take_back_later(bus: Arc<Shared>, agent: AgentId, task: Task
     if !matches!(&found, Ok(Some(task)) if is_open(task)) {
         return;
     }
-    let release = ReleaseTask {
-        task,
-        agent: None,
-        epoch: Some(epoch),
-    };
-    if let Err(error) = bus.hub.run(release).await {
+    if let Err(error) = bus.hub.run(Unassign { task, epoch }).await {
         tracing::debug!(%error, "an offer that nobody answered ends with its worker's time");
     }
 }

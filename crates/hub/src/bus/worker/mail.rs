@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use switchboard_core::verb::{Acknowledge, Hand, Handed, Send, TakeBack};
-use switchboard_core::{CorrId, MessageId, Sender, TaskId};
+use switchboard_core::verb::{Acknowledge, EndStream, Hand, Handed, Send, TakeBack};
+use switchboard_core::{CorrId, MessageId, Received, Sender, TaskId};
 use switchboard_wire::Json;
 use switchboard_wire::agentbus::message::{AgentMessage, AgentMessageAck, MailState};
 use switchboard_wire::agentbus::parts::InParts as _;
@@ -48,11 +48,16 @@ impl Worker {
             }
         };
         let room = bus.room("agent_message.v1");
-        for message in messages {
+        for Received {
+            message,
+            redelivered,
+        } in messages
+        {
             if self.on_its_way.contains(&message.id) {
                 continue;
             }
             self.on_its_way.push(message.id.clone());
+            self.owes_receipts |= message.ack_required;
             let body = Json::stored(&redact::json_tokens(&message.payload));
             let mail = AgentMessage {
                 message_id: message.id.to_string(),
@@ -61,6 +66,7 @@ impl Worker {
                 kind: message.kind,
                 body,
                 ack_required: message.ack_required,
+                redelivered,
                 corr_id: Some(message.corr_id.to_string()),
                 part: 1,
                 parts: 1,
@@ -99,6 +105,20 @@ impl Worker {
         let agent = self.id.clone();
         if let Err(error) = bus.hub.run(TakeBack { agent, messages }).await {
             tracing::debug!(%error, "what was not written is free again in a while");
+        }
+    }
+
+    /// What was not acknowledged on this connection waits for whatever door comes next.
+    pub(super) async fn end_stream(&self, bus: &Shared) {
+        if !self.owes_receipts {
+            return;
+        }
+        let end = EndStream {
+            agent: self.id.clone(),
+            stream: self.stream.clone(),
+        };
+        if let Err(error) = bus.hub.run(end).await {
+            tracing::debug!(%error, "what was not acknowledged waits for the worker's next hello");
         }
     }
 

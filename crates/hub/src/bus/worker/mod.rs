@@ -5,6 +5,7 @@
 mod beat;
 mod dispatch;
 mod mail;
+mod result;
 mod standing;
 mod sync;
 mod tasks;
@@ -13,14 +14,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard_core::verb::{Deregister, JoinBus};
+use switchboard_core::verb::{Deregister, JoinBus, LeaveBus};
 use switchboard_core::{Agent, AgentId, MessageId, Skills, Task, TaskId, TaskStatus, Verb};
 use switchboard_wire::agentbus::envelope::Envelope;
 use switchboard_wire::agentbus::message::{
-    BudgetRequest, CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, Inbound,
+    BudgetRequest, CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, Inbound, TaskResult, WorkerLeaving,
 };
 use switchboard_wire::agentbus::session::Peer;
-use switchboard_wire::agentbus::{Fault, Flag, Role};
+use switchboard_wire::agentbus::{Fault, Flag, Role, redact};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -30,7 +31,7 @@ use super::drift::Behind;
 use super::outbox::{Ended, Outbox};
 use super::server::Shared;
 use super::{memory, operator};
-use crate::hub::Error;
+use crate::hub::{Error, Guard, Outcome};
 use crate::wakeups::{AgentWatch, ClaimWaiter, Wakeups};
 use beat::LastBeat;
 use dispatch::Slot;
@@ -41,6 +42,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(250);
 pub(super) struct Worker {
     id: AgentId,
     agent: Box<Agent>,
+    /// What this connection is called in the ledger.
+    stream: String,
     outbox: Arc<Outbox>,
     entry: Arc<Entry>,
     watch: AgentWatch,
@@ -58,6 +61,8 @@ pub(super) struct Worker {
     unanswered: u32,
     /// Messages to it that are not written yet.
     on_its_way: Vec<MessageId>,
+    /// Something that must be acknowledged was handed over on this connection.
+    owes_receipts: bool,
     beat: LastBeat,
     sync: sync::Watch,
     /// Look at the ledger again then, whatever is heard.
@@ -71,6 +76,8 @@ struct Held {
     epoch: u64,
     corr_id: String,
     accepted: bool,
+    /// It was pushed to it, not claimed at another door.
+    pushed: bool,
     /// An offer that is not answered by then is taken back.
     answer_by: Option<Instant>,
 }
@@ -98,10 +105,12 @@ impl Worker {
         outbox: &Arc<Outbox>,
     ) -> Result<Worker, String> {
         let id = AgentId::from(&*peer.id);
+        let stream = bus.ids.fresh("str");
         let joined = bus.hub.run(JoinBus {
             agent: id.clone(),
             skills: Skills::new(hello.skills()),
             ttl: bus.config.heartbeat_ttl,
+            stream: stream.clone(),
             is_proved: bus.is_proved,
         });
         let joined = joined.await.map_err(|error| match error {
@@ -115,6 +124,7 @@ impl Worker {
             entry: bus.board.enter(&id),
             id,
             agent: joined.agent,
+            stream,
             outbox: Arc::clone(outbox),
             watch,
             assigns: hello.can(CAPABILITY_ASSIGN),
@@ -126,6 +136,7 @@ impl Worker {
             declined: VecDeque::new(),
             unanswered: 0,
             on_its_way: Vec::new(),
+            owes_receipts: false,
             beat: LastBeat::default(),
             sync: sync::Watch::new(bus, hello, peer),
             look_at: None,
@@ -222,6 +233,10 @@ impl Worker {
                 super::relay::pass_on(bus, envelope.line());
                 self.finished(bus, result).await;
             }
+            Inbound::WorkerLeaving(said) => {
+                super::relay::pass_on(bus, envelope.line());
+                self.leaves(bus, said).await;
+            }
             Inbound::AgentMessage(mail) => self.send_mail(bus, mail).await,
             Inbound::AgentMessageAck(ack) => self.acknowledged(bus, ack).await,
             Inbound::MemoryEvent(event) => memory::noted(bus, &self.id, event).await,
@@ -248,13 +263,28 @@ impl Worker {
 
     async fn ask_budget(&self, bus: &Shared, request: BudgetRequest) {
         match bus.budgets.request(&self.id, &request).await {
-            Ok(grant) => send(&self.outbox, grant),
+            Ok(Some(grant)) => send(&self.outbox, grant),
+            // It was told of it a moment ago.
+            Ok(None) => {}
             Err(error) => {
                 let message = format!("request_id {}: {error}", request.request_id);
                 let fault = Fault::new(Flag::RateLimited, message);
                 send(&self.outbox, fault.into_error());
             }
         }
+    }
+
+    /// It goes for good: what it holds goes back unspent. That it did is told by the end of the connection.
+    async fn leaves(&mut self, bus: &Shared, said: WorkerLeaving) {
+        let agent = self.id.clone();
+        if let Err(error) = self.insist(bus, LeaveBus { agent }).await {
+            tracing::debug!(%error, "a worker that leaves is given up later");
+        }
+        let reason = said.reason.unwrap_or_default();
+        tracing::info!(agent.id = %self.id, "{} left: {}", self.id, redact::text(&reason));
+        self.held.clear();
+        (self.waiter, self.slot) = (None, Slot::None);
+        self.outbox.end(Ended::Left);
     }
 
     /// The connection is over; the worker may come back within its time.
@@ -267,13 +297,15 @@ impl Worker {
             // A newer connection has taken them up itself.
             self.take_back_mail(bus, unsent).await;
         }
+        self.end_stream(bus).await;
         for held in self.held.iter().filter(|held| !held.accepted) {
             let (agent, task) = (self.id.clone(), held.task.clone());
             let offer = dispatch::take_back_later(Arc::clone(bus), agent, task, held.epoch);
             tokio::spawn(offer);
         }
         // With a task in its hands it may be back in a moment, to finish it.
-        let is_done = self.agent.is_stopping() && self.held.is_empty();
+        let has_left = self.outbox.ended() == Some(Ended::Left);
+        let is_done = self.agent.is_stopping() && self.held.is_empty() && !has_left;
         if is_last && is_done && !bus.stopping.is_cancelled() {
             let agent = self.id.clone();
             if let Err(error) = bus.hub.run(Deregister { agent }).await {
@@ -306,6 +338,28 @@ impl Worker {
         }
     }
 
+    /// The same for what counts once, however often it comes.
+    async fn once<V>(
+        &self,
+        bus: &Shared,
+        verb: V,
+        guard: Guard,
+        render: fn(&V::Reply) -> Vec<u8>,
+    ) -> Result<Outcome<V::Reply>, Error>
+    where
+        V: Verb + Clone + Send + 'static,
+        V::Reply: Send,
+    {
+        loop {
+            match bus.hub.call(verb.clone(), guard.clone(), render).await {
+                Err(error) if error.may_pass() && !self.is_over(bus) => {
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+                decided => return decided,
+            }
+        }
+    }
+
     /// Its agent was signed off elsewhere: what comes on this connection counts for nothing, and it should know.
     fn sign_off(&self) {
         self.outbox.end(Ended::Gone);
@@ -324,18 +378,25 @@ impl Held {
             epoch: task.epoch,
             corr_id: task.corr_id.to_string(),
             accepted: task.status() == TaskStatus::InProgress,
+            pushed: task.watch.is_some(),
             answer_by: None,
         }
     }
 
-    /// The same task under another claim.
-    fn of_epoch(&self, epoch: u64) -> Held {
+    /// Accepted over the bus, and nobody asks whether it still is.
+    fn is_under_way(&self) -> bool {
+        self.pushed && self.accepted && self.answer_by.is_none()
+    }
+
+    /// A claim of which a worker speaks and that is over.
+    fn lost(said: &TaskResult, task: TaskId) -> Held {
         Held {
-            number: self.number,
-            task: self.task.clone(),
-            epoch,
-            corr_id: self.corr_id.clone(),
+            number: said.issue_number,
+            task,
+            epoch: said.epoch,
+            corr_id: said.corr_id.clone().unwrap_or_default(),
             accepted: false,
+            pushed: false,
             answer_by: None,
         }
     }

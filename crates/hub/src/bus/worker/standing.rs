@@ -2,14 +2,17 @@
 
 use switchboard_core::verb::ReleaseTask;
 use switchboard_core::{
-    Agent, AgentId, Changes, CommandKind, Refusal, Slice, Task, TaskStatus, Timestamp, Verb, Want,
+    Agent, AgentId, Changes, CommandKind, Refusal, Slice, Task, TaskState, TaskStatus, Timestamp,
+    Verb, Want,
 };
 use switchboard_wire::agentbus::OperatorOrder;
 use switchboard_wire::agentbus::message::{OperatorCommand, TaskRevoked};
 use tokio::time::Instant;
 
 use super::super::connection::send;
+use super::super::outbox::Ended;
 use super::super::server::Shared;
+use super::dispatch::Offer;
 use super::{Held, RETRY_AFTER, Worker};
 
 /// The agent and the tasks it holds; changes nothing.
@@ -59,6 +62,9 @@ impl Verb for WhatBecame {
 impl Worker {
     /// Puts right what is held here: what the ledger took away is revoked, what it gave is known.
     pub(super) async fn refresh(&mut self, bus: &Shared) {
+        if self.outbox.ended() == Some(Ended::Left) {
+            return;
+        }
         let agent = self.id.clone();
         let (agent, tasks) = match bus.hub.run(Standing { agent }).await {
             Ok(Some((agent, _))) if agent.is_gone() => return self.sign_off(),
@@ -104,10 +110,13 @@ impl Worker {
         let is_accepted = task.status() == TaskStatus::InProgress;
         let is_pushed = self.assigns && task.watch.is_some();
         match self.held_mut(task.number) {
-            Some(held) if is_accepted => (held.accepted, held.answer_by) = (true, None),
+            // One that is asked whether it still knows of it has to say so itself.
+            Some(held) if is_accepted && !held.accepted => {
+                (held.accepted, held.answer_by) = (true, None);
+            }
             Some(_) => {}
             // Pushed to it on a connection that was replaced, or in a commit of which nobody heard.
-            None if is_pushed && !is_accepted => self.offer(bus, task),
+            None if is_pushed && !is_accepted => self.offer(bus, task, Offer::New),
             None => self.held.push(Held::of(task)),
         }
     }
@@ -117,15 +126,34 @@ impl Worker {
         let task = held.task.clone();
         let became = bus.hub.run(WhatBecame { task }).await;
         let reason = match became {
-            Ok(Some(task)) => match task.holder() {
-                Some(holder) if *holder != self.id => format!("now held by {holder}"),
-                Some(_) => "claimed anew".to_owned(),
-                None => task.status().as_str().to_owned(),
-            },
+            Ok(Some(task)) => self.what_became(&task),
             Ok(None) => "no longer there".to_owned(),
             Err(_) => "taken away".to_owned(),
         };
         self.tell_revoked(held, reason);
+    }
+
+    /// What became of a task that is not under the claim it was, in words for the one who had it.
+    pub(super) fn what_became(&self, task: &Task) -> String {
+        let failed = || {
+            let failure = task.last_failure.as_ref();
+            failure.map_or(String::new(), |failure| format!(": {}", failure.message))
+        };
+        match &task.state {
+            TaskState::Claimed { by, .. } | TaskState::InProgress { by, .. } if *by != self.id => {
+                format!("now held by {by}")
+            }
+            TaskState::Claimed { .. } | TaskState::InProgress { .. } => {
+                format!("an earlier claim has ended, claim {} is held", task.epoch)
+            }
+            TaskState::Waiting => "taken back; it waits for other tasks".to_owned(),
+            TaskState::Ready => "taken back; it waits for whoever comes next".to_owned(),
+            TaskState::RetryWait { .. } => format!("it will be tried again later{}", failed()),
+            TaskState::NeedsPerson { .. } => format!("it waits for a person{}", failed()),
+            TaskState::Completed { by, .. } => format!("completed by {by}"),
+            TaskState::Failed { .. } => format!("failed{}", failed()),
+            TaskState::Canceled { .. } => "canceled".to_owned(),
+        }
     }
 
     pub(super) fn tell_revoked(&self, held: &Held, reason: String) {
@@ -135,7 +163,7 @@ impl Worker {
                 issue_number: held.number,
                 epoch: held.epoch,
                 reason,
-                corr_id: Some(held.corr_id.clone()),
+                corr_id: Some(held.corr_id.clone()).filter(|id| !id.is_empty()),
             },
         );
     }

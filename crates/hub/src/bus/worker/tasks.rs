@@ -7,10 +7,10 @@ use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{
     Complete, ErrorFlags, ErrorTaken, ReleaseTask, ReportError, ReportProgress,
 };
-use switchboard_core::{FailureKind, LearningId, Phase, SnapshotId, limits};
+use switchboard_core::{FailureKind, LearningId, Phase, SnapshotId, TaskId, limits};
 use switchboard_wire::agentbus::Stage;
 use switchboard_wire::agentbus::message::{
-    Accomplished, Quality, TaskAccepted, TaskDeclined, TaskProgress, TaskResult, WorkerError,
+    Accomplished, Quality, TaskAccepted, TaskDeclined, TaskProgress, WorkerError,
 };
 use switchboard_wire::agentbus::redact;
 use switchboard_wire::agentbus::{Fault, Flag};
@@ -31,8 +31,14 @@ impl Worker {
         if held.epoch != said.epoch {
             return;
         }
+        let is_resumed = held.accepted;
         (held.accepted, held.answer_by) = (true, None);
         self.unanswered = 0;
+        self.beat.is_busy();
+        if is_resumed {
+            // It goes on where it was.
+            return;
+        }
         self.report(
             bus,
             said.issue_number,
@@ -68,7 +74,7 @@ impl Worker {
     }
 
     /// Not to be offered to it again, as long as this connection lasts.
-    pub(super) fn decline(&mut self, task: switchboard_core::TaskId) {
+    pub(super) fn decline(&mut self, task: TaskId) {
         self.declined.push_back(task);
         if self.declined.len() > DECLINED_MAX {
             self.declined.pop_front();
@@ -76,9 +82,11 @@ impl Worker {
     }
 
     pub(super) async fn progressed(&mut self, bus: &Shared, said: TaskProgress) {
-        if self.held(said.issue_number).is_none() {
+        let Some(held) = self.held_mut(said.issue_number) else {
             return;
-        }
+        };
+        held.answer_by = None;
+        self.beat.is_busy();
         let note = said
             .note
             .unwrap_or_else(|| said.progress.step.as_str().to_owned());
@@ -115,42 +123,32 @@ impl Worker {
         }
     }
 
-    pub(super) async fn finished(&mut self, bus: &Shared, said: TaskResult) {
-        let (number, epoch) = (said.issue_number, said.epoch);
-        self.complete(
-            bus,
-            number,
-            Some(epoch),
-            &said.result,
-            said.quality.as_ref(),
-        )
-        .await;
-    }
-
-    pub(super) async fn complete(
-        &mut self,
-        bus: &Shared,
-        number: u64,
-        epoch: Option<u64>,
-        result: &Accomplished,
-        quality: Option<&Quality>,
-    ) {
+    /// Stage DONE: a result without words.
+    pub(super) async fn done(&mut self, bus: &Shared, number: u64, result: &Accomplished) {
         let Some(held) = self.held(number) else {
             return;
         };
-        if let Some(epoch) = epoch.filter(|epoch| *epoch != held.epoch) {
-            // A result of an earlier claim, which leaves the present one alone.
-            let reason = format!("claim {epoch} has ended, claim {} is held", held.epoch);
-            return self.tell_revoked(&held.of_epoch(epoch), reason);
-        }
+        let complete = self.completion(bus, &held.task, Some(held.epoch), result, None);
+        let outcome = self.insist(bus, complete).await;
+        self.settled(bus, number, outcome.map(drop)).await;
+    }
+
+    pub(super) fn completion(
+        &self,
+        bus: &Shared,
+        task: &TaskId,
+        epoch: Option<u64>,
+        result: &Accomplished,
+        quality: Option<&Quality>,
+    ) -> Complete {
         let learnings = result.learnings.iter().map(|text| {
             let id = LearningId::from(bus.ids.fresh("lrn"));
             (id, redact::text(text).into_owned())
         });
-        let complete = Complete {
+        Complete {
             agent: self.id.clone(),
-            task: held.task.clone(),
-            epoch: Some(epoch.unwrap_or(held.epoch)),
+            task: task.clone(),
+            epoch,
             result: redact::json(&result.to_ledger()).into(),
             learnings: learnings.collect(),
             metrics: quality.map(|quality| {
@@ -158,9 +156,7 @@ impl Worker {
                 (id, quality.metrics())
             }),
             policy: Arc::clone(&bus.policy),
-        };
-        let outcome = self.insist(bus, complete).await;
-        self.settled(bus, number, outcome.map(drop)).await;
+        }
     }
 
     pub(super) async fn failed(&mut self, bus: &Shared, said: WorkerError) {
@@ -237,15 +233,7 @@ impl Worker {
             )),
             nonce: None,
         };
-        let outcome = loop {
-            let call = bus.hub.call(report.clone(), guard.clone(), render);
-            match call.await {
-                Err(error) if error.may_pass() && !self.is_over(bus) => {
-                    tokio::time::sleep(super::RETRY_AFTER).await;
-                }
-                decided => break decided,
-            }
-        };
+        let outcome = self.once(bus, report, guard, render).await;
         match outcome {
             Ok(Outcome::Fresh(ErrorTaken::Noted)) => {}
             // The first answer may have been in doubt.

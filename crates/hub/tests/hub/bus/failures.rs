@@ -224,6 +224,41 @@ async fn a_worker_that_beats_on_and_on_loses_a_task_that_takes_too_long() {
 }
 
 #[tokio::test]
+async fn past_its_budget_a_person_hears_of_type_stage_attempts_and_remedy_also_after_a_timeout() {
+    // agentbus.error.retry_rules
+    let hub = bus_as(|config| config.bus.watchdog = Duration::from_millis(300)).await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (id, number) = make(client, json!({ "title": "T", "maxRetries": 0 })).await;
+    worker.take_on(number).await;
+    worker.beat_at("VALIDATE", number, ("testing", 60.0)).await;
+    let revoked = worker.expect("task_revoked.v1").await;
+    let reason = revoked["reason"].as_str().unwrap();
+    assert!(reason.starts_with("it waits for a person: "), "{reason}");
+    let task = shown(client, &id).await;
+    assert_eq!(task["status"], "needs_review");
+    let said = task["lastError"].as_str().unwrap();
+    for word in [
+        "task_timeout",
+        "stage testing",
+        "1 of 1 attempts",
+        "what to do: ",
+    ] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    let path = "/api/v1/events?types=task_needs_person";
+    let events = client.get(path).await.expect(200)["events"].take();
+    let event = &events.as_array().unwrap().last().unwrap()["data"];
+    assert_eq!(event["errorType"], "task_timeout", "{events}");
+    assert_eq!(
+        (&event["stage"], &event["attempts"]),
+        (&json!("testing"), &json!(1))
+    );
+    assert!(event["remedy"].is_string());
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_claim_on_which_nothing_moves_is_given_back() {
     // agentbus.heartbeat.watchdog
     let hub = bus_as(|config| config.bus.claim_stale = Duration::from_millis(300)).await;
@@ -248,7 +283,8 @@ async fn a_late_result_of_an_earlier_claim_leaves_the_present_one_alone() {
     let (id, number) = make(client, json!({ "title": "T" })).await;
     worker.take_on(number).await;
     let path = format!("/api/v1/tasks/{id}/release");
-    client.post(&path, json!({})).await.expect(200);
+    let own = json!({ "agentId": "w1" });
+    client.post(&path, own).await.expect(200);
     worker.expect("task_revoked.v1").await;
     worker.take_on(number).await;
     let result = |epoch: u64| json!({ "issue_number": number, "epoch": epoch, "result": { "summary": "late" } });

@@ -9,10 +9,15 @@ use super::kit::{MAIL, Peer, bus, hello};
 use crate::harness::{Client, TestHub};
 use crate::world::eventually;
 
-/// Sends over HTTP, from the steward.
+/// Sends over HTTP, from the steward; it must be acknowledged.
 async fn send(client: Client, id: &str, to: Option<&str>, payload: Value) {
-    let message =
-        json!({ "id": id, "to": to, "type": "custom", "payload": payload, "ackRequired": true });
+    send_as(client, id, to, payload, true).await;
+}
+
+async fn send_as(client: Client, id: &str, to: Option<&str>, payload: Value, ack_required: bool) {
+    let message = json!({
+        "id": id, "to": to, "type": "custom", "payload": payload, "ackRequired": ack_required,
+    });
     let sent = client
         .post("/api/v1/messages", json!({ "message": message }))
         .await;
@@ -275,7 +280,8 @@ async fn what_was_not_written_before_a_cut_is_handed_over_on_the_next_connection
         // Much more than a system holds back for a reader that does not read.
         let text = "x".repeat(200_000);
         for place in 0..ids.len() {
-            send(client, &id(place), Some("w1"), json!({ "text": text })).await;
+            let payload = json!({ "text": text });
+            send_as(client, &id(place), Some("w1"), payload, false).await;
         }
         if is_cut {
             older.take();
@@ -299,5 +305,50 @@ async fn what_was_not_written_before_a_cut_is_handed_over_on_the_next_connection
             until_delivered(client, &id(place)).await;
         }
     }
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_was_not_acknowledged_when_a_connection_ended_waits_for_whatever_door_comes_next() {
+    let hub = bus().await;
+    let client = hub.client;
+    client.register("w1", &[]).await;
+    let mut worker = Peer::worker(&hub, "w1", MAIL).await;
+    send(client, "m1", Some("w1"), json!({})).await;
+    send_as(client, "m2", Some("w1"), json!({}), false).await;
+    for _ in 0..2 {
+        let mail = worker.expect("agent_message.v1").await;
+        assert_eq!(mail["redelivered"], Value::Null);
+    }
+    for id in ["m1", "m2"] {
+        until_delivered(client, id).await;
+    }
+    // The next connection, whether the older one has ended or not.
+    let mut newer = Peer::worker(&hub, "w1", MAIL).await;
+    let mail = newer.expect("agent_message.v1").await;
+    assert_eq!(
+        (&mail["message_id"], &mail["redelivered"]),
+        (&json!("m1"), &json!(true))
+    );
+    until_delivered(client, "m1").await;
+    newer.fence().await;
+    assert_eq!(newer.came("agent_message.v1"), 0, "m2 asked for no receipt");
+    // Another door.
+    drop((worker, newer));
+    let mut got = Vec::new();
+    eventually(async || {
+        got.extend(received(client, "w1").await);
+        !got.is_empty()
+    })
+    .await;
+    assert_eq!(
+        (&got[0]["id"], &got[0]["redelivered"]),
+        (&json!("m1"), &json!(true))
+    );
+    // What RECEIVE returned stays delivered.
+    let mut worker = Peer::worker(&hub, "w1", MAIL).await;
+    worker.fence().await;
+    assert_eq!(worker.came("agent_message.v1"), 0);
+    assert_eq!(state(client, "m1", "w1").await, "delivered");
     hub.running.shutdown().await;
 }

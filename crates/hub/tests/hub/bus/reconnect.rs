@@ -1,8 +1,10 @@
 //! The same worker on another connection: it goes on where it was.
 
-use serde_json::json;
+use std::time::Duration;
 
-use super::kit::{ASSIGN, Peer, bus, flagged, hello, make, shown};
+use serde_json::{Value, json};
+
+use super::kit::{ASSIGN, Peer, bus, bus_as, flagged, hello, make, shown};
 use crate::world::eventually;
 
 #[tokio::test]
@@ -13,11 +15,19 @@ async fn who_comes_back_keeps_its_task_and_its_epoch() {
     let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
     let (id, number) = make(client, json!({ "title": "T" })).await;
     worker.take_on(number).await;
+    worker.beat("VALIDATE", number).await;
+    worker.fence().await;
     drop(worker);
     let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let offer = worker.take_on(number).await;
+    assert_eq!(
+        (&offer["epoch"], &offer["resumed"]),
+        (&json!(1), &json!(true))
+    );
+    let phase = &shown(client, &id).await["progress"]["phase"];
+    assert_eq!(phase, "testing", "it goes on where it was");
     worker.beat("CODE", number).await;
     worker.fence().await;
-    assert_eq!(worker.came("task_assigned.v1"), 0, "it has it already");
     let task = shown(client, &id).await;
     assert_eq!(
         (&task["status"], &task["epoch"]),
@@ -32,6 +42,89 @@ async fn who_comes_back_keeps_its_task_and_its_epoch() {
     worker.beat("DONE", number).await;
     worker.fence().await;
     assert_eq!(shown(client, &id).await["status"], "completed");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_result_made_during_a_cut_counts() {
+    // agentbus.reconnect.continuation
+    let hub = bus().await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (id, number) = make(client, json!({ "title": "T" })).await;
+    worker.take_on(number).await;
+    drop(worker);
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let result =
+        json!({ "issue_number": number, "epoch": 1, "result": { "summary": "done meanwhile" } });
+    worker.send("task_result.v1", result).await;
+    assert_eq!(worker.expect("task_result_ack.v1").await["accepted"], true);
+    assert_eq!(shown(client, &id).await["status"], "completed");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_worker_accepted_and_says_nothing_of_after_a_hello_goes_to_others_unspent() {
+    // agentbus.reconnect.continuation
+    let moment = Duration::from_millis(300);
+    let hub = bus_as(|config| config.bus.accept_within = moment).await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (id, number) = make(client, json!({ "title": "T" })).await;
+    worker.take_on(number).await;
+    drop(worker);
+    // Whoever names it keeps it.
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    assert_eq!(worker.expect("task_assigned.v1").await["resumed"], true);
+    worker.beat("CODE", number).await;
+    worker.fence().await;
+    tokio::time::sleep(moment * 2).await;
+    worker.fence().await;
+    assert_eq!(worker.came("task_revoked.v1"), 0);
+    drop(worker);
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let revoked = worker.expect("task_revoked.v1").await;
+    assert_eq!(revoked["epoch"], 1);
+    let task = shown(client, &id).await;
+    assert_eq!(
+        (&task["status"], &task["retryCount"]),
+        (&json!("ready"), &json!(0))
+    );
+    let mut other = Peer::worker(&hub, "w2", ASSIGN).await;
+    let taken = other.take_on(number).await;
+    assert_eq!(
+        (&taken["epoch"], &taken["resumed"]),
+        (&json!(2), &Value::Null)
+    );
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_says_twice_that_it_is_idle_loses_what_it_accepted_unspent() {
+    let every = Duration::from_millis(200);
+    let hub = bus_as(|config| config.bus.heartbeat_interval = every).await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (id, number) = make(client, json!({ "title": "T" })).await;
+    worker.take_on(number).await;
+    // Idle once, then at it, then idle once: that is not twice.
+    for number in [0, number, 0] {
+        worker.beat("CODE", number).await;
+        worker.fence().await;
+        assert_eq!(worker.came("task_revoked.v1"), 0);
+    }
+    tokio::time::sleep(every).await;
+    worker.beat("START", 0).await;
+    let revoked = worker.expect("task_revoked.v1").await;
+    assert!(
+        revoked["reason"].as_str().unwrap().contains("idle"),
+        "{revoked}"
+    );
+    let task = shown(client, &id).await;
+    assert_eq!(
+        (&task["status"], &task["retryCount"]),
+        (&json!("ready"), &json!(0))
+    );
     hub.running.shutdown().await;
 }
 

@@ -188,8 +188,9 @@ async fn a_task_that_others_take_away_is_revoked_with_the_reason() {
 
     let (id, number) = make(client, only("release")).await;
     worker.take_on(number).await;
+    let own = json!({ "agentId": "w1" });
     client
-        .post(&format!("/api/v1/tasks/{id}/release"), json!({}))
+        .post(&format!("/api/v1/tasks/{id}/release"), own)
         .await
         .expect(200);
     assert_eq!(worker.expect("task_revoked.v1").await["epoch"], 1);
@@ -200,10 +201,17 @@ async fn a_task_that_others_take_away_is_revoked_with_the_reason() {
         .post("/api/v1/agents/w1/commands", order)
         .await
         .expect(201);
-    assert_eq!(worker.expect("task_revoked.v1").await["epoch"], 2);
+    let revoked = worker.expect("task_revoked.v1").await;
+    assert_eq!(revoked["epoch"], 2);
+    assert_eq!(
+        revoked["reason"],
+        "taken back; it waits for whoever comes next"
+    );
 
-    let third = worker.take_on(number).await;
-    assert_eq!(third["epoch"], 3);
+    // By order: others come first for a while.
+    let (id, number) = make(client, only("hand over")).await;
+    worker.take_on(number).await;
+    assert_eq!(worker.came("task_assigned.v1"), 0);
     let offer = json!({
         "message_id": "m-handoff", "from": "w1", "to": "a1", "type": "task.handoff",
         "body": { "taskId": id }, "ack_required": true,
@@ -216,11 +224,11 @@ async fn a_task_that_others_take_away_is_revoked_with_the_reason() {
         .post("/api/v1/messages/m-handoff/ack", ack)
         .await
         .expect(200);
-    assert_eq!(took["epoch"], 4);
+    assert_eq!(took["epoch"], 2);
     let revoked = worker.expect("task_revoked.v1").await;
     assert_eq!(
         (&revoked["epoch"], &revoked["reason"]),
-        (&json!(3), &json!("now held by a1"))
+        (&json!(1), &json!("now held by a1"))
     );
     assert_eq!(shown(client, &id).await["assignedAgent"], "a1");
     hub.running.shutdown().await;

@@ -13,7 +13,7 @@ use crate::postgres::rows::Batch;
 use crate::postgres::session::Query;
 use crate::text::{Iso, list};
 
-const DOES: [&str; 19] = [
+const DOES: [&str; 20] = [
     "id",
     "status",
     "current_task_id",
@@ -30,6 +30,7 @@ const DOES: [&str; 19] = [
     "commands",
     "metrics",
     "inbox",
+    "stream",
     "seen_at",
     "last_heartbeat",
     "heartbeat_count",
@@ -160,6 +161,7 @@ fn push_doing(agent: &Agent, batch: &mut Batch) {
         .text(doing.commands.as_str())
         .text(doing.metrics.as_deref())
         .int(i64::from(agent.inbox))
+        .text(doing.stream.as_str())
         .int(agent.seen_at.0)
         .text(Iso::new(agent.seen_at).as_str())
         .count(agent.heartbeats);

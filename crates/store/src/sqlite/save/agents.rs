@@ -52,7 +52,7 @@ pub(super) fn update_agent(db: &Connection, agent: &Agent) -> Result {
     db.prepare_cached(
         "UPDATE agents SET status = ?, current_task_id = ?,
            current_task_started_at = ?, current_task_progress = ?, current_task_phase = ?, tasks_completed = ?,
-           tasks_failed = ?, total_runtime_minutes = ?, last_active_at = ?, rev = ?, runtime_ms = ?, holds = ?, commands = ?, metrics = ?, inbox = ? WHERE id = ?",
+           tasks_failed = ?, total_runtime_minutes = ?, last_active_at = ?, rev = ?, runtime_ms = ?, holds = ?, commands = ?, metrics = ?, inbox = ?, stream = ? WHERE id = ?",
     )?
     .execute(params![
         agent.status(),
@@ -70,6 +70,7 @@ pub(super) fn update_agent(db: &Connection, agent: &Agent) -> Result {
         doing.commands,
         doing.metrics,
         agent.inbox,
+        doing.stream,
         agent.id.as_str(),
     ])?;
     Ok(())

@@ -72,7 +72,7 @@ fn inserted() -> Vec<String> {
             "agents: the columns after last_active_at belong to the hub",
             "NEW.rev <> 0 OR NEW.presence <> 'live' OR NEW.presence_at <> 0 OR NEW.seen_at <> 0 OR NEW.runtime_ms <> 0 OR NEW.holds <> '[]'
       OR NEW.commands <> '[]' OR NEW.metrics IS NOT NULL OR NEW.key_generation <> 0 OR NEW.inbox <> 0
-      OR NEW.doors <> '[\"jetpack\"]' OR NEW.silent_ms <> 120000",
+      OR NEW.doors <> '[\"jetpack\"]' OR NEW.silent_ms <> 120000 OR NEW.stream <> '{}'",
         ),
         // The id of one that signed off or fell silent is free.
         "DELETE FROM agents WHERE id = NEW.id AND presence <> 'live';".to_owned(),
@@ -99,6 +99,7 @@ fn updated() -> Vec<String> {
             "inbox",
             "doors",
             "silent_ms",
+            "stream",
         ]),
     )];
     changed.extend(described());

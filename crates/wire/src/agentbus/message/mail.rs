@@ -23,6 +23,9 @@ pub struct AgentMessage {
     pub kind: String,
     pub body: Json,
     pub ack_required: bool,
+    /// It was handed over before, on a connection that ended before it was acknowledged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redelivered: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corr_id: Option<String>,
     #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]

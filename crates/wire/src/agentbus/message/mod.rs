@@ -26,14 +26,15 @@ pub use operator::{OperatorAck, OperatorCommand, ReleasePublished};
 pub use protocol::{
     CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, HelloRepo, HelloWorker, ProtocolError,
     ProtocolIncompatibility, SYNC_MAIN_AND_RESTART, Welcome, WelcomeDirector, WelcomeLimits,
-    WorkerProbe,
+    WorkerLeaving, WorkerProbe,
 };
 pub use snapshot::{
     DirectorStatus, ProjectStateSnapshot, QUEUE_SHOWN_MAX, Queue, Release, WorkerEntry,
 };
 pub use sync::{SyncPolicy, SyncRequired};
 pub use task::{
-    Accomplished, Quality, TaskAccepted, TaskAssigned, TaskDeclined, TaskResult, TaskRevoked,
+    Accomplished, Quality, TaskAccepted, TaskAssigned, TaskDeclined, TaskResult, TaskResultAck,
+    TaskRevoked,
 };
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -55,6 +56,7 @@ words! {
         ProtocolIncompatibility = "protocol_incompatibility.v1",
         ProtocolError = "protocol_error.v1",
         WorkerProbe = "worker_probe.v1",
+        WorkerLeaving = "worker_leaving.v1",
         Heartbeat = "heartbeat.v1",
         TaskProgress = "task_progress.v1",
         WorkerError = "worker_error.v1",
@@ -77,6 +79,7 @@ words! {
         TaskAccepted = "task_accepted.v1",
         TaskDeclined = "task_declined.v1",
         TaskResult = "task_result.v1",
+        TaskResultAck = "task_result_ack.v1",
         TaskRevoked = "task_revoked.v1",
         AgentMessage = "agent_message.v1",
         AgentMessageAck = "agent_message_ack.v1",
@@ -103,6 +106,7 @@ pub const MESSAGES: &[Usage] = &[
     Usage { message: MessageType::ProtocolIncompatibility, from: &[D], to: &[W, O] },
     Usage { message: MessageType::ProtocolError, from: &[D], to: &[W, O] },
     Usage { message: MessageType::WorkerProbe, from: &[D], to: &[W] },
+    Usage { message: MessageType::WorkerLeaving, from: &[W], to: &[D, O] },
     Usage { message: MessageType::Heartbeat, from: &[W], to: &[D, O] },
     Usage { message: MessageType::TaskProgress, from: &[W], to: &[D, O] },
     Usage { message: MessageType::WorkerError, from: &[W], to: &[D, O] },
@@ -126,6 +130,7 @@ pub const MESSAGES: &[Usage] = &[
     Usage { message: MessageType::TaskAccepted, from: &[W], to: &[D, O] },
     Usage { message: MessageType::TaskDeclined, from: &[W], to: &[D, O] },
     Usage { message: MessageType::TaskResult, from: &[W], to: &[D, O] },
+    Usage { message: MessageType::TaskResultAck, from: &[D], to: &[W] },
     Usage { message: MessageType::TaskRevoked, from: &[D], to: &[W] },
     Usage { message: MessageType::AgentMessage, from: &[D, W], to: &[D, W] },
     Usage { message: MessageType::AgentMessageAck, from: &[D, W], to: &[D, W] },
@@ -271,6 +276,7 @@ direction! {
         borrowed: { Heartbeat(Heartbeat) }
         owned: {
             Hello(Hello),
+            WorkerLeaving(WorkerLeaving),
             TaskProgress(TaskProgress),
             WorkerError(WorkerError),
             MemoryEvent(MemoryEvent),
@@ -301,6 +307,7 @@ direction! {
             Incompatible(ProtocolIncompatibility),
             Error(ProtocolError),
             Probe(WorkerProbe),
+            WorkerLeaving(WorkerLeaving),
             Snapshot(ProjectStateSnapshot),
             EngramAnnounce(EngramAnnounce),
             CatalogSnapshot(CatalogSnapshot),
@@ -315,6 +322,7 @@ direction! {
             TaskAccepted(TaskAccepted),
             TaskDeclined(TaskDeclined),
             TaskResult(TaskResult),
+            TaskResultAck(TaskResultAck),
             TaskRevoked(TaskRevoked),
             AgentMessage(AgentMessage),
             AgentMessageAck(AgentMessageAck),

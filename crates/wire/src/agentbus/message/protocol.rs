@@ -227,3 +227,18 @@ impl Payload for WorkerProbe {
         check::seconds("answer_within_seconds", Some(self.answer_within_seconds))
     }
 }
+
+/// `worker_leaving.v1`: it goes for good; what it holds goes back without a retry, and the director ends the connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerLeaving {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Payload for WorkerLeaving {
+    const TYPE: MessageType = MessageType::WorkerLeaving;
+
+    fn check(&self) -> Checked {
+        check::maybe_text("reason", self.reason.as_deref(), limits::NOTE_BYTES_MAX)
+    }
+}

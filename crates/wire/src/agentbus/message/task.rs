@@ -28,6 +28,9 @@ pub struct TaskAssigned {
     pub deadline: Option<UtcTime>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corr_id: Option<String>,
+    /// The worker accepted it on an earlier connection and holds it still, under the same epoch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
     #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]
     pub part: u32,
     #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]
@@ -128,6 +131,29 @@ pub struct TaskResult {
     pub quality: Option<Quality>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corr_id: Option<String>,
+}
+
+/// `task_result_ack.v1`: whether a result counts; the same result gets the same answer, however often it is said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskResultAck {
+    pub issue_number: u64,
+    pub epoch: u64,
+    pub accepted: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corr_id: Option<String>,
+}
+
+impl Payload for TaskResultAck {
+    const TYPE: MessageType = MessageType::TaskResultAck;
+
+    fn check(&self) -> Checked {
+        check::number("issue_number", self.issue_number)?;
+        check::number("epoch", self.epoch)?;
+        check::maybe_text("reason", self.reason.as_deref(), limits::NOTE_BYTES_MAX)?;
+        check::maybe_id("corr_id", self.corr_id.as_deref())
+    }
 }
 
 /// What was accomplished.

@@ -17,6 +17,7 @@ words! {
         Silent = "silent",
         Replaced = "replaced",
         Refused = "refused",
+        Left = "left",
     }
 }
 

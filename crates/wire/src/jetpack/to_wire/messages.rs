@@ -19,6 +19,7 @@ pub fn message(message: &core::Message) -> Message {
         created_at: message.created_at.into(),
         expires_at: message.expires_at.map(Into::into),
         corr_id: Some(message.corr_id.to_string()),
+        redelivered: false,
     }
 }
 
@@ -33,7 +34,19 @@ pub fn sent(reply: &verb::Sent) -> SendMessageResponse {
 }
 
 /// The answer to RECEIVE_MESSAGES.
-pub fn received(messages: &[core::Message]) -> ReceiveMessagesResponse {
+pub fn received(messages: &[core::Received]) -> ReceiveMessagesResponse {
+    let messages = messages.iter().map(|received| Message {
+        redelivered: received.redelivered,
+        ..message(&received.message)
+    });
+    ReceiveMessagesResponse {
+        success: true,
+        messages: messages.collect(),
+    }
+}
+
+/// The same for messages after a point, of which nothing is marked.
+pub fn read_messages(messages: &[core::Message]) -> ReceiveMessagesResponse {
     ReceiveMessagesResponse {
         success: true,
         messages: messages.iter().map(message).collect(),

@@ -17,7 +17,7 @@ pub use agents::{agent, command, heartbeat, registered};
 pub use events::{event, event_json};
 pub use leases::{lease, lease_answer, lease_granted, lease_state};
 pub use memory::{engram_found, learning};
-pub use messages::{acknowledged, delivery, message, received, sent};
+pub use messages::{acknowledged, delivery, message, read_messages, received, sent};
 pub use pause::{paused, steered};
 pub use quality::{baseline, regression, snapshot, token};
 pub use tasks::{

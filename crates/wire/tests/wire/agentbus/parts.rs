@@ -181,6 +181,7 @@ proptest! {
             branch: Some("main".to_owned()),
             deadline: None,
             corr_id: None,
+            resumed: false,
             part: 1,
             parts: 1,
         }, max);
@@ -192,6 +193,7 @@ proptest! {
             kind: "custom".to_owned(),
             body,
             ack_required: true,
+            redelivered: false,
             corr_id: None,
             part: 1,
             parts: 1,

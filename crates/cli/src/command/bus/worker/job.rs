@@ -119,6 +119,7 @@ pub mod tests {
             branch: None,
             deadline: None,
             corr_id: None,
+            resumed: false,
             part: 1,
             parts: 1,
         }

@@ -40,6 +40,9 @@ the task is done; with --run the command runs for each task, in a shell. It find
 DESCRIPTION, ATTEMPT, EPOCH, BRANCH and WORKER_ID in its environment and the whole assignment as JSON on its input; its
 last line of output becomes the summary, and an exit code other than 0 is reported as an error.
 
+Ctrl-C or SIGTERM ends the command and says worker_leaving.v1: the task goes back, no retry is spent, and nothing more is
+given to this worker. After a cut it goes on with its task, and says a result again until it is answered.
+
 Examples:
   switchboard bus worker
   switchboard bus worker --id worker-3 --skill rust --skill sql
@@ -195,7 +198,12 @@ impl Bench {
             return declined.map_err(|error| failed(&error, &self.reach));
         }
         let title = brief(&task.title, TEXT_MAX);
-        let text = format!("#{number} taken, attempt {}: {title}", task.attempt);
+        let taken = if task.resumed {
+            "taken up again"
+        } else {
+            "taken"
+        };
+        let text = format!("#{number} {taken}, attempt {}: {title}", task.attempt);
         say(screen, Tone::Busy, &text)?;
         let accepted = self.worker.accept(number, epoch).await;
         accepted.map_err(|error| failed(&error, &self.reach))?;
@@ -261,7 +269,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Gives the task at hand back, so that another can have it.
+    /// Ends the work at hand; that the worker leaves gives the task back, and no retry is spent.
     async fn stop(&mut self, why: &str, screen: &mut Screen) -> Result<(), Failure> {
         let Some(job) = self.job.take() else {
             return Ok(());
@@ -272,16 +280,8 @@ impl Bench {
             Tone::Warn,
             &format!("#{number} is given back: {why}"),
         )?;
-        let mishap = Mishap {
-            error_type: "worker_stopped".to_owned(),
-            message: why.to_owned(),
-            is_transient: true,
-            should_retry: true,
-            ..Mishap::default()
-        };
-        let report = report(&job.task, mishap, self.worker.worker_id());
         job.stop().await;
-        self.told(self.worker.error(report).await)
+        Ok(())
     }
 
     async fn idle(&self) -> Result<(), Failure> {
@@ -321,6 +321,17 @@ fn heard(event: &WorkerEvent, reach: &Reach, id: &str) -> Option<(Tone, String)>
         )),
         WorkerEvent::Commanded(command) => {
             Some((Tone::Dim, format!("an operator says {}", command.command)))
+        }
+        WorkerEvent::ResultTaken(told) if told.accepted && told.reason.is_none() => None,
+        WorkerEvent::ResultTaken(told) => {
+            let reason = brief(told.reason.as_deref().unwrap_or_default(), TEXT_MAX);
+            let counts = if told.accepted {
+                "counts"
+            } else {
+                "does not count"
+            };
+            let text = format!("#{}: the result {counts}: {reason}", told.issue_number);
+            Some((Tone::Warn, text))
         }
         // Nothing here asks for these, and the rest is dealt with before.
         WorkerEvent::MessageState(_)

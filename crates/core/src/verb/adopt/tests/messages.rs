@@ -58,7 +58,10 @@ fn receives(swarm: &mut Swarm, agent: &str) -> Vec<String> {
         kinds: Vec::new(),
         limit: 10,
     });
-    received.iter().map(|row| row.id.to_string()).collect()
+    received
+        .iter()
+        .map(|row| row.message.id.to_string())
+        .collect()
 }
 
 fn delivery<'a>(swarm: &'a Swarm, message: &str, agent: &str) -> &'a Delivery {
