@@ -220,6 +220,7 @@ impl Hub {
     async fn begin_later(&self) {
         if let Ok(head) = self.read(|reader| reader.head()).await {
             self.shared.time.heard(head.last_at, Instant::now());
+            self.shared.entered(head.epoch, head.seq);
             self.shared.reached(head.seq);
         }
         let hub = self.clone();
