@@ -612,6 +612,7 @@ fn world(error: StoreError) -> Error {
         | StoreError::InDoubt(_)
         | StoreError::Corrupt(_)
         | StoreError::NewerSchema { .. }
+        | StoreError::Moved(_)
         | StoreError::Open(_) => Error::Unavailable(reason(&error)),
     }
 }
@@ -623,6 +624,7 @@ pub(crate) fn reason(error: &StoreError) -> String {
         StoreError::Fatal(_)
         | StoreError::Corrupt(_)
         | StoreError::NewerSchema { .. }
+        | StoreError::Moved(_)
         | StoreError::BadCursor(_)
         | StoreError::Open(_) => error.to_string(),
     }

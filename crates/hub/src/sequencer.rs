@@ -292,9 +292,11 @@ impl<L: Listener> Sequencer<L> {
     }
 
     fn failed(&mut self, error: &StoreError) -> Failure {
-        // Also when a newer build has taken the ledger where this one cannot follow.
-        if let StoreError::Fatal(_) | StoreError::Corrupt(_) | StoreError::NewerSchema { .. } =
-            error
+        // Also when a newer build or a move has taken the ledger where this one cannot follow.
+        if let StoreError::Fatal(_)
+        | StoreError::Corrupt(_)
+        | StoreError::NewerSchema { .. }
+        | StoreError::Moved(_) = error
         {
             self.listener.fatal(error);
         }

@@ -17,6 +17,9 @@ pub enum Error {
         "the ledger has schema version {found}, this build knows up to {known}; use a newer build of switchboard"
     )]
     NewerSchema { found: u32, known: u32 },
+    /// Its rows are kept on elsewhere, and nobody may write here.
+    #[error("{0}")]
+    Moved(String),
     #[error("'after' must be the 'next' of the page before, not {0:?}")]
     BadCursor(String),
     #[error("{0}")]

@@ -1,10 +1,13 @@
 //! Moves a whole ledger from one engine to another, and proves that it arrived.
 //!
 //! Pages of rows are written together with how far the copy came, so that it can be interrupted anywhere and goes on
-//! where it stopped. Then both ledgers are read again and compared. The head comes last: until then no hub serves the
-//! target. The source is only read. What the tables are is said in `tables`; how each engine reads and writes them, in
-//! `sqlite` and `postgres`; who may serve the source meanwhile is the caller's business as far as locks tell.
+//! where it stopped. Then both ledgers are read again and compared. Then the source is marked as moved (`moved`), in a
+//! transaction that also sees that nobody wrote to it; apart from that it is only read. The head of the target comes last:
+//! until then no hub serves the target, and from the mark on none serves the source. So there is never a moment with two.
+//! What the tables are is said in `tables`; how each engine reads and writes them, in `sqlite` and `postgres`; who may
+//! serve the source meanwhile is the caller's business as far as locks tell.
 
+mod kept;
 mod postgres;
 mod side;
 mod sqlite;
@@ -21,6 +24,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use switchboard_core::limits;
 
 use crate::Error;
+use crate::moved::{Kind, Mark};
 use crate::postgres::Address;
 use side::{PAGE_ROWS, Side, Target};
 use tables::{TABLES, Table};
@@ -28,9 +32,13 @@ use unfinished::Progress;
 use value::{Row, Value, key, read_key, write_key};
 use verify::Findings;
 
-pub(crate) use postgres::refuse_if_unfinished as refuse_unfinished_database;
+pub(crate) use postgres::{
+    refuse_if_unfinished as refuse_unfinished_database, source_of_copy as source_of_database,
+};
 pub use side::Key;
-pub(crate) use sqlite::refuse_if_unfinished as refuse_unfinished_file;
+pub(crate) use sqlite::{
+    refuse_if_unfinished as refuse_unfinished_file, source_of_copy as source_of_file,
+};
 pub use verify::{DIFFERENCES_MAX, Difference};
 
 /// Where a ledger is.
@@ -82,7 +90,7 @@ pub struct Summary {
     pub events: u64,
     /// Rows that were there already, from a run before.
     pub resumed: u64,
-    /// What the source's counters got wrong, and the target's now do, too.
+    /// What the source's counters got wrong, and the target's now do, too; where an older ledger went.
     pub notes: Vec<String>,
 }
 
@@ -143,12 +151,25 @@ pub fn run(
     if let Place::Sqlite(_) = place {
         refuse_other_key(key, keys.key()?, place)?;
     }
-    let mut target = place.target(keys)?;
-    refuse_other_key(key, target.key()?, place)?;
+    let goes_on = refuse_if_moved(&mut *source, place)?;
     let mark = source.mark()?;
+    let kept = match place {
+        Place::Sqlite(file) if goes_on.is_none() => kept::make_room(file, keys, &name, &mark)?,
+        Place::Sqlite(_) | Place::Postgres(_) => None,
+    };
+    let mut target = match (place.target(keys), &goes_on) {
+        (Err(Failure::Refused(_)), Some(moved)) => {
+            return Err(Failure::Refused(moved.sentence(&name)));
+        }
+        (target, _) => target?,
+    };
+    refuse_other_key(key, target.key()?, place)?;
     let mut progress = match target.unfinished()? {
         Some(progress) => go_on(progress, &name, &mark, &*target)?,
-        None => begin(name, mark, &mut *target)?,
+        None => match goes_on {
+            Some(moved) => return Err(Failure::Refused(moved.sentence(&name))),
+            None => begin(&name, &mark, &mut *target)?,
+        },
     };
     let resumed = progress.rows;
     let of = count(&mut *source)?;
@@ -160,14 +181,16 @@ pub fn run(
     let head = source.head()?;
     findings.log_ends(&head);
     let mut summary = conclude(findings, &head, of)?;
-    if source.has_moved(&progress.mark)? {
-        return Err(Failure::Moved(source.name()));
-    }
     if let Some(key) = key {
         target.keep_key(&key)?;
     }
+    let mark = Mark::new(Kind::Moved, &place.to_string());
+    if !source.leave(&progress.mark, &mark)? {
+        return Err(Failure::Moved(name));
+    }
     target.finish(&head)?;
     summary.resumed = resumed;
+    summary.notes.extend(kept);
     Ok(summary)
 }
 
@@ -193,7 +216,7 @@ pub fn verify(
 
 impl Place {
     /// The same with a path that means the same wherever it is read.
-    fn settled(&self) -> Place {
+    pub fn settled(&self) -> Place {
         match self {
             Place::Sqlite(file) => {
                 let settled = file.canonicalize().or_else(|_| std::path::absolute(file));
@@ -242,6 +265,18 @@ fn refuse_if_by_hand(source: &mut dyn Side) -> Result<(), Failure> {
     )))
 }
 
+/// A source that was moved is copied again only if it was to this very target, and the last step is missing: then its
+/// mark is returned.
+fn refuse_if_moved(source: &mut dyn Side, target: &Place) -> Result<Option<Mark>, Failure> {
+    match source.moved()? {
+        None => Ok(None),
+        Some(mark) if mark.kind == Kind::Moved && mark.place == target.to_string() => {
+            Ok(Some(mark))
+        }
+        Some(mark) => Err(Failure::Refused(mark.sentence(&source.name()))),
+    }
+}
+
 /// Agents would have to be told new keys.
 fn refuse_other_key(ours: Option<Key>, theirs: Option<Key>, target: &Place) -> Result<(), Failure> {
     match (ours, theirs) {
@@ -252,10 +287,10 @@ fn refuse_other_key(ours: Option<Key>, theirs: Option<Key>, target: &Place) -> R
     }
 }
 
-fn begin(source: String, mark: String, target: &mut dyn Target) -> Result<Progress, Failure> {
+fn begin(source: &str, mark: &str, target: &mut dyn Target) -> Result<Progress, Failure> {
     let progress = Progress {
-        source,
-        mark,
+        source: source.to_owned(),
+        mark: mark.to_owned(),
         schema: target.schema(),
         table: TABLES[0].name.to_owned(),
         after: None,

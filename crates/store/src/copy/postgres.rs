@@ -17,6 +17,7 @@ use super::tables::{FILLED_AT_BIRTH, HEAD, NOTES, TABLES, Table};
 use super::unfinished::{self, Progress};
 use super::value::{Row, Value};
 use crate::Error;
+use crate::moved::{self, Mark};
 use crate::postgres::errors::world;
 use crate::postgres::rows::Batch;
 use crate::postgres::session::{Query, Session};
@@ -65,6 +66,12 @@ impl PostgresSide {
     /// An empty ledger, made if there is none, or one whose filling was interrupted.
     pub fn target(address: &Address) -> Result<PostgresSide, Failure> {
         let mut side = Self::connect(address)?;
+        if let Some(mark) = side.moved()? {
+            return Err(Failure::Refused(format!(
+                "{address} was moved to {} at {}, and is kept as it was; name another database, or put this one away first (ALTER DATABASE … RENAME TO …, then CREATE DATABASE)",
+                mark.place, mark.at
+            )));
+        }
         if side.unfinished()?.is_none() {
             refuse_unless_empty(&mut side)?;
             drop(PostgresEngine::open(address.clone())?);
@@ -174,21 +181,22 @@ pub(crate) async fn refuse_if_unfinished(
     session: &Session,
     address: &Address,
 ) -> Result<(), Error> {
+    match source_of_copy(session).await? {
+        None => Ok(()),
+        Some(source) => Err(unfinished::refusal(&address.to_string(), &source)),
+    }
+}
+
+/// Where the rows of an unfinished copy come from.
+pub(crate) async fn source_of_copy(session: &Session) -> Result<Option<String>, Error> {
     let has_table = Query::new(HAS_TABLE).text(unfinished::TABLE);
     if session.query(&has_table).await.map_err(world)?.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    let rows = session
-        .query(&Query::new(unfinished::SELECT))
-        .await
-        .map_err(world)?;
-    match rows.first() {
-        None => Ok(()),
-        Some(row) => {
-            let source = row.text(0)?.unwrap_or_default();
-            Err(unfinished::refusal(&address.to_string(), &source))
-        }
-    }
+    let source = Query::new(unfinished::SELECT);
+    let rows = session.query(&source).await.map_err(world)?;
+    let source = rows.first().map(|row| row.text(0)).transpose()?.flatten();
+    Ok(source.map(|source| source.into_owned()))
 }
 
 impl Side for PostgresSide {
@@ -220,9 +228,29 @@ impl Side for PostgresSide {
         Ok(mark.unwrap_or_default().into_owned())
     }
 
-    fn has_moved(&mut self, mark: &str) -> Result<bool, Error> {
+    fn moved(&mut self) -> Result<Option<Mark>, Error> {
+        if !self.has_table(moved::TABLE)? {
+            return Ok(None);
+        }
+        let rows = self.ask(moved::SELECT, Vec::new())?;
+        rows.first().map(moved::read_row).transpose()
+    }
+
+    fn leave(&mut self, mark: &str, moved: &Mark) -> Result<bool, Error> {
         self.release()?;
-        Ok(self.mark()? != mark)
+        let mut is_same = false;
+        // The turn of hubs and hands, then the head, in their order.
+        self.within("", |side| {
+            side.run(
+                "SELECT pg_advisory_xact_lock('sb_head'::regclass::oid::bigint); SELECT 1 FROM sb_head FOR UPDATE",
+            )?;
+            is_same = side.mark()? == mark;
+            if !is_same || side.moved()?.is_some() {
+                return Ok(());
+            }
+            side.run(&moved::write_sql(&side.address, moved))
+        })?;
+        Ok(is_same)
     }
 
     fn served_ago(&mut self) -> Result<Option<i64>, Error> {

@@ -5,6 +5,7 @@ use super::tables::{FILLED_AT_BIRTH, HEAD, TABLES, Table};
 use super::unfinished::Progress;
 use super::value::{Row, Value};
 use crate::Error;
+use crate::moved::Mark;
 
 /// The key that agents' keys follow from.
 pub type Key = [u8; 32];
@@ -27,8 +28,12 @@ pub(super) trait Side: Send {
     /// A text that changes with every batch that a hub commits.
     fn mark(&mut self) -> Result<String, Error>;
 
-    /// Whether anyone wrote since [`Side::hold`], as far as can be told. Releases.
-    fn has_moved(&mut self, mark: &str) -> Result<bool, Error>;
+    /// Whether its rows are kept on elsewhere.
+    fn moved(&mut self) -> Result<Option<Mark>, Error>;
+
+    /// Marks it as moved, if it was not before, unless anyone wrote since [`Side::hold`], as far as can be told: then it
+    /// returns false. Releases.
+    fn leave(&mut self, mark: &str, moved: &Mark) -> Result<bool, Error>;
 
     /// How many milliseconds ago a hub said that it serves this ledger; `None` where a lock answers that question.
     fn served_ago(&mut self) -> Result<Option<i64>, Error>;

@@ -12,6 +12,7 @@ use super::tables::{FILLED_AT_BIRTH, HEAD, Kind, NOTES, Table};
 use super::unfinished::{self, Progress};
 use super::value::{Row, Value, key, show_key};
 use super::{Failure, KeyFile};
+use crate::moved::{self, Mark};
 use crate::sqlite::{SCHEMA_VERSION, SqliteEngine, open_error, world};
 use crate::{Error, SystemClock};
 
@@ -66,7 +67,11 @@ impl<'a> SqliteSide<'a> {
         Ok(side.for_writing()?)
     }
 
-    fn open(file: &Path, mode: OpenFlags, keys: &'a dyn KeyFile) -> Result<SqliteSide<'a>, Error> {
+    pub fn open(
+        file: &Path,
+        mode: OpenFlags,
+        keys: &'a dyn KeyFile,
+    ) -> Result<SqliteSide<'a>, Error> {
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(file, flags).map_err(open_error)?;
         db.busy_timeout(LOCK_WAIT).map_err(open_error)?;
@@ -83,7 +88,7 @@ impl<'a> SqliteSide<'a> {
 
     /// Pages are whole or absent after a crash, whether synced or not; the last step syncs all of them. What is copied
     /// was not written by hand.
-    fn for_writing(self) -> Result<Self, Error> {
+    pub fn for_writing(self) -> Result<Self, Error> {
         self.db
             .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
             .map_err(open_error)?;
@@ -139,12 +144,19 @@ pub(crate) fn refuse_if_unfinished(db: &Connection, file: &Path) -> Result<(), E
     }
 }
 
-fn source_of_copy(db: &Connection) -> Result<Option<String>, Error> {
+pub(crate) fn source_of_copy(db: &Connection) -> Result<Option<String>, Error> {
     if !has_table(db, unfinished::TABLE)? {
         return Ok(None);
     }
     let source = db.query_row("SELECT source FROM sb_copy", [], |row| row.get(0));
     source.optional().map_err(world)
+}
+
+fn cannot_mark(file: &Path, why: &Error) -> Error {
+    Error::Open(format!(
+        "{} cannot be marked as moved ({why}); make it and its directory writable, then the same command goes on",
+        file.display()
+    ))
 }
 
 fn has_table(db: &Connection, name: &str) -> Result<bool, Error> {
@@ -177,9 +189,29 @@ impl Side for SqliteSide<'_> {
         self.one(sql)
     }
 
-    fn has_moved(&mut self, mark: &str) -> Result<bool, Error> {
+    fn moved(&mut self) -> Result<Option<Mark>, Error> {
+        moved::of(&self.db)
+    }
+
+    fn leave(&mut self, mark: &str, moved: &Mark) -> Result<bool, Error> {
         self.release()?;
-        Ok(self.version()? != self.version || self.mark()? != mark)
+        let mut writer = Self::open(&self.file, OpenFlags::SQLITE_OPEN_READ_WRITE, self.keys)
+            .map_err(|error| cannot_mark(&self.file, &error))?;
+        writer
+            .run("PRAGMA synchronous = FULL; BEGIN IMMEDIATE")
+            .map_err(|error| cannot_mark(&self.file, &error))?;
+        // Nobody writes from here on.
+        if self.version()? != self.version || self.mark()? != mark {
+            writer.release()?;
+            return Ok(false);
+        }
+        if writer.moved()?.is_none() {
+            moved::write_file(&writer.db, &self.file, moved).map_err(world)?;
+        }
+        writer.run("COMMIT")?;
+        // The last one to close the file puts its log away, which takes one who may write.
+        self.db = writer.db;
+        Ok(true)
     }
 
     fn served_ago(&mut self) -> Result<Option<i64>, Error> {

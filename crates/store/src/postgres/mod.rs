@@ -114,6 +114,9 @@ impl PostgresEngine {
         let mut session = runtime.block_on(Session::open(&address, None))?;
         let address = address.settled(session.is_pooled());
         runtime.block_on(crate::copy::refuse_unfinished_database(&session, &address))?;
+        if let Some(mark) = runtime.block_on(crate::moved::of_database(&session))? {
+            return Err(Error::Moved(mark.sentence(&address.to_string())));
+        }
         runtime.block_on(migrate::run(&mut session, steps))?;
         warn_of(&runtime, &session, &address)?;
         let mut me = [0; 8];
@@ -253,6 +256,12 @@ impl PostgresEngine {
         let told = self.told.upto();
         let rows = self.ask(Self::ask_head)?;
         let taken = Taken::read(&rows)?;
+        if taken.schema_floor >= crate::moved::FLOOR {
+            return Err(Error::Moved(format!(
+                "{} was moved elsewhere while this hub had it; 'switchboard up' says where to",
+                self.address
+            )));
+        }
         if taken.schema_floor > self.steps.known() {
             return Err(Error::NewerSchema {
                 found: taken.schema_floor,

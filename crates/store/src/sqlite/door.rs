@@ -6,7 +6,7 @@
 
 mod functions;
 mod guard;
-mod public;
+pub(crate) mod public;
 mod refused;
 mod rows;
 mod session;

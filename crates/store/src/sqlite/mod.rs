@@ -103,6 +103,7 @@ impl SqliteEngine {
         db.busy_handler(Some(wait_for_lock())).map_err(open_error)?;
         prepare(&db, path)?;
         crate::copy::refuse_unfinished_file(&db, path)?;
+        crate::moved::refuse_file(&db, path)?;
         let condition = Arc::new(Condition::of(&db, path)?);
         let is_log_found = found_log::is_found(condition.log_path());
         if is_log_found {
@@ -124,9 +125,15 @@ impl SqliteEngine {
         if is_log_found {
             engine.move_found_log()?;
         } else {
-            migrate::run(&mut engine.db)?;
+            engine.bring_up_to_date()?;
         }
         Ok(engine)
+    }
+
+    /// The schema of this build, and served from here on.
+    fn bring_up_to_date(&mut self) -> Result<(), Error> {
+        migrate::run(&mut self.db)?;
+        crate::moved::serve_file(&mut self.db, self.condition.path())
     }
 
     /// Moves the log that was found into the file, and only then brings the schema up to date.
@@ -134,7 +141,7 @@ impl SqliteEngine {
         self.unmoved = Some(Instant::now());
         let is_moved = found_log::moved(&self.db)?;
         if is_moved {
-            migrate::run(&mut self.db)?;
+            self.bring_up_to_date()?;
             self.unmoved = None;
         }
         self.condition.is_unmoved(!is_moved);

@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::Unfit;
+use crate::inspect;
 
 /// The only one who has the file open, until it is dropped.
 #[derive(Debug)]
@@ -28,7 +29,20 @@ const LOCK: &str = "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT";
 impl Held {
     /// Nothing of the file has changed if this fails.
     pub fn take(path: &Path) -> Result<Held, Unfit> {
-        check(path)?;
+        check(path, |db| match has_ledger(db)? {
+            true => Err(Unfit::IsLedger),
+            false => Ok(()),
+        })?;
+        Self::hold(path)
+    }
+
+    /// The same for a ledger that is about to be put away.
+    pub(crate) fn take_ledger(path: &Path) -> Result<Held, Unfit> {
+        check(path, |_| Ok(()))?;
+        Self::hold(path)
+    }
+
+    fn hold(path: &Path) -> Result<Held, Unfit> {
         let db = open(path)?;
         // Without its log it is one file, which can be renamed. Before the lock is kept, else a journal stays beside it.
         let mode = |sql| db.query_row(sql, [], |row| row.get::<_, String>(0));
@@ -72,7 +86,7 @@ impl Held {
 }
 
 /// Whether it can be held and read whole, without a change to it.
-fn check(path: &Path) -> Result<(), Unfit> {
+fn check(path: &Path, fits: impl FnOnce(&Connection) -> Result<(), Unfit>) -> Result<(), Unfit> {
     let db = open(path)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     db.execute_batch(LOCK)?;
@@ -80,10 +94,7 @@ fn check(path: &Path) -> Result<(), Unfit> {
     if verdict != "ok" {
         return Err(Unfit::Damaged(verdict));
     }
-    if has_ledger(&db)? {
-        return Err(Unfit::IsLedger);
-    }
-    Ok(())
+    fits(&db)
 }
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
@@ -96,8 +107,8 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Whether a file is a ledger of Switchboard's. What cannot be read is none.
 pub fn is_ledger(path: &Path) -> bool {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(path, flags);
+    // Nothing is left behind by the question.
+    let opened = inspect::open(path, inspect::log_bytes(path) > 0);
     opened.is_ok_and(|db| {
         let patient = db.busy_timeout(PATIENCE);
         patient.is_ok() && has_ledger(&db).unwrap_or(false)

@@ -2,7 +2,7 @@
 
 /// The public tables with the columns that may be written; all may be read.
 #[rustfmt::skip]
-pub(super) const TABLES: &[(&str, &[&str])] = &[
+pub(crate) const TABLES: &[(&str, &[&str])] = &[
     ("tasks", &[
         "id", "title", "description", "status", "priority", "type", "assigned_agent", "claimed_at", "dependencies",
         "blockers", "required_skills", "files", "started_at", "completed_at", "estimated_minutes", "actual_minutes",

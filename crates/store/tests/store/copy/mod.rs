@@ -15,6 +15,7 @@ use switchboard_store::{Engine, Error, ManualClock};
 use switchboard_test_cluster::{Cluster, Database, PgBouncer, PoolMode};
 use tempfile::TempDir;
 
+mod moved;
 mod refused;
 
 /// The file beside a ledger.
@@ -171,6 +172,7 @@ fn a_ledger_goes_to_a_database_and_back_and_stays_the_same() {
         assert_eq!(came, went);
         assert_eq!(keys.key().unwrap(), Some(KEY), "the key moved along");
         before.assert_same(&everything(&back), "after its return");
+        moved::abandoned(&source);
         before.assert_same(&everything(&source), "where it came from");
         // Also what no reader sees.
         let same = copy::verify(&source, &back, &keys, &mut quietly).expect("they are the same");

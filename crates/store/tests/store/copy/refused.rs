@@ -8,6 +8,7 @@ fn a_target_that_is_not_empty_is_refused_and_left_alone() {
     let (source, there) = (world.source(), world.there());
     copied(&source, &there, &kept());
     let before = everything(&there);
+    moved::abandoned(&source);
     refused(
         copy::run(&source, &there, &kept(), &mut quietly),
         &["not empty", "--verify-only"],
