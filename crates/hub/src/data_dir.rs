@@ -1,9 +1,11 @@
 //! The directory that a hub keeps its state in: made private, held by one process, found by others.
 
+use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use switchboard_wire::IsoTime;
@@ -35,17 +37,28 @@ pub enum DataDirError {
 /// What others read in `hub.json` to find this hub.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Card<'a> {
+pub struct Card {
     pid: u32,
-    http: SocketAddr,
-    tls: bool,
+    pub http: SocketAddr,
+    pub tls: bool,
     /// Where the bus listens, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    bus: Option<SocketAddr>,
+    pub bus: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    bus_tls: Option<bool>,
-    started_at: IsoTime,
-    version: &'a str,
+    pub bus_tls: Option<bool>,
+    /// Where the ledger is, without a password, as `--store` takes it.
+    pub store: String,
+    pub started_at: IsoTime,
+    version: &'static str,
+}
+
+/// A hub that has a data directory for itself, as others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// A process that has just started has not said yet.
+    pub pid: Option<u32>,
+    /// What it serves, if it said.
+    pub store: Option<String>,
 }
 
 impl Drop for DataDir {
@@ -70,6 +83,55 @@ const HUB_FILE: &str = "hub.json";
 /// The master key, in hexadecimal.
 const KEY_FILE: &str = "key";
 
+/// Somebody may just look whether the lock is held.
+const LOOKED_AT_FOR: Duration = Duration::from_millis(100);
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(10);
+/// Largest `hub.json` that is read.
+const HUB_FILE_MAX: u64 = 64 * 1024;
+
+impl Card {
+    pub fn new(http: SocketAddr, tls: bool, store: String, started_at: IsoTime) -> Card {
+        Card {
+            pid: std::process::id(),
+            http,
+            tls,
+            bus: None,
+            bus_tls: None,
+            store,
+            started_at,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+impl Holder {
+    /// Whoever has a data directory for itself. Nothing is made or written for a look at it.
+    pub fn of(dir: &Path) -> Option<Holder> {
+        let mut lock = File::open(dir.join(LOCK_FILE)).ok()?;
+        match lock.try_lock_shared() {
+            Ok(()) => {
+                let _ = lock.unlock();
+                return None;
+            }
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(_)) => return None,
+        }
+        Some(Holder {
+            pid: pid_in(&mut lock),
+            store: announced_store(dir),
+        })
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process {pid}"),
+            None => f.write_str("a process that has just started"),
+        }
+    }
+}
+
 impl DataDir {
     /// Makes the directory if need be, and takes it for this process alone.
     pub fn open(path: &Path) -> Result<DataDir, DataDirError> {
@@ -85,12 +147,16 @@ impl DataDir {
             .truncate(false)
             .open(path.join(LOCK_FILE))
             .map_err(unusable)?;
-        match lock.try_lock() {
+        match try_lock(&lock) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
+                let holder = Holder {
+                    pid: pid_in(&mut lock),
+                    store: None,
+                };
                 return Err(DataDirError::Held {
                     path: path.to_owned(),
-                    holder: holder(&mut lock),
+                    holder: holder.to_string(),
                 });
             }
             Err(TryLockError::Error(source)) => return Err(unusable(source)),
@@ -107,23 +173,8 @@ impl DataDir {
     }
 
     /// Tells others where this hub listens.
-    pub fn announce(
-        &self,
-        http: SocketAddr,
-        tls: bool,
-        bus: Option<(SocketAddr, bool)>,
-        started_at: IsoTime,
-    ) -> Result<HubFile, DataDirError> {
-        let card = Card {
-            pid: std::process::id(),
-            http,
-            tls,
-            bus: bus.map(|(addr, _)| addr),
-            bus_tls: bus.map(|(_, tls)| tls),
-            started_at,
-            version: env!("CARGO_PKG_VERSION"),
-        };
-        let text = serde_json::to_vec(&card).expect("numbers and text are always JSON");
+    pub fn announce(&self, card: &Card) -> Result<HubFile, DataDirError> {
+        let text = serde_json::to_vec(card).expect("numbers and text are always JSON");
         let path = self.keep(HUB_FILE, &text)?;
         Ok(HubFile { path, text })
     }
@@ -231,14 +282,30 @@ fn write_pid(lock: &mut File) -> std::io::Result<()> {
     writeln!(lock, "{}", std::process::id())
 }
 
-fn holder(lock: &mut File) -> String {
-    let mut text = String::new();
-    // A holder that has not written its id yet stays unnamed.
-    let _ = lock.take(64).read_to_string(&mut text);
-    match text.trim().parse::<u32>() {
-        Ok(pid) => format!("process {pid}"),
-        Err(_) => "a process that has just started".to_owned(),
+fn try_lock(lock: &File) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOOKED_AT_FOR => {
+                std::thread::sleep(ASK_AGAIN_AFTER);
+            }
+            answer => return answer,
+        }
     }
+}
+
+fn pid_in(lock: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    lock.take(64).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn announced_store(dir: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = File::open(dir.join(HUB_FILE)).ok()?;
+    file.take(HUB_FILE_MAX).read_to_string(&mut text).ok()?;
+    let card: serde_json::Value = serde_json::from_str(&text).ok()?;
+    Some(card.get("store")?.as_str()?.to_owned())
 }
 
 /// The process that listens on a port, if the system says so cheaply.
@@ -295,6 +362,8 @@ mod tests {
     fn a_second_hub_is_told_which_process_holds_the_directory() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("project/.switchboard");
+        assert_eq!(Holder::of(&path), None);
+        assert!(!path.exists(), "a look makes nothing");
         let first = DataDir::open(&path).unwrap();
         let said = DataDir::open(&path).unwrap_err().to_string();
         assert!(
@@ -310,18 +379,27 @@ mod tests {
     fn the_announcement_names_the_address_and_goes_with_the_hub() {
         let home = tempfile::tempdir().unwrap();
         let dir = DataDir::open(home.path()).unwrap();
+        let http = "127.0.0.1:7373".parse().unwrap();
+        let store = "postgres://me@h/d".to_owned();
         let file = dir
-            .announce("127.0.0.1:7373".parse().unwrap(), false, None, IsoTime(0))
+            .announce(&Card::new(http, false, store, IsoTime(0)))
             .unwrap();
         let read = || std::fs::read_to_string(home.path().join("hub.json"));
         let card: serde_json::Value = serde_json::from_str(&read().unwrap()).unwrap();
         assert_eq!(card["pid"], std::process::id());
         assert_eq!(card["http"], "127.0.0.1:7373");
         assert_eq!(card["tls"], false);
+        assert_eq!(card["store"], "postgres://me@h/d");
+        let holder = Holder::of(home.path()).unwrap();
+        assert_eq!(holder.pid, Some(std::process::id()));
+        assert_eq!(holder.store.as_deref(), Some("postgres://me@h/d"));
         assert_eq!(card["startedAt"], "1970-01-01T00:00:00.000Z");
         assert!(card["version"].is_string());
         drop(file);
         assert!(read().is_err());
+        assert_eq!(Holder::of(home.path()).unwrap().store, None);
+        drop(dir);
+        assert_eq!(Holder::of(home.path()), None);
     }
 
     #[test]
@@ -330,7 +408,8 @@ mod tests {
         let dir = DataDir::open(home.path()).unwrap();
         let announce = |port| {
             let http = SocketAddr::from(([127, 0, 0, 1], port));
-            dir.announce(http, false, None, IsoTime(0)).unwrap()
+            let card = Card::new(http, false, String::new(), IsoTime(0));
+            dir.announce(&card).unwrap()
         };
         let (ours, theirs) = (announce(1), announce(2));
         drop(ours);

@@ -24,6 +24,7 @@ pub mod swarm_db;
 mod tail;
 mod time;
 mod tls;
+mod unserved;
 mod wakeups;
 
 pub use hub::{Error, Guard, Hub, HubConfig, Outcome, Stats};

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use switchboard_store::copy::Place;
+use switchboard_store::moved;
 use switchboard_store::postgres::{PostgresEngine, Steps};
 use switchboard_store::sqlite::SqliteEngine;
 use switchboard_store::{Engine, SystemClock};
@@ -16,7 +18,7 @@ use crate::auth::Auth;
 use crate::bus::Bus;
 use crate::bus::authority::AuthorityError;
 use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt};
-use crate::data_dir::{self, DataDir, DataDirError, HubFile};
+use crate::data_dir::{self, Card, DataDir, DataDirError, HubFile};
 #[cfg(unix)]
 use crate::files::Door;
 use crate::http::{App, Server};
@@ -24,6 +26,7 @@ use crate::hub::{self, Hub, HubConfig};
 use crate::sql::Sql;
 use crate::swarm_db::{self, SwarmDb};
 use crate::tls::{self, TlsError};
+use crate::unserved;
 
 /// What was accepted gets this long to finish; one second of the five is the ledger's.
 const GRACE: Duration = Duration::from_secs(4);
@@ -160,8 +163,11 @@ impl Running {
         }
         let server = Server::new(Arc::clone(&app), acceptor, config.http.connections_max);
         let server = tokio::spawn(server.run(listener, GRACE));
-        let bus_at = bus.as_ref().map(|bus| (bus.addrs[0], bus.is_tls()));
-        let announced = data_dir.announce(addr, tls, bus_at, started_at)?;
+        let place = config.store.place()?.settled().to_string();
+        let mut card = Card::new(addr, tls, place, started_at);
+        card.bus = bus.as_ref().map(|bus| bus.addrs[0]);
+        card.bus_tls = bus.as_ref().map(Bus::is_tls);
+        let announced = data_dir.announce(&card)?;
         tracing::info!(http = %addr, tls, auth = config.auth.as_str(), "the hub serves {addr}");
         Ok(Running {
             addr,
@@ -249,6 +255,28 @@ const PREVIOUS_SCHEMA: &str = "SWITCHBOARD_TEST_SCHEMA";
 type Opened = (Box<dyn Engine>, Option<String>);
 
 fn open(config: &Config) -> Result<Opened, ServeError> {
+    let place = config.store.place()?;
+    if config.abandon_move {
+        abandon_move(&place)?;
+    }
+    let opened = open_store(config)?;
+    unserved::mark(config, &place.settled());
+    Ok(opened)
+}
+
+fn abandon_move(place: &Place) -> Result<(), ServeError> {
+    match moved::abandon(place)? {
+        Some(mark) => tracing::warn!(
+            "{place} is served again as it was at {}; what was written to {} since then stays there",
+            mark.at,
+            mark.place
+        ),
+        None => tracing::info!("{place} was not moved; --abandon-move changes nothing"),
+    }
+    Ok(())
+}
+
+fn open_store(config: &Config) -> Result<Opened, ServeError> {
     match &config.store {
         StoreAt::Postgres(url) => {
             let steps = match std::env::var(PREVIOUS_SCHEMA) {

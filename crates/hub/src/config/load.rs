@@ -239,7 +239,7 @@ impl Draft {
                 let reason = "use sqlite:<path> or postgres://user@host/database, or store.path";
                 wrong("store.url", "settings", reason.to_owned())
             })?,
-            (None, None) => self.config.data_dir.join("switchboard.db"),
+            (None, None) => self.config.data_dir.join(super::DATABASE),
         };
         Ok(StoreAt::Sqlite(project.join(path)))
     }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use switchboard_core::verb::Retention;
 use switchboard_core::{GatePolicy, limits};
+use switchboard_store::copy::Place;
 use switchboard_store::postgres::Address;
 
 pub use bus::{
@@ -29,6 +30,8 @@ pub use net::Network;
 pub const PORT: u16 = 7373;
 /// The directory that a hub keeps its state in, below the project.
 pub const DATA_DIR: &str = ".switchboard";
+/// The ledger's file in a data directory, unless the settings name another.
+pub const DATABASE: &str = "switchboard.db";
 /// The directory that requests are put into as files, below the project.
 pub const FILES_DIR: &str = ".jetpack/protocol";
 /// The file that settings are read from, in the project.
@@ -44,6 +47,8 @@ pub struct Config {
     pub store: StoreAt,
     /// Whether the SQLite file also opens as `.jetpack/swarm.db`.
     pub swarm_db: bool,
+    /// Serve a ledger that was moved elsewhere, as a person's own decision. Only `up` can say so.
+    pub abandon_move: bool,
     pub files: Files,
     pub bus: Bus,
     pub auth: AuthMode,
@@ -125,6 +130,16 @@ impl PostgresUrl {
     }
 }
 
+impl StoreAt {
+    /// The place as the store knows it.
+    pub fn place(&self) -> Result<Place, switchboard_store::Error> {
+        Ok(match self {
+            StoreAt::Sqlite(file) => Place::Sqlite(file.clone()),
+            StoreAt::Postgres(url) => Place::Postgres(url.address()?),
+        })
+    }
+}
+
 impl fmt::Debug for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address() {
@@ -170,7 +185,7 @@ impl Config {
     /// The defaults, for a project in this directory.
     pub fn for_project(project: PathBuf) -> Config {
         let data_dir = project.join(DATA_DIR);
-        let store = StoreAt::Sqlite(data_dir.join("switchboard.db"));
+        let store = StoreAt::Sqlite(data_dir.join(DATABASE));
         Config {
             files: Files::of_project(&project),
             bus: Bus::of_project(&project),
@@ -179,6 +194,7 @@ impl Config {
             http: Http::default(),
             store,
             swarm_db: true,
+            abandon_move: false,
             auth: AuthMode::None,
             limits: Limits::default(),
             quality: GatePolicy::default(),

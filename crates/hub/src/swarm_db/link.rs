@@ -9,6 +9,9 @@ use std::path::{Component, Path, PathBuf};
 
 use switchboard_store::swarm_db::is_ledger;
 
+use crate::config::DATA_DIR;
+use crate::data_dir::Holder;
+
 /// Where Jetpack's tools look, and where the ledger really is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmDb {
@@ -27,6 +30,11 @@ pub enum Look {
     /// A link that an earlier start made, to where the ledger no longer is.
     Stale {
         target: PathBuf,
+    },
+    /// A link to the ledger of another hub of this project, which runs.
+    Served {
+        target: PathBuf,
+        by: Holder,
     },
     /// A link to something that is not ours.
     Foreign {
@@ -118,6 +126,9 @@ impl SwarmDb {
         if leads_to == real(&self.ledger) {
             return Look::Linked;
         }
+        if let Some(by) = self.served_by(&leads_to) {
+            return Look::Served { target, by };
+        }
         let ours = leads_to.starts_with(real(&self.project))
             && (!leads_to.exists() || is_ledger(&leads_to));
         if ours {
@@ -125,6 +136,29 @@ impl SwarmDb {
         } else {
             Look::Foreign { target }
         }
+    }
+
+    /// Where the link leads, if there is one.
+    pub(crate) fn leads_to(&self) -> Option<PathBuf> {
+        let path = self.path();
+        path.is_symlink().then(|| real(&path))
+    }
+
+    /// Another hub that runs and has this ledger. The file itself is not opened for that: the lock of a data directory
+    /// tells that its hub runs, and `hub.json` which ledger it serves.
+    pub(crate) fn served_by(&self, ledger: &Path) -> Option<Holder> {
+        let beside = ledger.parent()?;
+        let default = real(&self.project.join(DATA_DIR));
+        let dirs = [beside, &default];
+        dirs.into_iter().find_map(|dir| {
+            let holder = Holder::of(dir).filter(|by| by.pid != Some(std::process::id()))?;
+            let serves_it = match holder.store.as_deref() {
+                Some(store) => store.strip_prefix("sqlite:").map(Path::new) == Some(ledger),
+                // It has just started, and most ledgers lie in their hub's own directory.
+                None => dir == beside,
+            };
+            serves_it.then_some(holder)
+        })
     }
 
     /// Makes the folder, and tries there whether a link can be made at all; it waits under another name.

@@ -101,6 +101,11 @@ impl SwarmDb {
                 );
                 self.prepared(Step::Renew)
             }
+            Look::Served { target, by } => Step::Warn(format!(
+                "{} is a link to {}, the ledger of another hub of this project that runs ({by}), and is left alone: tools that open it reach that hub, not this one",
+                Self::SHOWN,
+                target.display()
+            )),
             Look::Foreign { target } => Step::Warn(format!(
                 "{} is a link to {}, which is not this hub's ledger, and is left alone; remove it and start again to have it open the ledger",
                 Self::SHOWN,
