@@ -31,6 +31,9 @@ pub struct HubFile {
     pub bus: Option<String>,
     #[serde(default)]
     pub bus_tls: bool,
+    /// Where its ledger is, without a password. A hub of an older build does not say.
+    #[serde(default)]
+    pub store: Option<String>,
     #[serde(default)]
     pub started_at: Option<String>,
     #[serde(default)]
@@ -273,6 +276,7 @@ mod tests {
             tls,
             bus: Some("0.0.0.0:8731".to_owned()),
             bus_tls: false,
+            store: None,
             started_at: None,
             version: None,
         };

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_commands_of_the_document_are_all_there() {
         for line in [
-            "up --http 127.0.0.1:0 --store sqlite:x.db --data-dir d --project p --config c.toml --auth hmac --tls-self-signed --log json",
+            "up --http 127.0.0.1:0 --store sqlite:x.db --data-dir d --project p --config c.toml --auth hmac --tls-self-signed --abandon-move --log json",
             "init --force",
             "status --watch --json",
             "task add title --priority high --skill rust --after a --json",

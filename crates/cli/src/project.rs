@@ -3,9 +3,11 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use switchboard_hub::config::{CONFIG_FILE, Config, ConfigError, Loaded, Overrides, StoreAt};
+use switchboard_hub::config::{
+    CONFIG_FILE, Config, ConfigError, DATABASE, Loaded, Overrides, PostgresUrl, StoreAt,
+};
 
-use crate::discover;
+use crate::discover::{self, Found};
 
 /// The project that a hub started in `here` is for.
 ///
@@ -46,8 +48,25 @@ pub fn data_dir(here: &Path) -> PathBuf {
         .unwrap_or_else(|| discover::data_dir(here))
 }
 
-/// The ledger of the hub around `here`.
+/// The ledger of the hub around `here`: what it serves if it runs, else what it would.
 pub fn ledger(here: &Path) -> StoreAt {
+    served(&discover::find(here)).unwrap_or_else(|| configured(here))
+}
+
+/// What a running hub serves, as it says itself.
+pub fn served(found: &Found) -> Option<StoreAt> {
+    let Found::Running { hub, .. } = found else {
+        return None;
+    };
+    let store = hub.store.as_deref()?;
+    match store.strip_prefix("sqlite:") {
+        Some(file) => Some(StoreAt::Sqlite(file.into())),
+        None => PostgresUrl::parse(store).ok().map(StoreAt::Postgres),
+    }
+}
+
+/// What a hub around `here` would serve by its settings.
+pub fn configured(here: &Path) -> StoreAt {
     let data_dir = data_dir(here);
     let project = data_dir.parent().unwrap_or(here);
     match load(project, None, Overrides::default()) {
@@ -55,9 +74,6 @@ pub fn ledger(here: &Path) -> StoreAt {
         Ok(_) | Err(_) => StoreAt::Sqlite(data_dir.join(DATABASE)),
     }
 }
-
-/// The ledger's file in a data directory, unless the settings name another.
-pub const DATABASE: &str = "switchboard.db";
 
 #[cfg(test)]
 mod tests {

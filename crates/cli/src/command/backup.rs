@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 use switchboard_hub::config::StoreAt;
+use switchboard_store::moved;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -28,6 +29,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 #[command(after_help = "\
 The copy is checked before it gets its name. To go back to it, stop the hub and put it in place of
 .switchboard/switchboard.db (without the files that end in -wal and -shm).
+A ledger in PostgreSQL is backed up with PostgreSQL's own tools (pg_dump); this command says how.
 
 Examples:
   switchboard backup
@@ -45,13 +47,9 @@ pub struct Args {
 }
 
 pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let source = match (args.from, project::ledger(&context.here)) {
-        (Some(file), _) | (None, StoreAt::Sqlite(file)) => file,
-        (None, StoreAt::Postgres(url)) => {
-            return Err(Failure::Failed(format!(
-                "the ledger is at {url:?}; back it up with PostgreSQL's own tools (pg_dump, pg_basebackup)"
-            )));
-        }
+    let source = match args.from {
+        Some(file) => file,
+        None => served_file(&context.here)?,
     };
     let target = args.file.unwrap_or_else(default_name);
     if !source.is_file() {
@@ -84,6 +82,28 @@ pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         source.display(),
         bytes(size)
     ))?)
+}
+
+/// The file that the hub of this project serves, or would.
+fn served_file(here: &Path) -> Result<PathBuf, Failure> {
+    let file = match project::ledger(here) {
+        StoreAt::Sqlite(file) => file,
+        StoreAt::Postgres(url) => {
+            return Err(Failure::Failed(format!(
+                "the ledger is at {url:?}, and nothing was copied; back it up with PostgreSQL's own tools: pg_dump --format=custom --file=swarm.dump '{url:?}'   (with the password in PGPASSWORD or ~/.pgpass)"
+            )));
+        }
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mark = Connection::open_with_flags(&file, flags).map(|db| moved::of(&db));
+    match mark {
+        Ok(Ok(Some(mark))) => Err(Failure::Failed(format!(
+            "nothing was copied: {}. To copy the old file all the same, name it with --from",
+            mark.sentence(&format!("sqlite:{}", file.display()))
+        ))),
+        // What is wrong with the file is found when it is copied.
+        Ok(Ok(None) | Err(_)) | Err(_) => Ok(file),
+    }
 }
 
 fn default_name() -> PathBuf {
@@ -196,8 +216,8 @@ fn sync_dir(file: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::project::DATABASE;
     use std::os::unix::fs::PermissionsExt;
+    use switchboard_hub::config::DATABASE;
 
     fn ledger(dir: &Path) -> (PathBuf, Connection) {
         let file = dir.join(DATABASE);

@@ -25,9 +25,11 @@ use crate::project;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Stop the hub first. Everything is copied: tasks, agents, messages, events, tokens, keys. Then both
-ledgers are read again and compared row by row and event by event. The source is not touched.
-The target must be empty, and until the copy is finished no hub serves it. If it is interrupted,
-the same command goes on where it stopped.
+ledgers are read again and compared row by row and event by event. The target must be empty, and
+until the copy is finished no hub serves it. The source keeps its rows and is marked as moved: no
+hub serves it and no hand writes to it until 'switchboard up --abandon-move'. A SQLite file that was
+moved away may be the target again: it is kept under another name. If it is interrupted, the same
+command goes on where it stopped.
 
 Examples:
   switchboard migrate --to postgres://swarm@db/swarm
@@ -112,13 +114,9 @@ fn with_scheme(url: &str, here: &Path) -> String {
 }
 
 fn place(store: &StoreAt) -> Result<Place, Failure> {
-    Ok(match store {
-        StoreAt::Sqlite(file) => Place::Sqlite(file.clone()),
-        StoreAt::Postgres(url) => {
-            let address = url.address();
-            Place::Postgres(address.map_err(|error| Failure::Failed(error.to_string()))?)
-        }
-    })
+    store
+        .place()
+        .map_err(|error| Failure::Failed(error.to_string()))
 }
 
 fn move_ledger(
@@ -276,7 +274,9 @@ impl Report {
             screen.line(format_args!("note: {note}"))?;
         }
         if !verify_only {
-            screen.line(format_args!("The source is untouched. Next: {next}"))?;
+            screen.line(format_args!(
+                "{from} is marked as moved, and neither served nor written from now on ('switchboard up --abandon-move' would go back to it). Next: {next}"
+            ))?;
         }
         Ok(())
     }

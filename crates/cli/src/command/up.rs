@@ -62,6 +62,9 @@ pub struct Args {
     /// Listen beyond this machine without authentication or TLS, at your own risk
     #[arg(long)]
     pub insecure_bind: bool,
+    /// Serve a ledger that 'switchboard migrate' moved elsewhere; what was written there since stays there
+    #[arg(long)]
+    pub abandon_move: bool,
     /// How log lines look [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log: Option<LogFormat>,
@@ -140,8 +143,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Failure::Failed(format!("the current directory cannot be read: {error}"))
     })?;
     let file = args.config.as_ref().map(|file| here.join(file));
-    let loaded = project::load(&here, file.as_deref(), args.overrides(&here))
+    let mut loaded = project::load(&here, file.as_deref(), args.overrides(&here))
         .map_err(|error| Failure::Failed(error.to_string()))?;
+    loaded.config.abandon_move = args.abandon_move;
     log(&loaded.config)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");

@@ -4,9 +4,9 @@ use switchboard_client::Client;
 use switchboard_client::jetpack::StatusResponse;
 use switchboard_wire::IsoTime;
 
-use super::Check;
+use super::{Check, Scene, tasks};
 use crate::context::{Context, no_hub};
-use crate::discover::{self, Found};
+use crate::discover::Found;
 use crate::failure::Failure;
 use crate::show::now;
 
@@ -14,15 +14,15 @@ use crate::show::now;
 const SKEW_WARN_MS: i64 = 5_000;
 const SKEW_FAIL_MS: i64 = 5 * 60_000;
 
-pub async fn checks(context: &Context) -> Vec<Check> {
+pub async fn checks(context: &Context, scene: &Scene) -> Vec<Check> {
     let (url, data_dir) = match &context.options.url {
         Some(url) => (url.clone(), None),
-        None => match discover::find(&context.here) {
-            Found::Running { data_dir, hub } => (hub.url(), Some(data_dir)),
+        None => match &scene.found {
+            Found::Running { data_dir, hub } => (hub.url(), Some(data_dir.clone())),
             found @ Found::Unreadable { .. } => {
-                return vec![Check::fail("hub", no_hub(&found, &context.here))];
+                return vec![Check::fail("hub", no_hub(found, &context.here))];
             }
-            found => return vec![Check::warn("hub", no_hub(&found, &context.here))],
+            found => return vec![Check::warn("hub", no_hub(found, &context.here))],
         },
     };
     match context.client_for(&url, data_dir.as_deref()) {
@@ -55,6 +55,7 @@ async fn ask(client: &Client) -> Vec<Check> {
         }
         Err(error) => checks.push(Check::fail("status", Failure::from(error).to_string())),
     }
+    checks.push(tasks::check(client).await);
     checks
 }
 

@@ -1,13 +1,26 @@
 //! `switchboard doctor`: looks at everything a hub needs, and says what to do about what is wrong.
+//!
+//! One file per subject; each returns its lines, and `run` puts them together. Nothing is changed by a look: no file is
+//! made or written, also where no hub runs, and where the directory could not be written to anyway.
 
-mod files;
+mod config;
+mod data_dir;
+mod git;
 mod hub;
+mod key;
+mod ledger;
+mod link;
+mod tasks;
+
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
-use switchboard_hub::config::StoreAt;
+use switchboard_hub::config::{Config, Overrides, StoreAt};
+use switchboard_hub::data_dir::Holder;
 
 use crate::context::Context;
+use crate::discover::{self, Found};
 use crate::failure::Failure;
 use crate::project;
 use crate::screen::{Table, Tone, cell, toned};
@@ -15,6 +28,9 @@ use crate::screen::{Table, Tone, cell, toned};
 /// Check this project's hub, ledger and configuration
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
+Looks at what 'switchboard up' would refuse (settings, permissions, key, schema, a ledger that was
+moved), at the store that the running hub serves, at ready tasks that no agent present can take, at
+.jetpack/swarm.db, and at what git would commit of the hub's files. Nothing is changed by it.
 Every line says ok, warn or fail, and what to do. The exit code is 1 if something fails.
 
 Examples:
@@ -37,6 +53,44 @@ pub enum State {
     Ok,
     Warn,
     Fail,
+}
+
+/// What there is to look at.
+pub struct Scene {
+    pub here: PathBuf,
+    /// The settings, if they can be understood.
+    pub config: Option<Config>,
+    pub data_dir: PathBuf,
+    /// The hub that is found from here, running or not.
+    pub found: Found,
+    /// Whoever has the data directory for itself: a hub runs, or begins or ends just now.
+    pub holder: Option<Holder>,
+    /// What is served, or would be.
+    pub store: StoreAt,
+}
+
+impl Scene {
+    fn new(here: PathBuf) -> Scene {
+        let loaded = project::load(&here, None, Overrides::default());
+        let data_dir = project::data_dir(&here);
+        let found = discover::find(&here);
+        Scene {
+            config: loaded.ok().map(|loaded| loaded.config),
+            holder: Holder::of(&data_dir),
+            store: project::served(&found).unwrap_or_else(|| project::configured(&here)),
+            here,
+            data_dir,
+            found,
+        }
+    }
+
+    /// The directory that the hub is for.
+    fn project(&self) -> PathBuf {
+        match &self.config {
+            Some(config) => config.project.clone(),
+            None => project::around(&self.here),
+        }
+    }
 }
 
 impl Check {
@@ -72,16 +126,14 @@ struct Report {
 }
 
 pub async fn run(_: Args, context: &mut Context) -> Result<(), Failure> {
-    let data_dir = project::data_dir(&context.here);
-    let mut checks = files::config(&context.here);
-    checks.push(files::data_dir(&data_dir));
-    match project::ledger(&context.here) {
-        StoreAt::Sqlite(file) => checks.extend(files::ledger(&file)),
-        StoreAt::Postgres(url) => checks.push(Check::ok("ledger", format!("is at {url:?}"))),
-    }
-    checks.extend(files::swarm_db(&context.here));
-    checks.push(files::key(&data_dir));
-    checks.extend(hub::checks(context).await);
+    let scene = Scene::new(context.here.clone());
+    let mut checks = config::checks(&scene.here);
+    checks.extend(data_dir::checks(&scene));
+    checks.extend(ledger::checks(&scene).await);
+    checks.extend(link::check(&scene));
+    checks.push(key::check(&scene.data_dir));
+    checks.extend(git::check(&scene));
+    checks.extend(hub::checks(context, &scene).await);
     let failed = checks
         .iter()
         .filter(|check| check.state == State::Fail)

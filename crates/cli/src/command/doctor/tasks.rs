@@ -1,0 +1,122 @@
+//! Ready tasks that no agent present can take.
+
+use std::collections::BTreeSet;
+
+use switchboard_client::jetpack::{
+    Agent, AgentQuery, AgentStatus, ListOrder, Task, TaskQuery, TaskStatus, WhyQuery,
+};
+use switchboard_client::{Client, Error};
+
+use super::Check;
+use crate::failure::Failure;
+
+const NAME: &str = "tasks";
+/// The oldest ready tasks that are looked at.
+const TASKS_MAX: u32 = 100;
+const AGENTS_MAX: u32 = 100;
+/// Questions that the hub is asked.
+const QUESTIONS_MAX: usize = 200;
+/// So many tasks are named.
+const NAMED_MAX: usize = 3;
+
+pub async fn check(client: &Client) -> Check {
+    match look(client).await {
+        Ok(check) => check,
+        Err(error) => Check::fail(NAME, Failure::from(error).to_string()),
+    }
+}
+
+async fn look(client: &Client) -> Result<Check, Error> {
+    let ready = TaskQuery {
+        status: vec![TaskStatus::Ready],
+        order: Some(ListOrder::Old),
+        limit: Some(TASKS_MAX),
+        ..TaskQuery::default()
+    };
+    let tasks = client.tasks().list(&ready).await?.tasks;
+    if tasks.is_empty() {
+        return Ok(Check::ok(NAME, "no task waits to be claimed"));
+    }
+    let present = AgentQuery {
+        status: vec![AgentStatus::Idle, AgentStatus::Busy],
+        limit: Some(AGENTS_MAX),
+        ..AgentQuery::default()
+    };
+    let agents = client.agents().list(&present).await?.agents;
+    if agents.is_empty() {
+        let text = "tasks are ready, and no agent is present to take them; start one";
+        return Ok(Check::warn(NAME, text));
+    }
+    let stuck = stuck(client, tasks, &agents).await?;
+    Ok(match stuck.as_slice() {
+        [] => Check::ok(
+            NAME,
+            "for every ready task there is an agent that could take it",
+        ),
+        [..] => Check::warn(NAME, told(&stuck)),
+    })
+}
+
+/// A task, and what keeps an agent from it.
+type Stuck = (Task, String);
+
+/// The first task of each kind that nobody present can take.
+async fn stuck(client: &Client, tasks: Vec<Task>, agents: &[Agent]) -> Result<Vec<Stuck>, Error> {
+    let mut seen = BTreeSet::new();
+    let mut asked = 0;
+    let mut stuck = Vec::new();
+    for task in tasks {
+        // Tasks that ask the same of an agent get the same answer.
+        let shape = (
+            task.required_skills.clone(),
+            task.audience.clone(),
+            task.estimated_minutes,
+            task.kind.to_string(),
+            task.previous_agents.clone(),
+        );
+        if !seen.insert(shape) {
+            continue;
+        }
+        let mut why = None;
+        let mut can_be_taken = false;
+        for agent in agents {
+            if asked == QUESTIONS_MAX {
+                return Ok(stuck);
+            }
+            asked += 1;
+            let query = WhyQuery {
+                agent_id: Some(agent.id.clone()),
+            };
+            let answer = client.tasks().why(&task.id, &query).await?;
+            if answer.claimable {
+                can_be_taken = true;
+                break;
+            }
+            let reasons = answer.reasons.iter().map(|why| match &why.detail {
+                Some(detail) => format!("{} {detail}", why.reason),
+                None => why.reason.to_string(),
+            });
+            let reasons: Vec<String> = reasons.collect();
+            why.get_or_insert_with(|| format!("{}: {}", agent.id, reasons.join(", ")));
+        }
+        if !can_be_taken {
+            stuck.push((task, why.unwrap_or_default()));
+        }
+    }
+    Ok(stuck)
+}
+
+fn told(stuck: &[Stuck]) -> String {
+    let named = stuck.iter().take(NAMED_MAX);
+    let named: Vec<String> = named
+        .map(|(task, why)| format!("{} ({why})", task.id))
+        .collect();
+    let more = match stuck.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} more like them"),
+    };
+    format!(
+        "no agent present can take {}{more}; start one that can, or see 'switchboard task why'",
+        named.join("; ")
+    )
+}
