@@ -30,6 +30,8 @@ pub struct Project {
     data_dir: PathBuf,
     /// Where the ledger is, if not in the data directory.
     store: Option<String>,
+    /// More words for the command line of `up`.
+    flags: Vec<OsString>,
 }
 
 /// A hub that serves. Dropping it kills it.
@@ -69,6 +71,7 @@ impl Project {
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
             bus: None,
             store: None,
+            flags: Vec::new(),
         }
     }
 
@@ -116,6 +119,21 @@ impl Project {
     pub fn in_data_dir(mut self, path: impl Into<PathBuf>) -> Project {
         self.data_dir = path.into();
         self
+    }
+
+    /// Its next hubs keep their state here.
+    pub fn move_data_dir(&mut self, path: impl Into<PathBuf>) {
+        self.data_dir = path.into();
+    }
+
+    /// Its next hubs keep their ledger at this address, or in their data directory.
+    pub fn move_store(&mut self, store: Option<&str>) {
+        self.store = store.map(str::to_owned);
+    }
+
+    /// Its next hubs are started with these words more.
+    pub fn give_flags(&mut self, flags: &[&str]) {
+        self.flags = flags.iter().map(Into::into).collect();
     }
 
     pub fn root(&self) -> &Path {
@@ -196,6 +214,7 @@ impl Project {
             .arg("--data-dir")
             .arg(self.data_dir())
             .args(self.store.iter().flat_map(|url| ["--store", url]))
+            .args(&self.flags)
             .current_dir(self.root())
             .env("SWITCHBOARD_LIMITS_ENABLED", "false")
             .env("NO_COLOR", "1")
