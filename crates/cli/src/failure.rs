@@ -26,6 +26,9 @@ pub enum Failure {
     /// The command was tried and failed.
     #[error("{0}")]
     Failed(String),
+    /// So many checks failed; what was wrong with each was printed.
+    #[error("{}", failed_checks(*.0))]
+    Unhealthy(usize),
     /// A file of tasks has mistakes; nothing of it was sent.
     #[error("{}", wrong_lines(.file, .problems))]
     Import {
@@ -43,7 +46,10 @@ impl Failure {
         match self {
             // Whoever read our output has read enough.
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-            Failure::Output(_) | Failure::Failed(_) | Failure::Import { .. } => 1,
+            Failure::Output(_)
+            | Failure::Failed(_)
+            | Failure::Unhealthy(_)
+            | Failure::Import { .. } => 1,
             Failure::Usage(_) | Failure::Hub(client::Error::Invalid(_)) => 2,
             Failure::NoHub(_) | Failure::Hub(client::Error::Unreachable { .. }) => 3,
             Failure::Hub(
@@ -72,7 +78,9 @@ impl Failure {
             Failure::Hub(client::Error::Unreadable { .. }) => ("unreadable_answer", None, None),
             Failure::Hub(client::Error::Invalid(_)) | Failure::Usage(_) => ("usage", None, None),
             Failure::Import { .. } => ("invalid_file", None, None),
-            Failure::Failed(_) | Failure::Output(_) => ("failed", None, None),
+            Failure::Failed(_) | Failure::Unhealthy(_) | Failure::Output(_) => {
+                ("failed", None, None)
+            }
         };
         Body {
             success: false,
@@ -81,6 +89,13 @@ impl Failure {
             field,
             reason,
         }
+    }
+}
+
+impl Failure {
+    /// Whether a program has read of it already, in what the command printed.
+    pub fn is_told(&self) -> bool {
+        matches!(self, Failure::Unhealthy(_))
     }
 }
 
@@ -141,6 +156,13 @@ fn next_step(code: &str) -> Option<&'static str> {
         "wrong_host" => "use the address the hub listens on, or add this one to its allowed_hosts",
         _ => return None,
     })
+}
+
+fn failed_checks(count: usize) -> String {
+    match count {
+        1 => "1 check failed".to_owned(),
+        many => format!("{many} checks failed"),
+    }
 }
 
 /// The innermost cause, which says what actually went wrong.

@@ -101,7 +101,7 @@ fn report(failure: &Failure, json: bool) -> ExitCode {
             paint("error:", Tone::Bad),
             screen::clean(&failure.to_string())
         );
-        if json {
+        if json && !failure.is_told() {
             // If stdout is closed, the exit code and the sentence have to do.
             let _ = Screen::new(true).value(&failure.body());
         }

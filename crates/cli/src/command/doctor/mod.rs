@@ -150,8 +150,7 @@ pub async fn run(_: Args, context: &mut Context) -> Result<(), Failure> {
     }
     match failed {
         0 => Ok(()),
-        1 => Err(Failure::Failed("1 check failed".to_owned())),
-        many => Err(Failure::Failed(format!("{many} checks failed"))),
+        many => Err(Failure::Unhealthy(many)),
     }
 }
 

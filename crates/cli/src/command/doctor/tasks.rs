@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use switchboard_client::jetpack::{
-    Agent, AgentQuery, AgentStatus, ListOrder, Task, TaskQuery, TaskStatus, WhyQuery,
+    Agent, AgentQuery, AgentStatus, ListOrder, Task, TaskQuery, TaskStatus, WhyQuery, WhyReason,
 };
 use switchboard_client::{Client, Error};
 
@@ -88,11 +88,12 @@ async fn stuck(client: &Client, tasks: Vec<Task>, agents: &[Agent]) -> Result<Ve
                 agent_id: Some(agent.id.clone()),
             };
             let answer = client.tasks().why(&task.id, &query).await?;
-            if answer.claimable {
+            let lasting = || answer.reasons.iter().filter(|why| is_lasting(why.reason));
+            if lasting().next().is_none() {
                 can_be_taken = true;
                 break;
             }
-            let reasons = answer.reasons.iter().map(|why| match &why.detail {
+            let reasons = lasting().map(|why| match &why.detail {
                 Some(detail) => format!("{} {detail}", why.reason),
                 None => why.reason.to_string(),
             });
@@ -104,6 +105,27 @@ async fn stuck(client: &Client, tasks: Vec<Task>, agents: &[Agent]) -> Result<Ve
         }
     }
     Ok(stuck)
+}
+
+/// Whether waiting does not help, as long as the same agents are present.
+fn is_lasting(reason: WhyReason) -> bool {
+    match reason {
+        WhyReason::MissingSkill
+        | WhyReason::OverTimeLimit
+        | WhyReason::NeedsBrowser
+        | WhyReason::NeedsTests
+        | WhyReason::NotInAudience
+        | WhyReason::AgentNotRegistered
+        | WhyReason::AgentOffline
+        | WhyReason::AgentStopping => true,
+        WhyReason::HeldBy
+        | WhyReason::WaitsForDependency
+        | WhyReason::RetryNotDue
+        | WhyReason::NeedsPerson
+        | WhyReason::Finished
+        | WhyReason::FailedItBefore
+        | WhyReason::Paused => false,
+    }
 }
 
 fn told(stuck: &[Stuck]) -> String {

@@ -72,7 +72,7 @@ fn what_was_moved_is_neither_served_nor_written_in_either_direction() {
     for table in ["tasks", "agents", "messages", "leases", "swarm_metadata"] {
         let told = world.database.sql(&format!(
             "DO $$ BEGIN DELETE FROM {table}; EXCEPTION WHEN check_violation THEN
-               CREATE TEMP TABLE told AS SELECT SQLERRM AS what; END $$; SELECT what FROM told"
+               PERFORM set_config('told.what', SQLERRM, false); END $$; SELECT current_setting('told.what')"
         ));
         assert_eq!(told, said, "{table}");
     }
