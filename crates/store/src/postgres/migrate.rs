@@ -66,24 +66,24 @@ const STEPS: &[Step] = &[
         floor: 8,
     },
     Step {
-        name: "0007_epoch",
-        sql: include_str!("schema/0007_epoch.sql"),
-        floor: 5,
-    },
-    // Something that a build can do without, so that tests have a build before the last step.
-    Step {
-        name: "0008_epoch_said",
-        sql: include_str!("schema/0008_epoch_said.sql"),
+        name: "0009_epoch",
+        sql: include_str!("schema/0009_epoch.sql"),
         floor: 5,
     },
     Step {
-        name: "0011_streams",
-        sql: include_str!("schema/0011_streams.sql"),
+        name: "0010_streams",
+        sql: include_str!("schema/0010_streams.sql"),
         floor: 5,
     },
     Step {
-        name: "0012_streams_by_hand",
-        sql: include_str!("schema/0012_streams_by_hand.sql"),
+        name: "0011_streams_by_hand",
+        sql: include_str!("schema/0011_streams_by_hand.sql"),
+        floor: 5,
+    },
+    // Stays the last one: a build can do without it, so that tests have a build before the last step.
+    Step {
+        name: "0012_epoch_said",
+        sql: include_str!("schema/0012_epoch_said.sql"),
         floor: 5,
     },
 ];

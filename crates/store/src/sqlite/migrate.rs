@@ -33,8 +33,8 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0005_resumed.sql"),
     },
     Step {
-        name: "0005_epoch",
-        sql: include_str!("schema/0005_epoch.sql"),
+        name: "0006_epoch",
+        sql: include_str!("schema/0006_epoch.sql"),
     },
     Step {
         name: "0007_streams",
