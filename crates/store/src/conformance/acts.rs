@@ -28,7 +28,7 @@ pub fn register(agent: &str, skills: &[&str]) -> Register {
     }
 }
 
-pub(super) fn claim(agent: &str) -> Claim {
+pub fn claim(agent: &str) -> Claim {
     Claim {
         agent: agent.into(),
         filter: Filter::default(),
@@ -36,7 +36,7 @@ pub(super) fn claim(agent: &str) -> Claim {
     }
 }
 
-pub(super) fn complete(agent: &str, task: &str) -> Complete {
+pub fn complete(agent: &str, task: &str) -> Complete {
     Complete {
         agent: agent.into(),
         task: task.into(),
@@ -48,7 +48,7 @@ pub(super) fn complete(agent: &str, task: &str) -> Complete {
     }
 }
 
-pub(super) fn fail(agent: &str, task: &str) -> Fail {
+pub fn fail(agent: &str, task: &str) -> Fail {
     Fail {
         agent: agent.into(),
         task: task.into(),

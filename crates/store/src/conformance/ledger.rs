@@ -94,6 +94,22 @@ impl Ledger {
         replies
     }
 
+    /// The same for verbs of one type, whose replies stay what they are.
+    pub fn run_each<V: Verb>(&mut self, verbs: &[V]) -> Vec<Result<V::Reply, Refusal>> {
+        let now = self.begin();
+        let mut replies = Vec::with_capacity(verbs.len());
+        for verb in verbs {
+            self.load_until(now, |want| verb.asks(want, now));
+            let decided = verb.decide(&self.slice, now);
+            replies.push(decided.map(|(reply, changes)| {
+                self.slice.apply(changes, now);
+                reply
+            }));
+        }
+        self.end(now);
+        replies
+    }
+
     /// The same, saved and then rolled back.
     pub fn run_in_vain(&mut self, verbs: &[&dyn AnyVerb]) -> Vec<Result<String, Refusal>> {
         let now = self.begin();

@@ -26,7 +26,7 @@ mod records;
 mod rows;
 mod rows_kept;
 
-pub use acts::{register, send};
+pub use acts::{claim, complete, fail, register, send};
 pub use deeds::{Deed, best_for};
 pub use ledger::{AnyVerb, Cache, Ledger};
 pub use random::Random;

@@ -27,6 +27,8 @@ mod save;
 pub struct MemoryEngine {
     clock: Box<dyn Clock>,
     committed: Shared,
+    /// What this engine knows to be committed; anything else was written by another one.
+    known: Option<Arc<Rows>>,
     /// The rows of the batch that goes on; a copy from the first save on.
     batch: Option<Batch>,
 }
@@ -72,7 +74,16 @@ impl MemoryEngine {
         MemoryEngine {
             clock,
             committed: Shared::default(),
+            known: None,
             batch: None,
+        }
+    }
+
+    /// The engine of another coordinator on the same ledger.
+    pub fn beside(&self, clock: Box<dyn Clock>) -> Self {
+        MemoryEngine {
+            committed: self.committed.clone(),
+            ..MemoryEngine::new(clock)
         }
     }
 
@@ -87,6 +98,11 @@ impl Engine for MemoryEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         assert!(self.batch.is_none(), "the batch before has ended");
         let rows = self.committed.get();
+        let is_known = |known: &Arc<Rows>| Arc::ptr_eq(known, &rows);
+        if !self.known.as_ref().is_some_and(is_known) {
+            slice.forget();
+        }
+        self.known = Some(Arc::clone(&rows));
         slice.head = rows.head.clone();
         slice.has_head = true;
         let now = self.clock.now().max(rows.head.last_at);
@@ -117,6 +133,7 @@ impl Engine for MemoryEngine {
 
     fn commit(&mut self) -> Result<(), Error> {
         let batch = self.batch.take().expect("a commit ends a batch");
+        self.known = Some(Arc::clone(&batch.rows));
         *self.committed.lock() = batch.rows;
         Ok(())
     }

@@ -88,7 +88,8 @@ fn claimed_in(before: &Everything, after: &Everything) -> Option<TaskId> {
     first
 }
 
-fn obey(before: &Everything, after: &Everything, deeds: &[Deed]) {
+/// Panics at the first law that does not hold.
+pub fn obey(before: &Everything, after: &Everything, deeds: &[Deed]) {
     holders_hold(after, deeds);
     leases_exclude(after, deeds);
     final_states_stay(before, after, deeds);

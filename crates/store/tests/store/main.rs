@@ -1,5 +1,8 @@
 //! Everything about the engines that needs no hub, in one binary: what is linked once is built once.
 
+// Clippy takes only functions that are marked as tests for tests.
+#![allow(clippy::unwrap_used)]
+
 mod copy;
 mod hand;
 mod laws;
@@ -10,6 +13,7 @@ mod postgres_hand;
 mod postgres_read;
 mod postgres_standby;
 mod postgres_tail;
+mod simulation;
 mod sqlite;
 mod sqlite_disk;
 mod sqlite_hand;
