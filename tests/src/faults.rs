@@ -1,13 +1,11 @@
 //! A disk that fails on command, a clock that is wrong: a small library put before the hub's C library.
-//!
-//! Needs a C compiler, which the embedded SQLite needs as well.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::preload::library;
 use crate::process::Project;
 
 /// What a disk can do wrong.
@@ -68,16 +66,5 @@ pub fn with_wrong_clock(project: Project, seconds: i64) -> Project {
 }
 
 fn library_in(dir: &Path) -> PathBuf {
-    let source = dir.join("faults.c");
-    let library = dir.join("libfaults.so");
-    fs::write(&source, include_str!("faults.c")).expect("a file can be written");
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .args([&library, &source])
-        .arg("-ldl")
-        .output()
-        .expect("there is a C compiler");
-    let said = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "{said}");
-    library
+    library(dir, "faults", include_str!("faults.c"))
 }

@@ -6,6 +6,8 @@ mod binary;
 mod calls;
 pub mod faults;
 pub mod http;
+pub mod power;
+mod preload;
 mod process;
 mod random;
 mod wait;
