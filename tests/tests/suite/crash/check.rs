@@ -7,6 +7,7 @@ use switchboard_tests::{API, Client, until};
 
 use super::facts::{Doubt, Fact, Record};
 use super::history::{Deed, History};
+use super::order;
 
 /// What the clients were told, by kind. Being told the same twice under two keys is a failure already.
 #[derive(Debug, Default)]
@@ -31,7 +32,10 @@ pub fn check(records: &[Record], agents: &[String], seen: &Seen) {
         let surprises = &record.surprises;
         assert!(surprises.is_empty(), "{}: {surprises:#?}", record.agent);
     }
-    let told = Told::by(records);
+    if let Err(why) = order::check(records, &seen.events) {
+        panic!("{why}");
+    }
+    let told = Told::by(records, u64::MAX);
     let history = &seen.history;
     created(records, &told, history);
     claims(records, &told, history);
@@ -41,10 +45,56 @@ pub fn check(records: &[Record], agents: &[String], seen: &Seen) {
     rows(seen, &told);
 }
 
+/// What had been told when the record of the disk was here, and is not in the history of that disk. Panics at what was
+/// never asked for.
+pub fn lost(records: &[Record], disk: u64, seen: &Seen) -> Vec<String> {
+    let history = &seen.history;
+    let told = Told::by(records, disk);
+    let mut lost = Vec::new();
+    lost.extend(missing("created", &told.created, &history.created));
+    lost.extend(missing("claimed", &told.claimed, &history.claimed));
+    lost.extend(missing("completed", &told.completed, &history.completed));
+    lost.extend(missing("failed", &told.failed, &history.failed));
+    lost.extend(missing("retried", &told.retried, &history.retried));
+    lost.extend(missing("requeued", &told.requeued, &history.requeued));
+    lost.extend(missing("received", &told.received, &history.delivered));
+    let acknowledged = &history.acknowledged;
+    lost.extend(missing("acknowledged", &told.acknowledged, acknowledged));
+    lost.extend(missing("leased", &told.leased, &history.leased));
+    let sent = told
+        .sent
+        .iter()
+        .filter(|(id, sent)| history.sent.get(*id) != Some(sent));
+    lost.extend(sent.map(|sent| format!("sent {sent:?}")));
+    let extended = told
+        .extended
+        .iter()
+        .filter(|(of, times)| history.extended.get(*of).is_none_or(|there| there < *times));
+    lost.extend(extended.map(|extended| format!("extended {extended:?}")));
+    // What came after this moment may be there as well, and nothing else.
+    created(
+        records,
+        &Told::by(records, u64::MAX).but_created_in(history),
+        history,
+    );
+    rows(seen, &Told::default());
+    lost
+}
+
+fn missing<T: Ord + std::fmt::Debug>(
+    what: &str,
+    told: &BTreeSet<T>,
+    there: &BTreeSet<T>,
+) -> Vec<String> {
+    let lost = told.difference(there);
+    lost.map(|lost| format!("{what} {lost:?}")).collect()
+}
+
 /// The log and the rows of one moment.
 #[derive(Debug)]
 pub struct Seen {
     pub history: History,
+    events: Vec<Value>,
     tasks: Vec<Value>,
     leases: Vec<Value>,
 }
@@ -52,12 +102,14 @@ pub struct Seen {
 impl Seen {
     pub fn now(client: &mut Client) -> Seen {
         until("nothing happens while everything is read", || {
-            let history = History::read(&client.events());
+            let events = client.events();
+            let history = History::read(&events);
             let tasks = pages(client, "tasks", "tasks");
             let leases = pages(client, "leases", "leases");
             let still = client.status()["events"]["latest"] == history.latest;
             still.then_some(Seen {
                 history,
+                events,
                 tasks,
                 leases,
             })
@@ -66,14 +118,21 @@ impl Seen {
 }
 
 impl Told {
-    fn by(records: &[Record]) -> Told {
+    /// What had been told when the record of the disk had come so far.
+    fn by(records: &[Record], disk: u64) -> Told {
         let mut told = Told::default();
         for record in records {
-            for fact in &record.facts {
-                told.take(&record.agent, fact.clone());
+            for learnt in record.facts.iter().filter(|learnt| learnt.disk <= disk) {
+                told.take(&record.agent, learnt.fact.clone());
             }
         }
         told
+    }
+
+    /// Without tasks that this history does not know.
+    fn but_created_in(mut self, history: &History) -> Told {
+        self.created.retain(|task| history.created.contains(task));
+        self
     }
 
     fn take(&mut self, agent: &str, fact: Fact) {
@@ -116,7 +175,11 @@ impl Told {
                 *self.extended.entry((path, by)).or_default() += 1;
                 true
             }
-            Fact::Unleased { .. } | Fact::Beat | Fact::Nothing => true,
+            Fact::Unleased { .. }
+            | Fact::Saw { .. }
+            | Fact::Listed { .. }
+            | Fact::Beat
+            | Fact::Nothing => true,
         };
         assert!(is_new, "{said}");
     }

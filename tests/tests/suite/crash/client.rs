@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard_tests::{API, Answer, Client, Random, Request, completion};
 
-use super::facts::{Doubt, Fact, Record};
+use super::facts::{Doubt, Fact, Learnt, Record};
 use super::heard::{Heard, Outcome};
+use super::look;
 use super::world::{EndsWith, Place, World};
 
 /// Tasks that one client holds at most.
@@ -19,6 +20,8 @@ const PATHS: u64 = 12;
 const GIVES_UP: u64 = 15;
 /// Of a hundred answers, so many are asked for again by one who has them.
 const ASKS_AGAIN: u64 = 4;
+/// Of a hundred moves, so many are followed by a look at what was done.
+const LOOKS: u64 = 15;
 /// How long a client waits that was told to come back. Only paces it.
 const COMES_BACK_AFTER: Duration = Duration::from_millis(20);
 
@@ -29,11 +32,15 @@ pub struct Worker<'a> {
     random: Random,
     others: &'a [String],
     record: Record,
+    /// When the last answer was asked for, and when it came.
+    moment: (Duration, Duration),
     /// For names and keys.
     count: u64,
     held: Vec<(String, u64)>,
     leases: Vec<(String, u64, Option<String>)>,
     unacknowledged: Vec<String>,
+    /// The last task that it was told of.
+    last: Option<String>,
 }
 
 impl<'a> Worker<'a> {
@@ -54,10 +61,12 @@ impl<'a> Worker<'a> {
                 agent: agent.to_owned(),
                 ..Record::default()
             },
+            moment: (Duration::ZERO, Duration::ZERO),
             count: 0,
             held: Vec::new(),
             leases: Vec::new(),
             unacknowledged: Vec::new(),
+            last: None,
         }
     }
 
@@ -66,6 +75,9 @@ impl<'a> Worker<'a> {
         let _end = EndsWith(self.world);
         while !self.world.is_over() {
             self.move_once();
+            if self.random.percent(LOOKS) {
+                self.look();
+            }
         }
         self.record
     }
@@ -324,6 +336,19 @@ impl<'a> Worker<'a> {
         self.learn(Fact::Beat);
     }
 
+    /// At what was just done, wherever the ledger can be seen.
+    fn look(&mut self) {
+        let called = self.world.now();
+        let seen = match &self.last {
+            Some(task) if self.random.percent(95) => look::at(self.world, task, &mut self.random),
+            Some(_) | None => look::at_all(self.world, &mut self.random),
+        };
+        if let Some(seen) = seen {
+            self.moment = (called, self.world.now());
+            self.learn(seen);
+        }
+    }
+
     /// A task is handed back or finished: its leases end with it.
     fn let_go(&mut self) -> (String, u64) {
         let at = self.random.index(self.held.len());
@@ -347,6 +372,7 @@ impl<'a> Worker<'a> {
     fn ask(&mut self, request: Request, doubt: Option<Doubt>) -> Option<Answer> {
         let request = request.key(self.name("k"));
         let mut may_have_happened = false;
+        let called = self.world.now();
         loop {
             match self.client.send(&request) {
                 Ok(answer) => match Heard::by(&answer) {
@@ -355,6 +381,7 @@ impl<'a> Worker<'a> {
                         self.told_to_come_back(outcome, &answer);
                     }
                     Heard::ComeBack(_) | Heard::Answer => {
+                        self.moment = (called, self.world.now());
                         self.record.replayed += u64::from(answer.is_replay());
                         if self.random.percent(ASKS_AGAIN) {
                             self.ask_again(&request, &answer);
@@ -415,7 +442,14 @@ impl<'a> Worker<'a> {
     }
 
     fn learn(&mut self, fact: Fact) {
-        self.record.facts.push(fact);
+        self.last = fact.task().map(str::to_owned).or(self.last.take());
+        let (called, answered) = self.moment;
+        self.record.facts.push(Learnt {
+            fact,
+            called,
+            answered,
+            disk: self.world.disk(),
+        });
         self.world.acknowledged();
     }
 

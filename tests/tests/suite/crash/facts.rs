@@ -1,5 +1,10 @@
 //! What a client knows for certain, because it was told so.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::order::State;
+
 /// One acknowledged change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
@@ -50,9 +55,65 @@ pub enum Fact {
     Unleased {
         path: String,
     },
+    /// One task, looked at; `None` if there was none of that name.
+    Saw {
+        task: String,
+        state: Option<State>,
+    },
+    /// All tasks that there were.
+    Listed {
+        tasks: BTreeSet<String>,
+    },
     Beat,
     /// Acknowledged, and nothing was changed: no task, no lease to be had.
     Nothing,
+}
+
+impl Fact {
+    /// The task that was changed.
+    pub fn task(&self) -> Option<&str> {
+        match self {
+            Fact::Created { tasks } => tasks.first().map(String::as_str),
+            Fact::Claimed { task, .. }
+            | Fact::Progressed { task, .. }
+            | Fact::Completed { task, .. }
+            | Fact::Failed { task, .. }
+            | Fact::Requeued { task, .. } => Some(task),
+            Fact::Sent { .. }
+            | Fact::Received { .. }
+            | Fact::Acknowledged { .. }
+            | Fact::Leased { .. }
+            | Fact::Extended { .. }
+            | Fact::Unleased { .. }
+            | Fact::Saw { .. }
+            | Fact::Listed { .. }
+            | Fact::Beat
+            | Fact::Nothing => None,
+        }
+    }
+}
+
+/// A fact, and when it became one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Learnt {
+    pub fact: Fact,
+    /// When it was first asked for, since the world began.
+    pub called: Duration,
+    pub answered: Duration,
+    /// How far the record of the hub's disk had come, if there is one.
+    pub disk: u64,
+}
+
+impl Learnt {
+    /// After everything else.
+    pub fn at_last(fact: Fact) -> Learnt {
+        Learnt {
+            fact,
+            called: Duration::MAX,
+            answered: Duration::MAX,
+            disk: u64::MAX,
+        }
+    }
 }
 
 /// A change whose answer was lost and that was never asked for again: it may have happened.
@@ -67,7 +128,7 @@ pub enum Doubt {
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     pub agent: String,
-    pub facts: Vec<Fact>,
+    pub facts: Vec<Learnt>,
     pub doubts: Vec<Doubt>,
     /// Answers that did not come.
     pub lost: u64,

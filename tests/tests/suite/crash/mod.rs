@@ -7,7 +7,7 @@ use switchboard_tests::{API, Hub, Project, Random};
 
 use self::check::{Seen, check};
 use self::client::Worker;
-use self::facts::{Fact, Record};
+use self::facts::{Fact, Learnt, Record};
 use self::history::History;
 use self::ledger::Books;
 use self::world::{EndsWith, World};
@@ -18,6 +18,8 @@ pub mod facts;
 mod heard;
 pub mod history;
 pub mod ledger;
+mod look;
+mod order;
 pub mod world;
 
 /// More rounds than in the suite: `SWITCHBOARD_CRASH_ROUNDS=2000`.
@@ -81,7 +83,7 @@ fn rounds_of_killing(
     rounds: u64,
     random: &mut Random,
 ) -> (Hub, Vec<Record>) {
-    let world = World::of(1);
+    let world = World::of(1).with_file(project.database());
     let mut hub = project.start();
     agents.iter().for_each(|agent| hub.client().register(agent));
     let worker = random.fork();
@@ -168,7 +170,8 @@ pub fn read_the_rest(hub: &Hub, records: &mut [Record]) {
             }
             let id = |message: &serde_json::Value| message["id"].as_str().map(str::to_owned);
             let messages = messages.iter().filter_map(id).collect();
-            record.facts.push(Fact::Received { messages });
+            let received = Fact::Received { messages };
+            record.facts.push(Learnt::at_last(received));
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use switchboard_tests::http::SILENCE_MAX;
+use switchboard_tests::power::Recorder;
 use switchboard_tests::{PATIENCE, Random};
 
 /// Shared by the clients and the one who makes trouble.
@@ -17,6 +19,11 @@ pub struct World {
     pub patience: Duration,
     /// Whether the ledger may be away, so that callers are told to come back.
     pub outages: bool,
+    /// The ledger, if it can be looked at without a hub.
+    pub file: Option<PathBuf>,
+    /// Of the disk of the one hub, if it is recorded.
+    recorder: Option<Recorder>,
+    began: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +62,39 @@ impl World {
             changed: Condvar::new(),
             patience: SILENCE_MAX,
             outages: false,
+            file: None,
+            recorder: None,
+            began: Instant::now(),
         }
+    }
+
+    /// Some look at the ledger over SQL.
+    pub fn with_file(self, file: PathBuf) -> World {
+        World {
+            file: Some(file),
+            ..self
+        }
+    }
+
+    pub fn recorded_by(self, recorder: Recorder) -> World {
+        World {
+            recorder: Some(recorder),
+            ..self
+        }
+    }
+
+    /// Since it began.
+    pub fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// How far the record of the disk has come.
+    pub fn disk(&self) -> u64 {
+        self.recorder.as_ref().map_or(0, Recorder::position)
+    }
+
+    pub fn recorder(&self) -> &Recorder {
+        self.recorder.as_ref().expect("this world is recorded")
     }
 
     pub fn with_patience(self, patience: Duration) -> World {
@@ -109,6 +148,12 @@ impl World {
     /// One of the hubs that serve.
     pub fn somewhere(&self, random: &mut Random) -> Place {
         self.other_than(None, random)
+    }
+
+    /// The same, if any serves right now.
+    pub fn anywhere(&self, random: &mut Random) -> Option<Place> {
+        let serving: Vec<Place> = self.lock().others(None).collect();
+        (!serving.is_empty()).then(|| *random.choose(&serving))
     }
 
     /// A client did not hear from its hub: another one, or the same in a later life.
