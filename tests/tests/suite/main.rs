@@ -19,6 +19,7 @@ mod memory_crash;
 mod migrate;
 mod moves;
 mod outage;
+mod power;
 mod race;
 mod random;
 mod scenarios;
