@@ -45,7 +45,7 @@ struct Waiting {
     newcomers: HashSet<AgentId>,
     /// Grants that were told since their worker connected, and whether it had asked on that connection. Each is told
     /// once, whoever is first.
-    told: HashMap<Place, Told>,
+    told: HashMap<Place, (GrantId, Told)>,
     asked: u64,
 }
 
@@ -107,9 +107,11 @@ impl Budgets {
         let request_id = asked.request_id.clone();
         match acquired.await? {
             Standing::Granted(grant) => {
-                let told = self.waiting.lock().told.insert(place, Told::Asked);
+                let now = (grant.id.clone(), Told::Asked);
+                let told = self.waiting.lock().told.insert(place, now);
+                let is_told = told == Some((grant.id.clone(), Told::Unasked));
                 let grant = BudgetGrant::granted(request_id, grant.id.to_string());
-                Ok((told != Some(Told::Unasked)).then_some(grant))
+                Ok((!is_told).then_some(grant))
             }
             Standing::Queued { position } => {
                 self.waiting.lock().add(place);
@@ -206,7 +208,11 @@ impl Budgets {
             let is_ours = requests.contains_key(place) || newcomers.contains(&place.agent);
             let grant = grant.as_ref().filter(|_| is_ours)?;
             let mut waiting = self.waiting.lock();
-            if waiting.told.contains_key(place) {
+            if waiting
+                .told
+                .get(place)
+                .is_some_and(|(told, _)| told == grant)
+            {
                 return Some(place.clone());
             }
             let message = BudgetGrant::granted(place.request.to_string(), grant.to_string());
@@ -217,7 +223,7 @@ impl Budgets {
                 true => Told::Asked,
                 false => Told::Unasked,
             };
-            waiting.told.insert(place.clone(), told);
+            waiting.told.insert(place.clone(), (grant.clone(), told));
             Some(place.clone())
         };
         let told: HashSet<Place> = standing.iter().filter_map(told).collect();

@@ -66,7 +66,7 @@ async fn a_result_made_during_a_cut_counts() {
 #[tokio::test]
 async fn what_a_worker_accepted_and_says_nothing_of_after_a_hello_goes_to_others_unspent() {
     // agentbus.reconnect.continuation
-    let moment = Duration::from_millis(300);
+    let moment = Duration::from_secs(1);
     let hub = bus_as(|config| config.bus.accept_within = moment).await;
     let client = hub.client;
     let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
@@ -101,7 +101,7 @@ async fn what_a_worker_accepted_and_says_nothing_of_after_a_hello_goes_to_others
 
 #[tokio::test]
 async fn a_worker_that_says_twice_that_it_is_idle_loses_what_it_accepted_unspent() {
-    let every = Duration::from_millis(200);
+    let every = Duration::from_secs(1);
     let hub = bus_as(|config| config.bus.heartbeat_interval = every).await;
     let client = hub.client;
     let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
