@@ -3,6 +3,7 @@
 mod commands;
 mod crash;
 mod crowd;
+mod cuts;
 mod docs;
 mod interop;
 pub mod peer;
