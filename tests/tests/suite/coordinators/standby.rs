@@ -87,7 +87,7 @@ fn a_standby_that_takes_over_has_all_that_was_acknowledged_however_waits_for_it_
     let world = World::of(COORDINATORS)
         .with_patience(PATIENCE)
         .with_outages();
-    let load = Load::of(team, &copy);
+    let load = Load::of(team, &copy).that_may_rewind();
     load.run(&world, |_, random| {
         let ends: [&dyn Fn(); 3] = [
             &|| pair.end_waits("pg_cancel_backend"),
