@@ -232,6 +232,8 @@ impl Play {
     /// Does it by SQL; `None` if that has no words for it.
     async fn by_hand(&mut self, call: &Call) -> Option<Answered> {
         match call.route {
+            // Rows have no word for going on.
+            "register" if call.given.contains_key("resume") => None,
             "register" => Some(self.register(call).await),
             "heartbeat" => self.heartbeat(call).await,
             "deregister" => Some(self.deregister(call).await),
