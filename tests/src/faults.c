@@ -1,6 +1,7 @@
 /* Put before the C library of a hub under test: while a file of the fault's name is in FAULTS_DIR, the fault happens.
  * Only regular files are touched, never pipes, sockets or terminals.
- * The wall clock is wrong by FAULTS_CLOCK_SECONDS, all the time; the clock that only measures spans is right. */
+ * The wall clock is wrong by FAULTS_CLOCK_SECONDS, all the time, or by what stands in the file FAULTS_CLOCK_FILE; the
+ * clocks that only measure spans are right. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -61,7 +62,17 @@ int fdatasync(int fd) {
     return NEXT(int (*)(int), "fdatasync", fd);
 }
 
+static long wrong_now(const char *path) {
+    char text[32] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    return n > 0 ? atol(text) : 0;
+}
 static long wrong_by(void) {
+    const char *path = getenv("FAULTS_CLOCK_FILE");
+    if (path) return wrong_now(path);
     static long seconds, known;
     if (!known) {
         const char *text = getenv("FAULTS_CLOCK_SECONDS");

@@ -65,6 +65,31 @@ pub fn with_wrong_clock(project: Project, seconds: i64) -> Project {
         .with_variable("FAULTS_CLOCK_SECONDS", seconds.to_string())
 }
 
+/// The wall clock of one project's hubs, which can be set while they run.
+#[derive(Debug)]
+pub struct WallClock {
+    file: PathBuf,
+}
+
+impl WallClock {
+    /// A project whose hubs go by such a clock, right at first.
+    pub fn of(project: Project) -> (Project, WallClock) {
+        let library = library_in(project.root());
+        let file = project.root().join("wall-clock");
+        let project = project
+            .with_variable("LD_PRELOAD", library)
+            .with_variable("FAULTS_CLOCK_FILE", file.clone());
+        (project, WallClock { file })
+    }
+
+    /// So many seconds ahead of the real one, or behind if negative.
+    pub fn set(&self, seconds: i64) {
+        let new = self.file.with_extension("new");
+        fs::write(&new, seconds.to_string()).expect("a file can be written");
+        fs::rename(&new, &self.file).expect("it can be put in its place");
+    }
+}
+
 fn library_in(dir: &Path) -> PathBuf {
     library(dir, "faults", include_str!("faults.c"))
 }

@@ -66,10 +66,24 @@ pub struct Nonce {
 /// Old rows that no rule looks at any more, deleted in bounded steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prune {
-    Events { before: Timestamp, limit: usize },
-    Messages { before: Timestamp, limit: usize },
-    Remembered { before: Timestamp, limit: usize },
-    Nonces { before: Timestamp, limit: usize },
+    /// Only those below a number.
+    Events {
+        before: Timestamp,
+        upto: u64,
+        limit: usize,
+    },
+    Messages {
+        before: Timestamp,
+        limit: usize,
+    },
+    Remembered {
+        before: Timestamp,
+        limit: usize,
+    },
+    Nonces {
+        before: Timestamp,
+        limit: usize,
+    },
 }
 
 /// A note of a hand write, and the row that it is about.

@@ -272,6 +272,10 @@ pub enum Event {
     ClockSteppedBack {
         by_ms: u64,
     },
+    /// The ledger's time goes on as before, and only slowly towards the new one.
+    ClockSteppedForward {
+        by_ms: u64,
+    },
     /// The database has less than was acknowledged: of what was told up to `told`, nothing after `after` holds.
     EpochBegan {
         epoch: u64,
@@ -338,6 +342,7 @@ impl Event {
             Event::OutageEnded { .. } => "outage_ended",
             Event::ClockSteppedBack { .. } => "clock_stepped_back",
             Event::EpochBegan { .. } => "epoch_began",
+            Event::ClockSteppedForward { .. } => "clock_stepped_forward",
             Event::WriteUndone { .. } => "write_undone",
         }
     }

@@ -60,6 +60,21 @@ pub const SILENT_AFTER: Duration = Duration::from_secs(120);
 pub const SERVED_GAP_MAX: Duration = Duration::from_secs(10);
 /// A hub whose commit is under way for this long is not ready.
 pub const COMMIT_WAITS_MAX: Duration = Duration::from_secs(10);
+/// Stretches without a hub that are remembered one by one.
+pub const GAPS_MAX: usize = 256;
+/// After a gap longer than this, as after a jump of the clock, nothing is pruned for a while.
+pub const GAP_LONG: Duration = Duration::from_secs(24 * 3600);
+/// How long that is, in served time.
+pub const PRUNE_HELD_FOR: Duration = Duration::from_secs(3600);
+/// Of each kind of row, one in so many may be pruned within an hour, and at least so many.
+pub const PRUNE_SHARE: u64 = 10;
+pub const PRUNE_HOUR_MIN: u64 = 1000;
+/// A wall clock that differs by more than this from what it should show was set.
+pub const CLOCK_STEP: Duration = Duration::from_secs(2);
+/// The ledger's clock goes towards the wall clock by at most one part in so many.
+pub const CLOCK_SLEW: i64 = 10;
+/// A longer outage is only believed of a machine that was not restarted meanwhile.
+pub const OUTAGE_BELIEVED: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How often a serving hub says so.
 pub const SERVED_EVERY: Duration = Duration::from_secs(5);
 /// Signs of life are held back this long, so that heartbeats cost no commit each.

@@ -1,8 +1,9 @@
-//! Small rows of which there is one each: what the director was told, what a budget has given out.
+//! Small rows of which there is one each: what the director was told, what a budget has given out, when nobody served.
 
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{Budget, Resource};
+use crate::served::ServedTime;
 use crate::time::Timestamp;
 
 /// Which one.
@@ -10,6 +11,7 @@ use crate::time::Timestamp;
 pub enum RecordKey {
     Director,
     Budget(Resource),
+    ServedTime,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +19,7 @@ pub enum RecordKey {
 pub enum Record {
     Director(Director),
     Budget(Budget),
+    ServedTime(ServedTime),
 }
 
 /// What people told the director of the bus, for all coordinators and across restarts.
@@ -61,6 +64,7 @@ impl RecordKey {
         match self {
             RecordKey::Director => ("director", ""),
             RecordKey::Budget(resource) => ("budget", resource.as_str()),
+            RecordKey::ServedTime => ("served_time", ""),
         }
     }
 }
@@ -70,6 +74,7 @@ impl Record {
         match self {
             Record::Director(_) => RecordKey::Director,
             Record::Budget(budget) => RecordKey::Budget(budget.resource),
+            Record::ServedTime(_) => RecordKey::ServedTime,
         }
     }
 
@@ -77,6 +82,7 @@ impl Record {
     pub fn due_at(&self) -> Option<Timestamp> {
         match self {
             Record::Director(director) => director.cooldown_until,
+            Record::ServedTime(_) => None,
             Record::Budget(budget) => budget.next_at(),
         }
     }

@@ -16,7 +16,8 @@ use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
 use crate::quality::Snapshot;
 use crate::record::{Hold, Record, RecordKey};
-use crate::slice::{FinishedPage, InboxAsk, Slice};
+use crate::served::ServedTime;
+use crate::slice::{FinishedPage, InboxAsk, Kept, Slice};
 use crate::task::{Task, TaskStatus};
 use crate::time::Timestamp;
 
@@ -90,6 +91,8 @@ pub enum Ask {
         until: Timestamp,
         limit: usize,
     },
+    /// How much is kept of what no counter of the head knows.
+    Kept,
     /// Tasks that ended before an instant, looked for from a number on.
     FinishedTasks {
         from: u64,
@@ -129,6 +132,7 @@ impl Ask {
             | Ask::Baseline
             | Ask::SnapshotOf(_)
             | Ask::Engrams
+            | Ask::Kept
             | Ask::DueRetries { .. }
             | Ask::WatchedTasks { .. }
             | Ask::DueLeases { .. }
@@ -397,8 +401,20 @@ impl<'a> Want<'a> {
     pub fn hold(&mut self, now: Timestamp) -> Option<Hold> {
         match self.record(&RecordKey::Director)? {
             Record::Director(director) => director.hold(now),
-            Record::Budget(_) => None,
+            Record::Budget(_) | Record::ServedTime(_) => None,
         }
+    }
+
+    /// Which time counts; as if always served, while that is not known.
+    pub fn served_time(&mut self) -> ServedTime {
+        match self.record(&RecordKey::ServedTime) {
+            Some(Record::ServedTime(time)) => time.clone(),
+            Some(Record::Director(_) | Record::Budget(_)) | None => ServedTime::default(),
+        }
+    }
+
+    pub fn kept(&mut self) -> Option<Kept> {
+        self.or_ask(self.slice.ranges.kept, || Ask::Kept)
     }
 
     pub fn engrams(&mut self) -> &'a [EngramEntry] {

@@ -219,7 +219,8 @@ impl Hub {
     /// Serves a ledger that takes no writes yet: what can be read is read, and it begins as soon as it may.
     async fn begin_later(&self) {
         if let Ok(head) = self.read(|reader| reader.head()).await {
-            self.shared.time.heard(head.last_at, Instant::now());
+            let (now, at) = (head.last_at, Instant::now());
+            self.shared.time.heard(now, now, at);
             self.shared.entered(head.epoch, head.seq);
             self.shared.reached(head.seq);
         }
@@ -303,6 +304,16 @@ impl Hub {
     /// What time it is on the ledger: that of the last batch, carried on by the monotonic clock. Never goes back.
     pub fn time(&self) -> Timestamp {
         self.shared.time.now()
+    }
+
+    /// What the wall clock shows, the machine's or the database's.
+    pub fn wall(&self) -> Timestamp {
+        self.shared.time.wall()
+    }
+
+    /// How far the wall clock is ahead of the ledger's; the ledger's goes towards it slowly.
+    pub fn wall_ahead_ms(&self) -> i64 {
+        self.shared.time.wall_ahead_ms()
     }
 
     /// Why the last batch could not be written, if it could not.
@@ -399,7 +410,7 @@ impl Listener for Arc<Shared> {
 
     fn committed(&self, batch: &Committed<'_>) {
         self.looking.store(false, Ordering::Relaxed);
-        self.time.heard(batch.now, batch.at);
+        self.time.heard(batch.now, batch.wall, batch.at);
         self.verbs.fetch_add(batch.verbs as u64, Ordering::Relaxed);
         self.batches.fetch_add(1, Ordering::Relaxed);
         if batch.wrote {
@@ -613,6 +624,7 @@ fn world(error: StoreError) -> Error {
         | StoreError::Corrupt(_)
         | StoreError::NewerSchema { .. }
         | StoreError::Moved(_)
+        | StoreError::ClockInDoubt { .. }
         | StoreError::Open(_) => Error::Unavailable(reason(&error)),
     }
 }
@@ -625,6 +637,7 @@ pub(crate) fn reason(error: &StoreError) -> String {
         | StoreError::Corrupt(_)
         | StoreError::NewerSchema { .. }
         | StoreError::Moved(_)
+        | StoreError::ClockInDoubt { .. }
         | StoreError::BadCursor(_)
         | StoreError::Open(_) => error.to_string(),
     }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-use switchboard_core::event::{Event, Logged};
+use switchboard_core::event::Logged;
 use switchboard_core::slice::Notices;
-use switchboard_core::verb::{BeginEpoch, Serve};
+use switchboard_core::verb::{BeginEpoch, NoteStep, Serve};
 use switchboard_core::{
     Changes, GatePolicy, LaneKey, LedgerEpoch, Slice, Timestamp, Verb, Want, limits,
 };
@@ -60,6 +60,7 @@ pub(crate) enum Failure {
 /// A batch that is on disk, or had nothing to write.
 struct Done {
     now: Timestamp,
+    wall: Timestamp,
     at: Instant,
     verbs: usize,
     wrote: bool,
@@ -88,6 +89,8 @@ struct UnderWay {
 /// What the rest of the hub hears about a batch that was committed.
 pub(crate) struct Committed<'a> {
     pub now: Timestamp,
+    /// What the wall clock showed then.
+    pub wall: Timestamp,
     /// When it was `now`.
     pub at: Instant,
     pub log: &'a [Logged],
@@ -120,6 +123,8 @@ pub(crate) struct Sequencer<L: Listener> {
     /// Somebody else wrote, perhaps by hand.
     looking: bool,
     adoption: Adoption,
+    /// By how much the wall clock was set; told by the next batch that is written.
+    clock_stepped_ms: i64,
 }
 
 /// Whether what a batch decides by is so.
@@ -175,6 +180,7 @@ impl<L: Listener> Sequencer<L> {
             ground: Ground::Firm,
             looking: false,
             adoption: Adoption::new(policy),
+            clock_stepped_ms: 0,
         }
     }
 
@@ -317,6 +323,7 @@ impl<L: Listener> Sequencer<L> {
     fn tell(&mut self, done: &Done) {
         self.listener.committed(&Committed {
             now: done.now,
+            wall: done.wall,
             at: done.at,
             log: self.slice.log(),
             notices: self.slice.notices(),
@@ -388,6 +395,7 @@ impl<L: Listener> Sequencer<L> {
     fn answer(&mut self, sent: UnderWay) {
         self.listener.committed(&Committed {
             now: sent.done.now,
+            wall: sent.done.wall,
             at: sent.done.at,
             log: &sent.log,
             notices: &sent.notices,
@@ -425,11 +433,11 @@ impl<L: Listener> Sequencer<L> {
             if let Some(rewound) = begun.rewound {
                 self.begin_epoch(rewound, begun.now);
             }
-            self.note_time(&begun);
+            self.note_time(&begun)?;
             if begun.by_hand && !self.adopt(begun.now)? {
                 if !self.stands() {
                     self.undo();
-                } else if let Ended::Done(done) = self.save(&mut Vec::new(), begun.now, at)? {
+                } else if let Ended::Done(done) = self.save(&mut Vec::new(), &begun, at)? {
                     self.tell(&done);
                 }
                 continue;
@@ -448,13 +456,13 @@ impl<L: Listener> Sequencer<L> {
             let soon = self.confirm(HEAD_SOON);
             let ended = soon
                 .filter(|stands| *stands)
-                .map(|_| self.save(jobs, begun.now, at));
+                .map(|_| self.save(jobs, &begun, at));
             before.into_iter().for_each(|sent| self.answer(sent));
             if let Some(ended) = ended {
                 return ended;
             }
             if soon.or_else(|| self.confirm(HEAD_WITHIN)) == Some(true) {
-                return self.save(jobs, begun.now, at);
+                return self.save(jobs, &begun, at);
             }
             self.undo();
         }
@@ -490,9 +498,10 @@ impl<L: Listener> Sequencer<L> {
     fn save(
         &mut self,
         jobs: &mut Vec<Box<dyn Job>>,
-        now: Timestamp,
+        begun: &Begun,
         at: Instant,
     ) -> Result<Ended, StoreError> {
+        let now = begun.now;
         let sent_at = Instant::now();
         // What others count on may not be held back: they would take a live agent for silent.
         let all_pulses = self.is_shared;
@@ -512,11 +521,13 @@ impl<L: Listener> Sequencer<L> {
                 self.listener.commits(false);
             }
             committed?;
+            self.clock_stepped_ms = 0;
         } else {
             self.engine.end_unwritten()?;
         }
         let done = Done {
             now,
+            wall: begun.wall,
             at,
             verbs: jobs.len(),
             wrote,
@@ -542,26 +553,38 @@ impl<L: Listener> Sequencer<L> {
 
     /// A busy hub says by its batches that it serves. If nobody did for a while, silence counts from now on,
     /// before any verb looks at it.
-    fn note_time(&mut self, begun: &Begun) {
-        let due = begun.now.since(self.slice.head.served_at) >= limits::SERVED_EVERY;
-        let serve = Serve { starting: false };
-        if due && let Ok((_, changes)) = serve.decide(&self.slice, begun.now) {
-            self.slice.apply(changes, begun.now);
+    fn note_time(&mut self, begun: &Begun) -> Result<(), StoreError> {
+        if begun.now.since(self.slice.head.served_at) >= limits::SERVED_EVERY {
+            self.note(&Serve { starting: false }, begun.now)?;
         }
-        if let Some(by_ms) = begun.clock_stepped_back_ms {
-            tracing::warn!(
+        if let Some(by_ms) = begun.clock_stepped_ms {
+            tracing::error!(
                 by_ms,
-                "the wall clock was set back by {by_ms} ms; the ledger's time goes on"
+                "the wall clock was set by {by_ms} ms; the ledger's time goes on, by at most 1 s in 10 towards it. If the clock is \
+                 right now, restart the hub with --clock-is-right"
             );
-            let events = vec![Event::ClockSteppedBack { by_ms }];
-            self.slice.apply(
-                Changes {
-                    events,
-                    ..Changes::default()
-                },
-                begun.now,
-            );
+            self.clock_stepped_ms = self.clock_stepped_ms.saturating_add(by_ms);
         }
+        match self.clock_stepped_ms {
+            0 => Ok(()),
+            by_ms => self.note(&NoteStep { by_ms }, begun.now),
+        }
+    }
+
+    /// Runs a verb that nobody waits for.
+    fn note(&mut self, verb: &impl Verb, now: Timestamp) -> Result<(), StoreError> {
+        loop {
+            let mut want = Want::new(&self.slice);
+            verb.asks(&mut want, now);
+            if want.is_satisfied() {
+                break;
+            }
+            self.load(&want.into_asks())?;
+        }
+        if let Ok((_, changes)) = verb.decide(&self.slice, now) {
+            self.slice.apply(changes, now);
+        }
+        Ok(())
     }
 
     /// Others may have acted by what the ledger no longer has: it says so before anything else.

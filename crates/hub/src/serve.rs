@@ -8,7 +8,7 @@ use switchboard_store::copy::Place;
 use switchboard_store::moved;
 use switchboard_store::postgres::{PostgresEngine, Steps};
 use switchboard_store::sqlite::SqliteEngine;
-use switchboard_store::{Engine, SystemClock};
+use switchboard_store::{Engine, SystemClock, Wall};
 use switchboard_wire::IsoTime;
 use switchboard_wire::signature::MasterKey;
 use tokio::net::{TcpListener, TcpSocket};
@@ -132,6 +132,10 @@ impl Running {
         // An engine may have to wait for a connection, and may do so on a runtime of its own.
         let opened = tokio::task::spawn_blocking(move || {
             let (mut engine, imported) = open(&config)?;
+            engine.start_clock(match config.clock_is_right {
+                true => Wall::Trusted,
+                false => Wall::Checked,
+            })?;
             let master = master_key(engine.as_mut(), &data_dir)?;
             Ok::<_, ServeError>((config, data_dir, engine, imported, master))
         });

@@ -245,6 +245,7 @@ impl News {
             | Event::OutageEnded { .. }
             | Event::ClockSteppedBack { .. }
             | Event::EpochBegan { .. }
+            | Event::ClockSteppedForward { .. }
             | Event::WriteUndone { .. } => {}
         }
     }

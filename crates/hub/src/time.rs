@@ -12,6 +12,7 @@ pub(crate) struct LedgerTime(Mutex<Heard>);
 
 struct Heard {
     now: Timestamp,
+    wall: Timestamp,
     at: Instant,
     /// The latest that anybody was told.
     told: Timestamp,
@@ -21,15 +22,28 @@ impl LedgerTime {
     pub fn new() -> Self {
         LedgerTime(Mutex::new(Heard {
             now: Timestamp::ZERO,
+            wall: Timestamp::ZERO,
             at: Instant::now(),
             told: Timestamp::ZERO,
         }))
     }
 
-    /// It was `now` on the ledger at this instant.
-    pub fn heard(&self, now: Timestamp, at: Instant) {
+    /// It was `now` on the ledger at this instant, and the wall clock showed `wall`.
+    pub fn heard(&self, now: Timestamp, wall: Timestamp, at: Instant) {
         let mut heard = self.0.lock();
-        (heard.now, heard.at) = (now, at);
+        (heard.now, heard.wall, heard.at) = (now, wall, at);
+    }
+
+    /// What the wall clock shows: what signatures are held against. It may be set, back too.
+    pub fn wall(&self) -> Timestamp {
+        let heard = self.0.lock();
+        heard.wall + heard.at.elapsed()
+    }
+
+    /// How far the wall clock was ahead of the ledger's at the last batch, in milliseconds.
+    pub fn wall_ahead_ms(&self) -> i64 {
+        let heard = self.0.lock();
+        heard.wall.0.saturating_sub(heard.now.0)
     }
 
     /// Never goes back: what was told too early is told again until it is true.
@@ -57,16 +71,20 @@ mod tests {
     fn time_goes_on_between_batches_and_never_back() {
         let time = LedgerTime::new();
         let start = Instant::now();
-        time.heard(Timestamp(1_000_000), start);
+        time.heard(Timestamp(1_000_000), Timestamp::ZERO, start);
         assert_eq!(time.at(start), Timestamp(1_000_000));
         assert_eq!(time.at(start + 3 * SECOND), Timestamp(1_003_000));
         // The ledger's clock is slower than ours.
-        time.heard(Timestamp(1_002_000), start + 3 * SECOND);
+        time.heard(Timestamp(1_002_000), Timestamp::ZERO, start + 3 * SECOND);
         assert_eq!(time.at(start + 3 * SECOND), Timestamp(1_003_000));
         assert_eq!(time.at(start + 5 * SECOND), Timestamp(1_004_000));
         // It stands still: so does what we tell, but for the time since the last word.
         for second in 5..100 {
-            time.heard(Timestamp(1_004_000), start + second * SECOND);
+            time.heard(
+                Timestamp(1_004_000),
+                Timestamp::ZERO,
+                start + second * SECOND,
+            );
         }
         assert_eq!(time.at(start + 100 * SECOND), Timestamp(1_005_000));
     }

@@ -1,5 +1,8 @@
 //! How the world fails. The rules' refusals are elsewhere.
 
+use switchboard_core::Timestamp;
+use switchboard_core::iso::Printed;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nothing was written; trying again later may help.
@@ -20,6 +23,12 @@ pub enum Error {
     /// Its rows are kept on elsewhere, and nobody may write here.
     #[error("{0}")]
     Moved(String),
+    #[error(
+        "the ledger was last served at {}, and this machine's clock shows {}, more than 30 days later; set the clock right, or start \
+         with --clock-is-right if it is",
+        Printed::new(*last).as_str(), Printed::new(*wall).as_str()
+    )]
+    ClockInDoubt { last: Timestamp, wall: Timestamp },
     #[error("'after' must be the 'next' of the page before, not {0:?}")]
     BadCursor(String),
     #[error("{0}")]

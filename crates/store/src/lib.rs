@@ -29,7 +29,7 @@ use switchboard_core::{
     AgentId, Ask, LaneKey, LedgerEpoch, Logged, MessageId, Slice, TaskId, Timestamp,
 };
 
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock, Mark, Reading, SystemClock, Wall};
 pub use error::Error;
 pub use query::{
     AgentCounts, AgentFilter, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page, Pages,
@@ -42,6 +42,11 @@ pub trait Engine: Send {
     ///
     /// Puts the head into `slice`, and first forgets what it holds if anyone else may have written since.
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error>;
+
+    /// To be called before the first batch: whether the time that seems to have passed since the last one is believed.
+    fn start_clock(&mut self, _wall: Wall) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Answers every ask into `slice`. Before a range is asked for ([`Ask::is_range`]), unsaved rows must have been saved.
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error>;
@@ -189,8 +194,10 @@ pub struct HandPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
     pub now: Timestamp,
-    /// The wall clock was set back by so much; the ledger's time went on.
-    pub clock_stepped_back_ms: Option<u64>,
+    /// What the wall clock shows: the machine's, or the database's.
+    pub wall: Timestamp,
+    /// The wall clock was set forward by so much, or back if negative; the ledger's time went on.
+    pub clock_stepped_ms: Option<i64>,
     /// There are hand writes to take in: [`Engine::hand_notes`].
     pub by_hand: bool,
     /// The ledger has less than this process was told of: a new epoch is to begin.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use switchboard_core::agent::{AgentMetrics, Current, Stream};
 use switchboard_core::attempt::{Attempt, Outcome};
 use switchboard_core::lane::Rep;
+use switchboard_core::slice::Kept;
 use switchboard_core::task::{Failure, OnDependencyFailure};
 use switchboard_core::token::Token;
 use switchboard_core::{
@@ -19,6 +20,7 @@ use switchboard_core::{
     Snapshot, Task, TaskId, TaskKind, TaskState, Timestamp, Watch, WhenSpent, iso, limits,
 };
 
+use crate::clock::Mark;
 use crate::text::unlist;
 
 mod stream;
@@ -464,6 +466,34 @@ pub(crate) fn head<R: Columns>(row: &R) -> Result<Head, R::Error> {
             number: unsigned(row, 14)?,
             after: unsigned(row, 15)?,
         },
+    })
+}
+
+/// Where the clock stood when the head was written.
+pub(crate) const MARK: &str = "clock_at, clock_wall, clock_boot, clock_ran_ms";
+
+pub(crate) fn mark<R: Columns>(row: &R) -> Result<Mark, R::Error> {
+    mark_from(row, 0)
+}
+
+/// The same from a column on.
+pub(crate) fn mark_from<R: Columns>(row: &R, column: usize) -> Result<Mark, R::Error> {
+    Ok(Mark {
+        at: Timestamp(int(row, column)?),
+        wall: Timestamp(int(row, column + 1)?),
+        boot: text(row, column + 2)?,
+        ran: Duration::from_millis(unsigned(row, column + 3)?),
+    })
+}
+
+/// Without the copies of a message for each reader.
+pub(crate) const KEPT: &str = "coalesce((SELECT min(first) FROM sb_log), seq + 1),
+    (SELECT count(*) FROM messages) - (SELECT count(*) FROM messages WHERE copy_of IS NOT NULL)";
+
+pub(crate) fn kept<R: Columns>(row: &R) -> Result<Kept, R::Error> {
+    Ok(Kept {
+        oldest_event: unsigned(row, 0)?,
+        messages: unsigned(row, 1)?,
     })
 }
 

@@ -5,6 +5,7 @@ mod bad_world;
 mod bus;
 mod cert;
 mod clauses;
+mod clock;
 mod coordinators;
 mod crash;
 mod direct_sql;

@@ -35,7 +35,8 @@ fn after_ten_minutes_without_a_hub_nobody_is_dead_and_no_retry_is_spent() {
         assert!(changed > 0, "{sql}");
     };
     back(
-        "UPDATE sb_head SET served_at = served_at - ?1, last_at = last_at - ?1, floor = floor - ?1",
+        "UPDATE sb_head SET served_at = served_at - ?1, last_at = last_at - ?1, floor = floor - ?1,
+           clock_at = clock_at - ?1, clock_wall = clock_wall - ?1, clock_boot = ''",
     );
     back("UPDATE agents SET seen_at = seen_at - ?1");
     drop(db);

@@ -65,6 +65,9 @@ pub struct Args {
     /// Serve a ledger that 'switchboard migrate' moved elsewhere; what was written there since stays there
     #[arg(long)]
     pub abandon_move: bool,
+    /// Take this machine's time (the database's, where the ledger is in one) at its word, however long nobody served
+    #[arg(long)]
+    pub clock_is_right: bool,
     /// How log lines look [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log: Option<LogFormat>,
@@ -146,6 +149,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut loaded = project::load(&here, file.as_deref(), args.overrides(&here))
         .map_err(|error| Failure::Failed(error.to_string()))?;
     loaded.config.abandon_move = args.abandon_move;
+    loaded.config.clock_is_right = args.clock_is_right;
     log(&loaded.config)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");

@@ -28,7 +28,7 @@ pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::Rand
 pub type Set<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
 
 pub use lanes::{LaneBook, QueueView};
-pub use ranges::{FinishedPage, InboxAsk, Ranges};
+pub use ranges::{FinishedPage, InboxAsk, Kept, Ranges};
 pub use save::Save;
 
 #[derive(Debug, Default)]

@@ -31,6 +31,7 @@ pub struct Ranges {
     pub engrams: Option<Vec<EngramEntry>>,
     pub due_leases: Map<(Timestamp, usize), Vec<LeasePath>>,
     pub due_deliveries: Map<(Timestamp, usize), Vec<(MessageId, AgentId)>>,
+    pub kept: Option<Kept>,
     pub finished: Map<(u64, Timestamp, usize), FinishedPage>,
 }
 
@@ -48,6 +49,14 @@ pub struct FinishedPage {
     pub tasks: Vec<TaskId>,
     /// `None` when the end was reached.
     pub next: Option<u64>,
+}
+
+/// How much is kept of what no counter of the head knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The number of the oldest event; of the next one if there is none.
+    pub oldest_event: u64,
+    pub messages: u64,
 }
 
 impl Ranges {

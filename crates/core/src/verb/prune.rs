@@ -1,12 +1,16 @@
-//! Caretaker: what is old enough goes, in small steps.
+//! Caretaker: what is old enough, by time that was served, goes in small steps.
 
 use std::time::Duration;
 
 use super::{Step, Verb};
+use crate::agent::Agent;
 use crate::changes::{self, Changes};
 use crate::event::Event;
+use crate::id::AgentId;
 use crate::limits;
+use crate::record::Record;
 use crate::refusal::Refusal;
+use crate::served::ServedTime;
 use crate::slice::Slice;
 use crate::task::Task;
 use crate::time::Timestamp;
@@ -43,55 +47,98 @@ impl Verb for Prune {
     type Reply = Step;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        for id in want.gone_agents(now - self.keep.agents, limits::CARETAKER_STEP) {
+        let Some(time) = allowance(want, now) else {
+            return;
+        };
+        for id in want.gone_agents(time.back(now, self.keep.agents), limits::CARETAKER_STEP) {
             want.agent(id);
         }
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Step, Changes), Refusal> {
         let limit = limits::CARETAKER_STEP;
-        let over = slice.head.idempotency_rows > limits::IDEMPOTENCY_ROWS_MAX
-            || slice.head.idempotency_bytes > limits::IDEMPOTENCY_BYTES_MAX;
-        let answers_for = if over {
-            limits::IDEMPOTENCY_FOR_MIN
-        } else {
-            limits::IDEMPOTENCY_FOR
-        };
         let mut changes = Changes {
-            prunes: vec![
-                changes::Prune::Events {
-                    before: now - self.keep.events,
-                    limit,
-                },
-                changes::Prune::Messages {
-                    before: now - self.keep.messages,
-                    limit,
-                },
-                changes::Prune::Remembered {
-                    before: now - answers_for,
-                    limit,
-                },
-                changes::Prune::Nonces { before: now, limit },
-            ],
+            prunes: vec![changes::Prune::Nonces { before: now, limit }],
             ..Changes::default()
         };
-        for id in Want::new(slice).gone_agents(now - self.keep.agents, limit) {
-            // An agent with messages, tasks or a key is still somebody.
-            let forgettable = |agent: &crate::Agent| {
-                agent.is_gone()
-                    && agent.inbox == 0
-                    && agent.holds.is_empty()
-                    && agent.key_generation == 0
-            };
-            let known = slice.agent(id).filter(|agent| forgettable(agent));
-            if let Some(former) = known.and_then(crate::Agent::former) {
-                changes.forgotten_agents.push(former);
-                changes.event(Event::AgentForgotten { agent: id.clone() });
-            }
+        let over = slice.head.idempotency_rows > limits::IDEMPOTENCY_ROWS_MAX
+            || slice.head.idempotency_bytes > limits::IDEMPOTENCY_BYTES_MAX;
+        let mut want = Want::new(slice);
+        if over {
+            // A bound on size holds whatever the clock did.
+            let before = want.served_time().back(now, limits::IDEMPOTENCY_FOR_MIN);
+            let prune = changes::Prune::Remembered { before, limit };
+            changes.prunes.push(prune);
         }
-        let done = changes.forgotten_agents.len();
+        let Some(mut time) = allowance(&mut want, now) else {
+            let (done, more) = (0, false);
+            return Ok((Step { done, more }, changes));
+        };
+        let events = changes::Prune::Events {
+            before: time.back(now, self.keep.events),
+            upto: time.hour.events_upto,
+            limit,
+        };
+        changes.prunes.push(events);
+        let limit = take(&mut time.hour.messages);
+        if limit > 0 {
+            let before = time.back(now, self.keep.messages);
+            let prune = changes::Prune::Messages { before, limit };
+            changes.prunes.push(prune);
+        }
+        let limit = if over {
+            0
+        } else {
+            take(&mut time.hour.answers)
+        };
+        if limit > 0 {
+            let before = time.back(now, limits::IDEMPOTENCY_FOR);
+            let prune = changes::Prune::Remembered { before, limit };
+            changes.prunes.push(prune);
+        }
+        let agents = want.gone_agents(time.back(now, self.keep.agents), limits::CARETAKER_STEP);
+        let done = forget_agents(slice, agents, &mut time.hour.agents, &mut changes);
+        changes.records.push(Record::ServedTime(time));
         Ok((Step { done, more: false }, changes))
     }
+}
+
+/// What may be pruned now: nothing while the time cannot be trusted, or is not loaded.
+fn allowance(want: &mut Want<'_>, now: Timestamp) -> Option<ServedTime> {
+    let mut time = want.served_time();
+    if !want.is_satisfied() || !time.may_prune(now) {
+        return None;
+    }
+    if time.is_hour_over(now) {
+        let kept = want.kept()?;
+        time.begin_hour(&want.slice().head, kept, now);
+    }
+    Some(time)
+}
+
+/// A step's share of what is left. Nobody tells how many rows there were: each step counts as a full one.
+fn take(left: &mut u64) -> usize {
+    let step = (*left).min(limits::CARETAKER_STEP as u64);
+    *left -= step;
+    usize::try_from(step).unwrap_or(limits::CARETAKER_STEP)
+}
+
+/// Those of whom nothing is left but a name.
+fn forget_agents(slice: &Slice, ids: &[AgentId], left: &mut u64, changes: &mut Changes) -> usize {
+    // An agent with messages, tasks or a key is still somebody.
+    let forgettable = |agent: &&Agent| {
+        agent.is_gone() && agent.inbox == 0 && agent.holds.is_empty() && agent.key_generation == 0
+    };
+    let known = ids.iter().filter_map(|id| slice.agent(id));
+    for agent in known.filter(forgettable) {
+        if let Some(former) = agent.former().filter(|_| *left > 0) {
+            *left -= 1;
+            changes.forgotten_agents.push(former);
+            let agent = agent.id.clone();
+            changes.event(Event::AgentForgotten { agent });
+        }
+    }
+    changes.forgotten_agents.len()
 }
 
 /// Finished tasks that nothing depends on, looked for from a number on.
@@ -106,8 +153,11 @@ impl Verb for PruneTasks {
     type Reply = Option<u64>;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        let Some(page) = want.finished_tasks(self.from, now - self.keep, limits::CARETAKER_STEP)
-        else {
+        let Some(time) = allowance(want, now).filter(|time| time.hour.tasks > 0) else {
+            return;
+        };
+        let before = time.back(now, self.keep);
+        let Some(page) = want.finished_tasks(self.from, before, limits::CARETAKER_STEP) else {
             return;
         };
         for id in &page.tasks {
@@ -123,19 +173,27 @@ impl Verb for PruneTasks {
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Option<u64>, Changes), Refusal> {
         let mut changes = Changes::default();
-        let before = now - self.keep;
-        let Some(page) = Want::new(slice).finished_tasks(self.from, before, limits::CARETAKER_STEP)
-        else {
+        let mut want = Want::new(slice);
+        let Some(mut time) = allowance(&mut want, now).filter(|time| time.hour.tasks > 0) else {
+            return Ok((None, changes));
+        };
+        let before = time.back(now, self.keep);
+        let Some(page) = want.finished_tasks(self.from, before, limits::CARETAKER_STEP) else {
             return Ok((None, changes));
         };
         for task in page.tasks.iter().filter_map(|id| slice.task(id)) {
-            if task.status().is_final() && task.updated_at < before && !is_waited_for(slice, task) {
+            let is_old = task.status().is_final() && task.updated_at < before;
+            if is_old && time.hour.tasks > 0 && !is_waited_for(slice, task) {
+                time.hour.tasks -= 1;
                 changes.event(Event::TaskForgotten {
                     task: task.id.clone(),
                     number: task.number,
                 });
                 changes.forgotten_tasks.push(task.id.clone());
             }
+        }
+        if !changes.forgotten_tasks.is_empty() {
+            changes.records.push(Record::ServedTime(time));
         }
         Ok((page.next, changes))
     }
@@ -155,6 +213,9 @@ mod tests {
     use super::super::testing::{Standing, Swarm, complete, send, task_with};
     use super::super::{Deregister, RotateKey};
     use super::*;
+    use crate::head::Head;
+    use crate::record::RecordKey;
+    use crate::slice::Kept;
     use crate::task::TaskStatus;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -232,11 +293,115 @@ mod tests {
         assert_eq!(swarm.ok(prune).done, 0, "a message waits for it");
     }
 
-    #[test]
-    fn past_the_bound_remembered_answers_stay_an_hour_instead_of_a_day() {
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// What is to go, when the time that counts is this.
+    fn pruned(now: Timestamp, time: ServedTime, count: impl FnOnce(&mut Head)) -> Changes {
         let prune = Prune {
             keep: Retention::default(),
         };
+        let mut slice = Slice::default();
+        count(&mut slice.head);
+        slice.put_record(&RecordKey::ServedTime, Some(Record::ServedTime(time)));
+        slice.ranges.kept = Some(Kept {
+            oldest_event: 1001,
+            messages: 50_000,
+        });
+        let (_, changes) = prune.decide(&slice, now).expect("it is never refused");
+        changes
+    }
+
+    #[test]
+    fn keys_events_and_messages_grow_old_only_while_somebody_serves() {
+        let now = Timestamp::ZERO + 100 * DAY;
+        let mut time = ServedTime::default();
+        time.add_gap(now - 50 * DAY, now - 2 * HOUR);
+        let since_stop = |served: Duration| now - 50 * DAY - (served - 2 * HOUR);
+        let keep = Retention::default();
+        let changes = pruned(now, time, |_| {});
+        let found = changes.prunes.into_iter().map(|prune| match prune {
+            changes::Prune::Events { before, .. } => ("events", before),
+            changes::Prune::Messages { before, .. } => ("messages", before),
+            changes::Prune::Remembered { before, .. } => ("answers", before),
+            changes::Prune::Nonces { before, .. } => ("nonces", before),
+        });
+        let expected = [
+            ("nonces", now),
+            ("events", since_stop(keep.events)),
+            ("messages", since_stop(keep.messages)),
+            ("answers", since_stop(limits::IDEMPOTENCY_FOR)),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn after_a_jump_only_the_bounds_on_size_prune() {
+        let now = Timestamp::ZERO + 100 * DAY;
+        let mut time = ServedTime::default();
+        time.shake(now - HOUR / 2);
+        for (rows, kinds) in [(9, 1), (limits::IDEMPOTENCY_ROWS_MAX + 1, 2)] {
+            let changes = pruned(now, time.clone(), |head| head.idempotency_rows = rows);
+            assert_eq!(changes.prunes.len(), kinds, "{:?}", changes.prunes);
+            assert_eq!(changes.records, [], "nothing of this hour is used up");
+        }
+        let mut swarm = Swarm::with_task(TaskStatus::Completed);
+        swarm.wait(31 * DAY);
+        swarm.ok(super::super::NoteStep { by_ms: 1 });
+        assert!(sweep(&mut swarm).is_empty());
+        swarm.wait(HOUR);
+        assert_eq!(sweep(&mut swarm), ["task_forgotten"]);
+    }
+
+    #[test]
+    fn of_each_kind_a_tenth_goes_within_an_hour_or_a_thousand() {
+        let now = Timestamp::ZERO + 100 * DAY;
+        let mut time = ServedTime::default();
+        let mut taken = Vec::new();
+        for _ in 0..40 {
+            let changes = pruned(now, time.clone(), |head| {
+                (head.seq, head.idempotency_rows) = (31_000, 3000);
+            });
+            for prune in &changes.prunes {
+                taken.push(match prune {
+                    changes::Prune::Messages { limit, .. } => (*limit, 0, 0),
+                    changes::Prune::Remembered { limit, .. } => (0, *limit, 0),
+                    changes::Prune::Events { upto, .. } => (0, 0, *upto),
+                    changes::Prune::Nonces { .. } => (0, 0, 0),
+                });
+            }
+            let Some(Record::ServedTime(after)) = changes.records.into_iter().next() else {
+                panic!("it is noted what was used up");
+            };
+            time = after;
+        }
+        let messages: usize = taken.iter().map(|(messages, ..)| messages).sum();
+        let answers: usize = taken.iter().map(|(_, answers, _)| answers).sum();
+        let upto = taken.iter().map(|(.., upto)| *upto).max();
+        assert_eq!((messages, answers, upto), (5000, 1000, Some(1001 + 3000)));
+        assert!(!time.is_hour_over(now + HOUR - Duration::from_millis(1)));
+        assert!(time.is_hour_over(now + HOUR));
+    }
+
+    #[test]
+    fn tasks_too_go_by_the_hour() {
+        let mut swarm = Swarm::with_task(TaskStatus::Completed);
+        let many = usize::try_from(limits::PRUNE_HOUR_MIN).unwrap();
+        for n in 0..=many {
+            swarm.add(&format!("t{n}"));
+            swarm.ok(super::super::Cancel {
+                task: format!("t{n}").into(),
+                reason: String::new(),
+            });
+        }
+        swarm.wait(31 * DAY);
+        assert_eq!(sweep(&mut swarm).len(), many);
+        assert!(sweep(&mut swarm).is_empty());
+        swarm.wait(HOUR);
+        assert_eq!(sweep(&mut swarm).len(), 2);
+    }
+
+    #[test]
+    fn past_the_bound_remembered_answers_stay_an_hour_instead_of_a_day() {
         let now = Timestamp::ZERO + 100 * DAY;
         let (rows, bytes) = (limits::IDEMPOTENCY_ROWS_MAX, limits::IDEMPOTENCY_BYTES_MAX);
         for (rows, bytes, kept_for) in [
@@ -245,18 +410,18 @@ mod tests {
             (rows + 1, 0, limits::IDEMPOTENCY_FOR_MIN),
             (0, bytes + 1, limits::IDEMPOTENCY_FOR_MIN),
         ] {
-            let mut slice = Slice::default();
-            slice.head.idempotency_rows = rows;
-            slice.head.idempotency_bytes = bytes;
-            let (_, changes) = prune.decide(&slice, now).expect("it is never refused");
+            let changes = pruned(now, ServedTime::default(), |head| {
+                head.idempotency_rows = rows;
+                head.idempotency_bytes = bytes;
+            });
             let expected = changes::Prune::Remembered {
                 before: now - kept_for,
                 limit: limits::CARETAKER_STEP,
             };
-            assert!(
-                changes.prunes.contains(&expected),
-                "{rows} rows, {bytes} bytes"
-            );
+            let answers =
+                |prune: &&changes::Prune| matches!(prune, changes::Prune::Remembered { .. });
+            let found: Vec<_> = changes.prunes.iter().filter(answers).collect();
+            assert_eq!(found, [&expected], "{rows} rows, {bytes} bytes");
         }
     }
 

@@ -3,7 +3,9 @@
 use super::Verb;
 use crate::changes::{Changes, Served};
 use crate::event::Event;
+use crate::head::Head;
 use crate::limits;
+use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -19,11 +21,15 @@ impl Verb for Serve {
     /// Whether an outage ended with this.
     type Reply = bool;
 
-    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        if is_gap(&want.slice().head, now) {
+            want.served_time();
+        }
+    }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(bool, Changes), Refusal> {
         let served_at = slice.head.served_at;
-        let gap = now.since(served_at) > limits::SERVED_GAP_MAX;
+        let gap = is_gap(&slice.head, now);
         let outage = self.starting || gap;
         let mut changes = Changes {
             served: Some(Served {
@@ -33,10 +39,18 @@ impl Verb for Serve {
             ..Changes::default()
         };
         if gap && served_at > Timestamp::ZERO {
+            let mut time = Want::new(slice).served_time();
+            time.add_gap(served_at, now);
+            changes.records.push(Record::ServedTime(time));
             changes.event(Event::OutageEnded { served_at });
         }
         Ok((outage, changes))
     }
+}
+
+/// Nobody has said for too long that they serve.
+fn is_gap(head: &Head, now: Timestamp) -> bool {
+    now.since(head.served_at) > limits::SERVED_GAP_MAX
 }
 
 #[cfg(test)]
@@ -45,6 +59,8 @@ mod tests {
 
     use super::super::testing::Swarm;
     use super::*;
+    use crate::record::RecordKey;
+    use crate::served::ServedTime;
 
     const SERVE: Serve = Serve { starting: false };
     const START: Serve = Serve { starting: true };
@@ -66,6 +82,21 @@ mod tests {
             assert_eq!(swarm.head.floor, expected, "{gap:?}");
             assert_eq!(swarm.said().contains(&"outage_ended"), outage, "{gap:?}");
         }
+    }
+
+    #[test]
+    fn an_outage_is_time_that_makes_no_row_older() {
+        let mut swarm = Swarm::new();
+        swarm.ok(START);
+        let stopped_at = swarm.now;
+        swarm.wait(Duration::from_secs(3600));
+        swarm.ok(START);
+        let mut time = ServedTime::default();
+        time.add_gap(stopped_at, swarm.now);
+        assert_eq!(
+            swarm.records.get(&RecordKey::ServedTime),
+            Some(&Record::ServedTime(time))
+        );
     }
 
     #[test]

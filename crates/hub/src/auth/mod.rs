@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, header};
 use parking_lot::Mutex;
 use switchboard_core::changes::Nonce;
 use switchboard_core::token::Token;
-use switchboard_core::{AgentId, Timestamp};
+use switchboard_core::{AgentId, Timestamp, limits};
 use switchboard_wire::IsoTime;
 use switchboard_wire::jetpack::{Envelope, from_wire};
 use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest, body_to_sign, same};
@@ -28,7 +28,7 @@ use replay::Replays;
 use token::TokenCache;
 pub use token::hash as token_hash;
 
-/// How far a signature's time may lie from the ledger's, in either direction.
+/// How far a signature's time may lie from the wall clock's, in either direction.
 const WINDOW_MS: i64 = 5 * 60 * 1000;
 
 const AGENT: &str = "switchboard-agent";
@@ -169,11 +169,10 @@ impl Auth {
                 "sign the call as an agent (in its headers; one of the ten operations also in its body), or bring a token in Authorization: Bearer".to_owned(),
             ));
         };
-        let now = hub.time();
         let said = signed.said_at()?;
-        is_timely(said, now)?;
+        is_timely(said, hub.wall())?;
         let (agent, nonce, key) = self.verified(hub, signed, said).await?;
-        if !self.replays.lock().first_time(&nonce, now) {
+        if !self.replays.lock().first_time(&nonce, hub.time()) {
             return Err(Failure::Hub(crate::hub::Error::Refused(
                 switchboard_core::Refusal::Replayed,
             )));
@@ -206,7 +205,7 @@ impl Auth {
             ));
         };
         let said = signed.said_at()?;
-        let timely = is_timely(said, hub.time());
+        let timely = is_timely(said, hub.wall());
         let (agent, nonce, key) = self.verified(hub, signed, said).await?;
         Ok(Signer {
             caller: Caller::agent(agent, nonce, key),
@@ -229,10 +228,13 @@ impl Auth {
                 signed.agent
             ))
         })?;
+        // The wall clock judges the signature, the ledger's forgets it, and may be the faster one meanwhile.
+        let left_ms = said.0.saturating_add(WINDOW_MS) - hub.wall().0;
+        let kept_ms = left_ms.saturating_add(left_ms.max(0) / limits::CLOCK_SLEW);
         let nonce = Nonce {
             agent: signed.agent.clone(),
             value: signed.signature.to_ascii_lowercase().into(),
-            valid_until: Timestamp(said.0.saturating_add(WINDOW_MS)),
+            valid_until: Timestamp(hub.time().0.saturating_add(kept_ms)),
         };
         Ok((signed.agent, nonce, key))
     }

@@ -208,8 +208,9 @@ impl Desk {
         }
         let (sweep, mut tidy) = (self.sweep.take(), std::mem::take(&mut self.tidy));
         let keep_for = self.settings.keep_for;
+        let now = super::now(&self.bench.app);
         let survey = self.bench.with(move |_, dirs| {
-            if let Err(error) = tidy.step(dirs, keep_for, SystemTime::now()) {
+            if let Err(error) = tidy.step(dirs, keep_for, now) {
                 tracing::debug!("cannot tidy up: {error}");
             }
             let (met, sweep) = sweep_on(dirs, sweep)?;

@@ -108,7 +108,7 @@ pub async fn handle(bench: Arc<Bench>, item: Item) -> Verdict {
 type Outcome = (Vec<u8>, Fate);
 
 async fn perform(bench: &Arc<Bench>, item: &Item, body: Vec<u8>) -> Result<Outcome, Verdict> {
-    if let Some(why) = unanswerable(item) {
+    if let Some(why) = unanswerable(item, super::now(&bench.app)) {
         return Ok(refused(Malformed::whole(why).into()));
     }
     let mut request = Request {
@@ -145,11 +145,11 @@ async fn perform(bench: &Arc<Bench>, item: &Item, body: Vec<u8>) -> Result<Outco
 }
 
 /// Why a request is not acted on, whatever it says.
-fn unanswerable(item: &Item) -> Option<String> {
+fn unanswerable(item: &Item, now: SystemTime) -> Option<String> {
     if answer_name(&item.name).is_none() {
         return Some("its name is too long for its answer's".to_owned());
     }
-    let age = item.identity.age(SystemTime::now());
+    let age = item.identity.age(now);
     (age >= limits::IDEMPOTENCY_FOR).then(|| {
         let hours = limits::IDEMPOTENCY_FOR.as_secs() / 3600;
         format!(

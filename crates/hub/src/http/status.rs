@@ -41,13 +41,14 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
     let stats = app.hub.stats();
     let hold = match told {
         Some(Record::Director(told)) => told.hold(app.hub.time()),
-        Some(Record::Budget(_)) | None => None,
+        Some(Record::Budget(_) | Record::ServedTime(_)) | None => None,
     };
     Ok(Reply::ok(&StatusResponse {
         success: true,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: app.started_at,
         now: app.hub.time().into(),
+        clock_ahead_ms: app.hub.wall_ahead_ms(),
         store: app.store.to_owned(),
         tasks: to_wire::task_counts(&head),
         agents: AgentCounts {

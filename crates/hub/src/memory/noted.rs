@@ -173,6 +173,7 @@ impl<'a> Told<'a> {
             | Event::TokenRevoked { .. }
             | Event::OutageEnded { .. }
             | Event::ClockSteppedBack { .. }
+            | Event::ClockSteppedForward { .. }
             | Event::EpochBegan { .. } => None,
         }
     }

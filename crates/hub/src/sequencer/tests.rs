@@ -5,6 +5,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use switchboard_core::Ask;
+use switchboard_core::event::Event;
 use switchboard_core::slice::Save;
 use switchboard_store::memory::MemoryEngine;
 use switchboard_store::{ManualClock, Reader};

@@ -9,7 +9,6 @@ use switchboard_core::agent::Doing;
 use switchboard_core::verb::{Heartbeat, MarkSilent, Serve};
 use switchboard_hub::config::{AuthMode, Config};
 use switchboard_hub::data_dir::DataDir;
-use switchboard_store::Clock;
 use switchboard_wire::signature::MasterKey;
 use tokio::task::JoinHandle;
 
@@ -244,7 +243,7 @@ async fn a_key_that_was_kept_before_becomes_the_ledgers_if_it_has_none() {
 /// How far the ledger's clock is ahead of the machine's.
 fn ahead_ms(ledger: &Ledger) -> i64 {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    Clock::now(&mut ledger.clock.clone()).0 - i64::try_from(wall.as_millis()).unwrap()
+    ledger.clock.now().0 - i64::try_from(wall.as_millis()).unwrap()
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use switchboard_core::verb::{Serve, SetBaseline};
-use switchboard_core::{Event, Logged, TaskStatus, Timestamp};
+use switchboard_core::{Event, Logged, Slice, TaskStatus, Timestamp};
 
 use super::acts::{claim, complete, register, send, task_with};
 use super::ledger::{AnyVerb, must};
@@ -166,6 +166,34 @@ pub(super) fn time_does_not_go_back(world: &mut World<'_>) {
         START + Duration::from_secs(5),
         "and forward again"
     );
+}
+
+pub(super) fn a_clock_that_is_set_moves_time_slowly(world: &mut World<'_>) {
+    let (mut ledger, clock) = world.ledger();
+    ledger.join("ann", &[]);
+    let mut told = || {
+        let mut slice = Slice::default();
+        let begun = must("begin", ledger.engine().begin(&mut slice));
+        ledger.engine().rollback();
+        let passed_ms = begun.now.0 - START.0;
+        let ahead_ms = begun.wall.0 - begun.now.0;
+        (passed_ms, ahead_ms, begun.clock_stepped_ms)
+    };
+    assert_eq!(told(), (0, 0, None));
+    for step in [3_600_000_i64, -3_600_000] {
+        let before = clock.now().0 - START.0;
+        clock.set_wall_ahead(step);
+        assert_eq!(told(), (before, step, Some(step)), "it is told");
+        assert_eq!(told(), (before, step, None), "once");
+        clock.advance(Duration::from_secs(10));
+        let drawn = 1000 * step.signum();
+        let expected = (before + 10_000 + drawn, step - drawn, None);
+        assert_eq!(told(), expected, "a tenth of the time that passes");
+        clock.set_wall_ahead(0);
+        assert_eq!(told().2, Some(-step), "it was put right");
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(told(), (before + 20_000, 0, None), "and so is the ledger");
+    }
 }
 
 pub(super) fn a_quiet_batch_writes_its_head(world: &mut World<'_>) {

@@ -126,6 +126,10 @@ const CASES: &[(&str, Case)] = &[
     ),
     ("time does not go back", batches::time_does_not_go_back),
     (
+        "a clock that is set moves time slowly",
+        batches::a_clock_that_is_set_moves_time_slowly,
+    ),
+    (
         "a quiet batch writes its head",
         batches::a_quiet_batch_writes_its_head,
     ),

@@ -23,7 +23,11 @@ pub(super) fn old_events_go_oldest_first(world: &mut World<'_>) {
     }
     let before = START + 3 * MINUTE;
     put(&mut ledger, |changes| {
-        changes.prunes.push(Prune::Events { before, limit: 2 })
+        changes.prunes.push(Prune::Events {
+            before,
+            upto: u64::MAX,
+            limit: 2,
+        })
     });
     let reader = ledger.reader();
     assert_eq!(
@@ -31,9 +35,18 @@ pub(super) fn old_events_go_oldest_first(world: &mut World<'_>) {
         Some(3),
         "two at a time"
     );
-    put(&mut ledger, |changes| {
-        changes.prunes.push(Prune::Events { before, limit: 9 })
-    });
+    for (upto, oldest) in [(3, 3), (4, 4), (9, 4)] {
+        let limit = 9;
+        let prune = Prune::Events {
+            before,
+            upto,
+            limit,
+        };
+        put(&mut ledger, |changes| changes.prunes.push(prune));
+        let kept = ledger.look(&[Ask::Kept]).ranges.kept;
+        let kept = kept.map(|kept| (kept.oldest_event, kept.messages));
+        assert_eq!(kept, Some((oldest, 0)), "only below {upto}");
+    }
     assert_eq!(
         must("ask for the oldest", reader.oldest_event()),
         Some(4),

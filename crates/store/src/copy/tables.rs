@@ -53,7 +53,8 @@ pub(super) const HEAD: Table = Table {
     columns: &[
         ("id", I), ("seq", I), ("last_at", I), ("task_number", I), ("message_number", I), ("lane", I), ("fencing", I),
         ("tasks", T), ("queued_deliveries", I), ("leases", I), ("answer_rows", I), ("answer_bytes", I), ("served_at", I),
-        ("floor", I), ("last_message_at", I), ("epoch", I), ("epoch_after", I),
+        ("floor", I), ("last_message_at", I), ("epoch", I), ("epoch_after", I), ("clock_at", I), ("clock_wall", I),
+        ("clock_boot", T), ("clock_ran_ms", I),
     ],
     only_postgres: &[("writer", ""), ("generation", ""), ("schema_floor", ""), ("by_hand", "")],
 };

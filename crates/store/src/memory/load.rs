@@ -1,7 +1,7 @@
 //! Answers asks by looking at every row.
 
 use switchboard_core::lane::Position;
-use switchboard_core::slice::{FinishedPage, InboxAsk};
+use switchboard_core::slice::{FinishedPage, InboxAsk, Kept};
 use switchboard_core::{
     Agent, Ask, Delivery, DeliveryState, Lease, LeasePath, Presence, Slice, Task, TaskState,
     TaskStatus, Timestamp, limits,
@@ -63,6 +63,13 @@ impl Rows {
                 slice.ranges.numbered.insert(*number, id);
             }
             Ask::Record(key) => slice.put_record(key, self.records.get(key).cloned()),
+            Ask::Kept => {
+                let oldest = self.log.keys().next().copied();
+                slice.ranges.kept = Some(Kept {
+                    oldest_event: oldest.unwrap_or(self.head.seq + 1),
+                    messages: self.messages.len() as u64,
+                });
+            }
             Ask::Engrams => {
                 let entries = self.engrams.iter().map(|engram| engram.entry.clone());
                 slice.ranges.engrams = Some(entries.collect());

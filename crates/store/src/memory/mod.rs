@@ -18,6 +18,7 @@ use switchboard_core::{
     TaskState, Timestamp, TokenId,
 };
 
+use crate::clock::{LedgerClock, Mark};
 use crate::{Begun, Clock, Engine, Error, Reader};
 
 mod load;
@@ -25,7 +26,7 @@ mod read;
 mod save;
 
 pub struct MemoryEngine {
-    clock: Box<dyn Clock>,
+    clock: LedgerClock,
     committed: Shared,
     /// What this engine knows to be committed; anything else was written by another one.
     known: Option<Arc<Rows>>,
@@ -72,7 +73,7 @@ struct Rows {
 impl MemoryEngine {
     pub fn new(clock: Box<dyn Clock>) -> Self {
         MemoryEngine {
-            clock,
+            clock: LedgerClock::new(clock),
             committed: Shared::default(),
             known: None,
             batch: None,
@@ -105,14 +106,17 @@ impl Engine for MemoryEngine {
         self.known = Some(Arc::clone(&rows));
         slice.head = rows.head.clone();
         slice.has_head = true;
-        let now = self.clock.now().max(rows.head.last_at);
+        let told = self
+            .clock
+            .tell(rows.head.last_at, || Ok::<_, Error>(Mark::default()))?;
         self.batch = Some(Batch {
             rows,
             pruned_answers: (0, 0),
         });
         Ok(Begun {
-            now,
-            clock_stepped_back_ms: self.clock.stepped_back_ms(),
+            now: told.now,
+            wall: told.wall,
+            clock_stepped_ms: told.clock_stepped_ms,
             by_hand: false,
             rewound: None,
         })

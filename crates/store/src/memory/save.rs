@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
-use switchboard_core::{DeliveryState, Message, MessageId};
+use switchboard_core::{DeliveryState, Logged, Message, MessageId};
 
 use super::{Batch, Rows};
 
@@ -109,8 +109,13 @@ impl Rows {
     /// Deletes the oldest rows of a kind; tells how many remembered answers went, and their bytes.
     fn prune(&mut self, prune: &Prune) -> (u64, u64) {
         match prune {
-            Prune::Events { before, limit } => {
-                let old = self.log.values().filter(|logged| logged.at < *before);
+            Prune::Events {
+                before,
+                upto,
+                limit,
+            } => {
+                let is_old = |logged: &&Logged| logged.at < *before && logged.seq < *upto;
+                let old = self.log.values().filter(is_old);
                 let old: Vec<u64> = old.map(|logged| logged.seq).take(*limit).collect();
                 self.log.retain(|seq, _| !old.contains(seq));
                 (0, 0)

@@ -87,12 +87,13 @@ impl PostgresEngine {
     /// Asks for the head behind the commit that is under way, and does not wait for it.
     pub(super) fn begin_ahead(&mut self) -> Result<Begun, Error> {
         let begin = self.session.as_ref().map(Session::begin);
+        self.asked_at = Instant::now();
         self.beginning = Some(self.dispatch(begin, head_queries(), None)?);
-        let now = self.time.estimate(self.told_at.elapsed());
-        self.told_at = Instant::now();
+        let told = self.time.estimate();
         Ok(Begun {
-            now,
-            clock_stepped_back_ms: self.stepped_back_ms.take(),
+            now: told.now,
+            wall: told.wall,
+            clock_stepped_ms: self.clock_stepped_ms.take(),
             by_hand: false,
             rewound: None,
         })
@@ -158,8 +159,8 @@ impl PostgresEngine {
             return Some(false);
         };
         self.took(&taken);
-        let (_, stepped_back_ms) = self.tell_time(&taken);
-        self.stepped_back_ms = self.stepped_back_ms.or(stepped_back_ms);
+        let moment = self.tell_time(&taken);
+        self.clock_stepped_ms = self.clock_stepped_ms.or(moment.clock_stepped_ms);
         Some(true)
     }
 

@@ -80,10 +80,15 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0011_streams_by_hand.sql"),
         floor: 5,
     },
+    Step {
+        name: "0012_clock",
+        sql: include_str!("schema/0012_clock.sql"),
+        floor: 5,
+    },
     // Stays the last one: a build can do without it, so that tests have a build before the last step.
     Step {
-        name: "0012_epoch_said",
-        sql: include_str!("schema/0012_epoch_said.sql"),
+        name: "0013_epoch_said",
+        sql: include_str!("schema/0013_epoch_said.sql"),
         floor: 5,
     },
 ];

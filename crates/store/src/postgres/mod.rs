@@ -14,8 +14,9 @@ use tokio::time::error::Elapsed;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
+use crate::clock::{Mark, Moment};
 use crate::rows::{self as stored, Columns};
-use crate::{Begun, Clock, Engine, Error, HandPage, Reader, Tail, Word};
+use crate::{Begun, Clock, Engine, Error, HandPage, Reader, Tail, Wall, Word};
 
 mod address;
 mod by_hand;
@@ -39,7 +40,7 @@ use errors::{is_last_word, unreachable, world};
 pub use migrate::{SCHEMA_VERSION, Steps};
 use save::Signature;
 use session::{Query, Request, Session};
-use time::LedgerTime;
+use time::{LedgerTime, Look};
 use told::Told;
 
 pub struct PostgresEngine {
@@ -48,8 +49,6 @@ pub struct PostgresEngine {
     session: Option<Session>,
     /// Of a server that cannot be reached: when it may be tried again, and how long to wait after that.
     retry: Option<(Instant, Duration)>,
-    /// Time is the database's, unless a test brings a clock.
-    clock: Option<Box<dyn Clock>>,
     steps: Steps,
     time: LedgerTime,
     me: i64,
@@ -76,9 +75,10 @@ pub struct PostgresEngine {
     found: (i64, i64),
     /// The same of a head after which a commit has waited to its end: all that led to it is safe.
     vouched: Option<(i64, i64)>,
-    told_at: Instant,
+    /// When the head was asked for.
+    asked_at: Instant,
     /// Found while a batch had begun already; the next one tells.
-    stepped_back_ms: Option<u64>,
+    clock_stepped_ms: Option<i64>,
     in_batch: bool,
     has_pruned: bool,
     /// Somebody else wrote between this process's last two batches.
@@ -127,10 +127,9 @@ impl PostgresEngine {
             runtime,
             session: Some(session),
             retry: None,
-            clock,
             steps,
             me: i64::from_be_bytes(me),
-            time: LedgerTime::default(),
+            time: LedgerTime::new(clock),
             committed: 0,
             generation: 0,
             unsent: Vec::new(),
@@ -143,8 +142,8 @@ impl PostgresEngine {
             has_standbys: false,
             found: (0, 0),
             vouched: None,
-            told_at: Instant::now(),
-            stepped_back_ms: None,
+            asked_at: Instant::now(),
+            clock_stepped_ms: None,
             in_batch: false,
             has_pruned: false,
             is_disturbed: false,
@@ -273,13 +272,14 @@ impl PostgresEngine {
         if self.is_disturbed || !slice.has_head {
             slice.forget();
         }
-        let (now, clock_stepped_back_ms) = self.tell_time(&taken);
+        let moment = self.tell_time(&taken);
         self.took(&taken);
         slice.head = taken.head;
         slice.has_head = true;
         Ok(Begun {
-            now,
-            clock_stepped_back_ms,
+            now: moment.now,
+            wall: moment.wall,
+            clock_stepped_ms: moment.clock_stepped_ms,
             by_hand: taken.by_hand,
             rewound,
         })
@@ -300,6 +300,7 @@ impl PostgresEngine {
 
     fn ask_head(&mut self) -> Result<Vec<Vec<Row>>, Error> {
         let begin = self.session.as_ref().map(Session::begin);
+        self.asked_at = Instant::now();
         self.send(begin, head_queries(), None)
     }
 
@@ -319,11 +320,14 @@ impl PostgresEngine {
         (taken.writer, taken.generation) == (self.me, self.committed)
     }
 
-    fn tell_time(&mut self, taken: &Taken) -> (Timestamp, Option<u64>) {
-        let shown = self.clock.as_mut().map(|clock| clock.now());
-        let seen = taken.head.last_at.max(taken.head.served_at);
-        self.told_at = Instant::now();
-        self.time.tell(shown.unwrap_or(taken.shown), seen)
+    fn tell_time(&mut self, taken: &Taken) -> Moment {
+        self.time.tell(&Look {
+            shown: taken.shown,
+            asked_at: self.asked_at,
+            mark: &taken.mark,
+            is_foreign: taken.writer != self.me,
+            seen: taken.seen(),
+        })
     }
 }
 
@@ -337,8 +341,9 @@ fn head_queries() -> Vec<Query> {
         "SELECT h.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
            (EXISTS (SELECT 1 FROM sb_sql_agent))::int::bigint,
            (current_setting('synchronous_standby_names') <> '')::int::bigint FROM (
-           SELECT {}, writer, generation, schema_floor, by_hand FROM sb_head WHERE id = 1 FOR UPDATE) h",
-        stored::HEAD
+           SELECT {}, {}, writer, generation, schema_floor, by_hand FROM sb_head WHERE id = 1 FOR UPDATE) h",
+        stored::HEAD,
+        stored::MARK
     );
     vec![Query::new(turn), Query::new(head)]
 }
@@ -346,6 +351,7 @@ fn head_queries() -> Vec<Query> {
 /// The head as it was when it was locked.
 struct Taken {
     head: Head,
+    mark: Mark,
     writer: i64,
     generation: i64,
     schema_floor: u32,
@@ -364,10 +370,12 @@ impl Taken {
             .last()
             .and_then(|rows| rows.first())
             .ok_or_else(|| Error::Corrupt("the ledger has no head".to_owned()))?;
-        let int =
-            |at: usize| -> Result<i64, Error> { Ok(row.int(HEAD_COLUMNS + at)?.unwrap_or(0)) };
+        let int = |at: usize| -> Result<i64, Error> {
+            Ok(row.int(HEAD_COLUMNS + MARK_COLUMNS + at)?.unwrap_or(0))
+        };
         Ok(Taken {
             head: stored::head(row)?,
+            mark: stored::mark_from(row, HEAD_COLUMNS)?,
             writer: int(0)?,
             generation: int(1)?,
             schema_floor: u32::try_from(int(2)?).unwrap_or(u32::MAX),
@@ -377,10 +385,16 @@ impl Taken {
             has_standbys: int(6)? != 0,
         })
     }
+
+    /// The last instant of the ledger.
+    fn seen(&self) -> Timestamp {
+        self.head.last_at.max(self.head.served_at)
+    }
 }
 
-/// How many columns [`stored::HEAD`] names.
+/// How many columns [`stored::HEAD`] names, and [`stored::MARK`].
 const HEAD_COLUMNS: usize = 16;
+const MARK_COLUMNS: usize = 4;
 
 impl Engine for PostgresEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
@@ -421,8 +435,10 @@ impl Engine for PostgresEngine {
         let by = Signature {
             writer: self.me,
             generation: self.generation,
+            mark: self.time.mark(),
         };
-        self.unsent.extend(save::queries(save, by, &mut self.hand)?);
+        self.unsent
+            .extend(save::queries(save, &by, &mut self.hand)?);
         self.has_pruned |= !save.prunes.is_empty();
         if let Some(head) = save.head {
             self.last_event = head.seq;
@@ -441,7 +457,7 @@ impl Engine for PostgresEngine {
     fn commit_ahead(&mut self) -> Result<bool, Error> {
         // Where coordinators take turns, the next batch cannot count on what this one leaves behind. Neither can it when
         // rows were pruned, which the database itself takes off the head's counters.
-        if self.is_disturbed || self.has_pruned || self.clock.is_some() {
+        if self.is_disturbed || self.has_pruned || self.time.is_by_hand() {
             return self.commit().map(|()| false);
         }
         self.send_commit().map(|()| true)
@@ -472,6 +488,16 @@ impl Engine for PostgresEngine {
         if self.send(None, Vec::new(), Some("ROLLBACK")).is_err() {
             self.session = None;
         }
+    }
+
+    fn start_clock(&mut self, wall: Wall) -> Result<(), Error> {
+        self.connect()?;
+        let begin = self.session.as_ref().map(Session::begin);
+        let rows = self.send(begin, head_queries(), None)?;
+        self.send(None, Vec::new(), Some("ROLLBACK"))?;
+        let taken = Taken::read(&rows)?;
+        let seen = taken.seen();
+        self.time.start(wall, taken.shown, &taken.mark, seen)
     }
 
     fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<HandPage, Error> {

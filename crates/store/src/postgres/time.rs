@@ -1,65 +1,135 @@
-//! The ledger's time: the database's clock, which may be set back, or be another one after a failover.
+//! The ledger's time among coordinators: the database's clock is the wall clock, each one's own machine measures what
+//! passes, and none goes beyond what the head or its own last look allows.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use switchboard_core::Timestamp;
 
-#[derive(Debug, Default)]
+use crate::Error;
+use crate::clock::{Clock, Mark, Moment, Reading, Steady, SystemClock, Wall, unbelievable};
+
+/// What was asked longer ago than this says nothing about the wall clock any more.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+
 pub(super) struct LedgerTime {
-    /// How far the ledger is ahead of the clock.
-    ahead_ms: i64,
-    /// The latest instant that was told.
-    last: Timestamp,
+    machine: SystemClock,
+    /// What a test brings; it is the wall clock too.
+    by_hand: Option<Box<dyn Clock>>,
+    steady: Option<Steady>,
+    trusts_wall: bool,
 }
 
-/// A clock that is behind by this much or less was not set back.
-const SLACK_MS: i64 = 1000;
+/// What a coordinator finds when it takes the head.
+#[derive(Clone, Copy)]
+pub(super) struct Look<'a> {
+    /// What the database's clock shows.
+    pub shown: Timestamp,
+    /// When that was asked for.
+    pub asked_at: Instant,
+    pub mark: &'a Mark,
+    /// Another coordinator left it.
+    pub is_foreign: bool,
+    /// The last instant of the ledger.
+    pub seen: Timestamp,
+}
 
 impl LedgerTime {
-    /// What time it is by the clock of this machine, so long after it was last told.
-    pub fn estimate(&mut self, since: Duration) -> Timestamp {
-        self.last = self.last + since;
-        self.last
-    }
-
-    /// What time it is when the clock shows `shown` and the ledger has seen `seen`; and how far the clock was set back,
-    /// told once. Time goes on from what was seen, at the clock's pace, until the clock has caught up.
-    pub fn tell(&mut self, shown: Timestamp, seen: Timestamp) -> (Timestamp, Option<u64>) {
-        let last = seen.max(self.last);
-        let behind = last.0 - shown.0;
-        let mut stepped_back = None;
-        if behind <= 0 {
-            self.ahead_ms = 0;
-        } else if behind > self.ahead_ms {
-            let step = behind - self.ahead_ms;
-            stepped_back = u64::try_from(step).ok().filter(|_| step > SLACK_MS);
-            self.ahead_ms = behind;
+    pub fn new(by_hand: Option<Box<dyn Clock>>) -> LedgerTime {
+        LedgerTime {
+            machine: SystemClock::new(),
+            by_hand,
+            steady: None,
+            trusts_wall: false,
         }
-        self.last = Timestamp(shown.0 + self.ahead_ms);
-        (self.last, stepped_back)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    pub fn is_by_hand(&self) -> bool {
+        self.by_hand.is_some()
+    }
 
-    #[test]
-    fn time_never_goes_back_nor_stands_still() {
-        const HOUR: i64 = 3_600_000;
-        let mut time = LedgerTime::default();
-        let mut tell = |shown: i64, seen: i64| {
-            let (now, back) = time.tell(Timestamp(shown), Timestamp(seen));
-            (now.0, back)
+    /// Looks, before the ledger is served, whether its time can go on by itself.
+    pub fn start(
+        &mut self,
+        wall: Wall,
+        shown: Timestamp,
+        mark: &Mark,
+        seen: Timestamp,
+    ) -> Result<(), Error> {
+        self.trusts_wall = wall == Wall::Trusted;
+        let reading = self.read(shown);
+        wall.believe(unbelievable(mark, self.boot(), reading, seen))
+    }
+
+    /// What time it is by the head that was just taken.
+    pub fn tell(&mut self, look: &Look<'_>) -> Moment {
+        let Look {
+            shown,
+            asked_at,
+            mark,
+            is_foreign,
+            seen,
+        } = *look;
+        let reading = self.read(shown);
+        let is_fresh = self.is_by_hand() || asked_at.elapsed() <= FRESH_FOR;
+        let seen = seen.max(mark.at);
+        if let Some(steady) = &mut self.steady {
+            if is_foreign {
+                steady.heard(mark);
+            }
+            match is_fresh {
+                true => steady.tell(reading, seen),
+                false => steady.carry(reading.ran, seen),
+            };
+        } else {
+            self.steady = Some(match self.trusts_wall {
+                true => Steady::trusting(mark, reading, seen),
+                false => Steady::resume(mark, self.boot(), reading, seen),
+            });
+        }
+        self.told()
+    }
+
+    /// What time it is by the clock of this machine alone.
+    pub fn estimate(&mut self) -> Moment {
+        let ran = self.read(Timestamp::ZERO).ran;
+        if let Some(steady) = &mut self.steady {
+            steady.carry(ran, Timestamp::ZERO);
+        }
+        self.told()
+    }
+
+    pub fn mark(&self) -> Mark {
+        let mark = |steady: &Steady| steady.mark(self.boot());
+        self.steady.as_ref().map(mark).unwrap_or_default()
+    }
+
+    fn told(&mut self) -> Moment {
+        let none = Moment {
+            now: Timestamp::ZERO,
+            wall: Timestamp::ZERO,
+            clock_stepped_ms: None,
         };
-        assert_eq!(tell(2 * HOUR, 0), (2 * HOUR, None));
-        // Set back by an hour: told once, and the ledger goes on.
-        assert_eq!(tell(HOUR, 2 * HOUR), (2 * HOUR, Some(HOUR.unsigned_abs())));
-        assert_eq!(tell(HOUR + 10, 2 * HOUR), (2 * HOUR + 10, None));
-        // Another coordinator was a little further.
-        assert_eq!(tell(HOUR + 20, 2 * HOUR + 50), (2 * HOUR + 50, None));
-        assert_eq!(tell(HOUR + 30, 0), (2 * HOUR + 60, None));
-        // Put right again.
-        assert_eq!(tell(2 * HOUR + 70, 0), (2 * HOUR + 70, None));
+        self.steady.as_mut().map_or(none, |steady| Moment {
+            now: steady.now(),
+            wall: steady.wall(),
+            clock_stepped_ms: steady.take_step(),
+        })
+    }
+
+    fn read(&mut self, shown: Timestamp) -> Reading {
+        match &mut self.by_hand {
+            Some(clock) => clock.read(),
+            None => Reading {
+                wall: shown,
+                ..self.machine.read()
+            },
+        }
+    }
+
+    fn boot(&self) -> &str {
+        match &self.by_hand {
+            Some(clock) => clock.boot(),
+            None => self.machine.boot(),
+        }
     }
 }

@@ -126,7 +126,7 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             Ok(())
         }
         Ask::Remembered(_) | Ask::Nonce(_) | Ask::Token(_) => calls(db, ask, slice),
-        Ask::Record(_) | Ask::Engrams => memory(db, ask, slice),
+        Ask::Record(_) | Ask::Engrams | Ask::Kept => memory(db, ask, slice),
         Ask::DueRetries { .. }
         | Ask::WatchedTasks { .. }
         | Ask::DueLeases { .. }
@@ -409,6 +409,10 @@ fn memory(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
                 .query_row([kind, name], rows::record)
                 .optional()?;
             slice.put_record(key, row);
+        }
+        Ask::Kept => {
+            let kept = select(db, rows::KEPT, "sb_head")?.query_row([], rows::kept)?;
+            slice.ranges.kept = Some(kept);
         }
         Ask::Engrams => {
             let found = select(db, rows::ENGRAM, "sb_engram ORDER BY n")?

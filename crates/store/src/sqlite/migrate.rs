@@ -40,6 +40,10 @@ const STEPS: &[Step] = &[
         name: "0007_streams",
         sql: include_str!("schema/0007_streams.sql"),
     },
+    Step {
+        name: "0008_clock",
+        sql: include_str!("schema/0008_clock.sql"),
+    },
 ];
 
 /// The newest schema this build knows.

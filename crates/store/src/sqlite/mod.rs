@@ -9,7 +9,8 @@ use rusqlite::{Connection, OpenFlags};
 use switchboard_core::slice::Save;
 use switchboard_core::{Ask, Head, Slice, Timestamp};
 
-use crate::{Begun, Clock, Engine, Error, HandPage, Reader};
+use crate::clock::{LedgerClock, Mark};
+use crate::{Begun, Clock, Engine, Error, HandPage, Reader, Wall};
 
 mod by_hand;
 mod checkpoint;
@@ -37,7 +38,7 @@ pub struct SqliteEngine {
     condition: Arc<Condition>,
     /// When it was last tried to move the log that was found; `None` once it is in the file.
     unmoved: Option<Instant>,
-    clock: Box<dyn Clock>,
+    clock: LedgerClock,
     /// SQLite's own count of foreign commits, as of the last batch; `None` before the first and after an error.
     data_version: Option<i64>,
     /// There are notes of hand writes that no batch has taken in yet.
@@ -111,7 +112,7 @@ impl SqliteEngine {
         }
         let mut engine = SqliteEngine {
             unmoved: None,
-            clock,
+            clock: LedgerClock::new(clock),
             data_version: None,
             by_hand: false,
             before: None,
@@ -173,7 +174,6 @@ impl SqliteEngine {
             slice.forget();
             slice.head = self.head()?;
             slice.has_head = true;
-            self.clock.at_least(slice.head.last_at);
             self.pruned = save::Pruned::default();
             self.last_at = slice.head.last_at;
             self.data_version = Some(version);
@@ -186,11 +186,15 @@ impl SqliteEngine {
             .idempotency_bytes
             .saturating_sub(self.pruned.answer_bytes);
         self.pruned = save::Pruned::default();
-        let now = self.clock.now().max(slice.head.last_at).max(self.last_at);
-        self.last_at = now;
+        let seen = slice.head.last_at.max(slice.head.served_at);
+        let seen = seen.max(self.last_at);
+        let db = &self.db;
+        let told = self.clock.tell(seen, || mark(db))?;
+        self.last_at = told.now;
         Ok(Begun {
-            now,
-            clock_stepped_back_ms: self.clock.stepped_back_ms(),
+            now: told.now,
+            wall: told.wall,
+            clock_stepped_ms: told.clock_stepped_ms,
             by_hand: self.by_hand,
             rewound: None,
         })
@@ -226,7 +230,8 @@ impl Engine for SqliteEngine {
     }
 
     fn save(&mut self, save: &Save<'_>) -> Result<(), Error> {
-        let pruned = save::save(&self.db, save, self.by_hand).map_err(world)?;
+        let mark = self.clock.mark();
+        let pruned = save::save(&self.db, save, &mark, self.by_hand).map_err(world)?;
         if !save.adopted.is_empty() {
             self.by_hand = by_hand::is_noted(&self.db).map_err(world)?;
         }
@@ -255,6 +260,16 @@ impl Engine for SqliteEngine {
             let _ = self.db.execute_batch("ROLLBACK");
         }
         self.pruned = save::Pruned::default();
+    }
+
+    fn start_clock(&mut self, wall: Wall) -> Result<(), Error> {
+        // While the log that was found is not in the file, nobody may rely on what can be read.
+        if self.unmoved.is_some() {
+            return Ok(());
+        }
+        let head = self.head()?;
+        let seen = head.last_at.max(head.served_at);
+        self.clock.start(wall, &mark(&self.db)?, seen)
     }
 
     fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<HandPage, Error> {
@@ -313,6 +328,12 @@ impl SqliteEngine {
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
             .map_err(world)
     }
+}
+
+fn mark(db: &Connection) -> Result<Mark, Error> {
+    load::select(db, rows::MARK, "sb_head")
+        .and_then(|mut statement| statement.query_row([], rows::mark))
+        .map_err(world)
 }
 
 impl Drop for SqliteEngine {

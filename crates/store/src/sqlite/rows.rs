@@ -5,18 +5,20 @@ use std::borrow::Cow;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Type, ValueRef};
 use switchboard_core::attempt::Attempt;
+use switchboard_core::slice::Kept;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, Baseline, Delivery, Engram, EngramEntry, FormerAgent, Head, Lane, Learning, Lease,
     Message, Record, Snapshot, Task,
 };
 
+use crate::clock::Mark;
 use crate::query::HeldTask;
 use crate::rows::{self, Columns, Unreadable};
 
 pub(super) use crate::rows::{
-    AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, HELD, LANE, LEASE, MESSAGE,
-    SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM,
+    AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, HELD, KEPT, LANE, LEASE, MARK,
+    MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM,
 };
 
 /// The readers of nouns, in the shape that rusqlite takes.
@@ -32,6 +34,7 @@ readers! {
     task: Task, agent: Agent, former_agent: FormerAgent, lane: Lane, lease: Lease, message: Message,
     delivery: Delivery, attempt: Attempt, snapshot: Snapshot, baseline: Baseline, learning: Learning,
     token: Token, head: Head, engram: EngramEntry, whole_engram: Engram, record: Record, held: HeldTask,
+    kept: Kept, mark: Mark,
 }
 
 impl Columns for Row<'_> {

@@ -14,6 +14,9 @@ pub struct StatusResponse {
     pub version: String,
     pub started_at: IsoTime,
     pub now: IsoTime,
+    /// How far the clock of the hub's machine, or of its database, is ahead of `now`; negative if it is behind.
+    #[serde(default)]
+    pub clock_ahead_ms: i64,
     /// The engine, such as `sqlite`.
     pub store: String,
     pub tasks: TaskCounts,

@@ -11,6 +11,7 @@ use switchboard_tests::{API, Client, Hub, Project, Request, registration, until}
 use switchboard_wire::signature::{AgentKey, MasterKey};
 
 use super::Team;
+use crate::clock::{Swarm, stepped};
 
 const HOUR_S: i64 = 3600;
 const HOUR_MS: i64 = HOUR_S * 1000;
@@ -98,7 +99,12 @@ fn coordinators_whose_clocks_are_wrong_by_an_hour_all_go_by_the_databases_time()
     for event in &log {
         assert!((last..=ended).contains(&at(&event["at"])), "{event}");
         last = at(&event["at"]);
-        let never = ["agent_silent", "outage_ended", "clock_stepped_back"];
+        let never = [
+            "agent_silent",
+            "outage_ended",
+            "clock_stepped_back",
+            "clock_stepped_forward",
+        ];
         assert!(!never.contains(&event["type"].as_str().unwrap_or_default()));
     }
     drop(clients);
@@ -139,6 +145,47 @@ fn a_signed_call_is_judged_by_the_databases_time_whatever_a_coordinators_clock_s
             again.expect_error(401, "unauthenticated");
         }
     }
+    team.stop();
+}
+
+/// Makes the database's clock one that can be set, for whoever connects from now on.
+const CLOCK_THAT_CAN_BE_SET: &str = "
+    CREATE TABLE wrong_by(ms bigint);
+    INSERT INTO wrong_by VALUES (0);
+    CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+      $$ SELECT pg_catalog.clock_timestamp() + (SELECT ms FROM public.wrong_by) * interval '1 ms' $$;
+    DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$";
+
+#[test]
+fn a_databases_clock_that_is_set_ends_no_lease_and_forgets_nothing() {
+    let Some(server) = Cluster::shared("a clock that is set") else {
+        return;
+    };
+    let database = server.create_database();
+    database.sql(CLOCK_THAT_CAN_BE_SET);
+    let team = Team::on(&database.url, 2);
+    let mut clients = team.clients();
+    let swarm = Swarm::begin(&mut clients[0]);
+    let (mut told, mut before) = (Vec::new(), 0);
+    for seconds in [HOUR_S, 25 * HOUR_S, 400 * 24 * HOUR_S, -HOUR_S, 0] {
+        database.sql(&format!("UPDATE wrong_by SET ms = {}", seconds * 1000));
+        told.push(seconds - before);
+        before = seconds;
+        // Whoever notices first tells.
+        stepped(&mut clients[1], &told);
+        clients
+            .iter_mut()
+            .for_each(|client| swarm.is_untouched(client));
+        // One that comes later goes by the head.
+        let late = Project::on(&database.url).start();
+        swarm.is_untouched(&mut late.client());
+        late.stop();
+        stepped(&mut clients[0], &told);
+    }
+    let log = clients[0].events();
+    let times: Vec<i64> = log.iter().map(|event| at(&event["at"])).collect();
+    assert!(times.is_sorted(), "time went back");
+    drop(clients);
     team.stop();
 }
 

@@ -10,7 +10,7 @@ use switchboard_core::verb::{
 };
 use switchboard_core::{CommandId, GatePolicy, Refusal, STEWARD, Verb};
 use switchboard_store::conformance::{Cache, Ledger, START};
-use switchboard_store::{Clock, ManualClock, MessageSince, Since};
+use switchboard_store::{ManualClock, MessageSince, Since};
 use switchboard_wire::jetpack::from_wire::{self, Context, Fetch};
 use switchboard_wire::jetpack::{
     BaselineRequest, BaselineResponse, CommandResponse, CreateTasksRequest, Done, ErrorBody,

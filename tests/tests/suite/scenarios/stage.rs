@@ -11,8 +11,8 @@ use switchboard_core::verb::{
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use switchboard_hub::config::Config;
+use switchboard_store::ManualClock;
 use switchboard_store::conformance::START;
-use switchboard_store::{Clock as _, ManualClock};
 use switchboard_wire::IsoTime;
 
 use super::act::{Call, Deed};
@@ -73,7 +73,7 @@ impl Stage {
     }
 
     pub fn now(&self) -> Timestamp {
-        self.clock.clone().now()
+        self.clock.now()
     }
 
     pub fn clock(&self) -> ManualClock {

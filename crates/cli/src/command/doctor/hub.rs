@@ -13,6 +13,8 @@ use crate::show::now;
 /// From here on a clock is off; signatures are refused from five minutes on.
 const SKEW_WARN_MS: i64 = 5_000;
 const SKEW_FAIL_MS: i64 = 5 * 60_000;
+/// A hub's clock that differs by more from its ledger's was set.
+const STEP_WARN_MS: i64 = 2_000;
 
 pub async fn checks(context: &Context, scene: &Scene) -> Vec<Check> {
     let (url, data_dir) = match &context.options.url {
@@ -48,7 +50,9 @@ async fn ask(client: &Client) -> Vec<Check> {
     match client.admin().status().await {
         Ok(status) => {
             checks.push(version(&status));
-            checks.push(clock(status.now, before, now()));
+            let wall = IsoTime(status.now.0.saturating_add(status.clock_ahead_ms));
+            checks.push(clock(wall, before, now()));
+            checks.extend(ledger_time(status.clock_ahead_ms));
             checks.push(pause(&status));
             let warnings = status.warnings.into_iter();
             checks.extend(warnings.map(|text| Check::warn("store", text)));
@@ -106,10 +110,41 @@ fn clock(hub: IsoTime, before: IsoTime, after: IsoTime) -> Check {
     }
 }
 
+/// A clock that was set: the ledger's time does not follow at once.
+fn ledger_time(ahead_ms: i64) -> Option<Check> {
+    if ahead_ms.abs() <= STEP_WARN_MS {
+        return None;
+    }
+    let direction = if ahead_ms > 0 { "forward" } else { "back" };
+    let seconds = ahead_ms.abs() as f64 / 1000.0;
+    Some(Check::warn(
+        "ledger time",
+        format!(
+            "the hub's clock was set {direction}: it differs from the ledger's by {seconds:.1} s, and the ledger's goes towards it by 1 s in \
+             10; set it right, or restart the hub with --clock-is-right if it is right now"
+        ),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::State;
     use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_is_told_with_its_direction() {
+        for (ahead, said) in [
+            (2_000, None),
+            (-2_000, None),
+            (2_001, Some("forward")),
+            (-2_001, Some("back")),
+        ] {
+            let check = ledger_time(ahead);
+            let found = check.as_ref().map(|check| &*check.text);
+            assert_eq!(found.is_some(), said.is_some(), "{ahead}");
+            assert!(found.is_none_or(|text| text.contains(said.unwrap_or_default())));
+        }
+    }
 
     #[test]
     fn a_clock_may_be_off_a_little_and_not_much() {

@@ -7,7 +7,7 @@ use crate::lease::Lease;
 use crate::message::{Delivery, DeliveryState};
 use crate::path::LeasePath;
 use crate::quality::Snapshot;
-use crate::slice::{FinishedPage, Save, Slice};
+use crate::slice::{FinishedPage, Kept, Save, Slice};
 use crate::task::{Task, TaskState, TaskStatus};
 use crate::want::Ask;
 use crate::{Agent, Presence, limits};
@@ -110,6 +110,13 @@ impl Swarm {
             Ask::Engrams => {
                 let entries = self.engrams.iter().map(|engram| engram.entry.clone());
                 slice.ranges.engrams = Some(entries.collect());
+            }
+            Ask::Kept => {
+                let oldest = self.log.first().map(|logged| logged.seq);
+                slice.ranges.kept = Some(Kept {
+                    oldest_event: oldest.unwrap_or(self.head.seq + 1),
+                    messages: self.messages.len() as u64,
+                });
             }
             Ask::WatchedTasks { until, limit } => {
                 let due = |task: &Task| task.watch.is_some_and(|watch| watch.look_at <= *until);

@@ -59,6 +59,7 @@ pub(super) fn loads(asks: &[Ask], queue_page: usize) -> Vec<Load<'_>> {
             | Ask::Token(_)
             | Ask::Record(_)
             | Ask::Engrams
+            | Ask::Kept
             | Ask::WatchedTasks { .. }
             | Ask::DueRetries { .. }
             | Ask::DueLeases { .. }
@@ -372,6 +373,10 @@ fn one(ask: &Ask) -> Load<'_> {
                 Ok(())
             })
         }
+        Ask::Kept => load(select(rows::KEPT, "sb_head"), |rows, slice| {
+            slice.ranges.kept = rows.first().map(rows::kept).transpose()?;
+            Ok(())
+        }),
         Ask::Engrams => load(select(rows::ENGRAM, "sb_engram ORDER BY n"), |rows, slice| {
             let found: Result<_> = rows.iter().map(rows::engram).collect();
             slice.ranges.engrams = Some(found?);

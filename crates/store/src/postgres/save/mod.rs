@@ -17,15 +17,18 @@ use super::by_hand::Hand;
 use super::rows::{Batch, rows_max, signed};
 use super::session::Query;
 use crate::Error;
+use crate::clock::Mark;
 use crate::columns::{counts, log_body, shown_message};
 use crate::text::Iso;
 use shape::{insert, update, upsert};
 
 /// Who writes, and which of its batches this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Signature {
     pub writer: i64,
     pub generation: i64,
+    /// Where the clock stands.
+    pub mark: Mark,
 }
 
 const MESSAGE: [&str; 16] = [
@@ -69,7 +72,7 @@ statements! {
 
 pub(super) fn queries(
     save: &Save<'_>,
-    by: Signature,
+    by: &Signature,
     hand: &mut Hand,
 ) -> Result<Vec<Query>, Error> {
     let mut queries = Vec::with_capacity(16);
@@ -240,7 +243,7 @@ fn deliveries(save: &Save<'_>, queries: &mut Vec<Query>) {
     push(queries, &DELIVERIES, changed);
 }
 
-fn log(log: &[Logged], by: Signature, queries: &mut Vec<Query>) -> Result<(), Error> {
+fn log(log: &[Logged], by: &Signature, queries: &mut Vec<Query>) -> Result<(), Error> {
     let (Some(first), Some(last)) = (log.first(), log.last()) else {
         return Ok(());
     };
@@ -256,14 +259,15 @@ fn log(log: &[Logged], by: Signature, queries: &mut Vec<Query>) -> Result<(), Er
     Ok(())
 }
 
-fn put_head(head: &Head, by: Signature, hand: &Hand) -> Query {
+fn put_head(head: &Head, by: &Signature, hand: &Hand) -> Query {
     let put = "UPDATE sb_head SET seq = $1, last_at = $2, task_number = $3, message_number = $4, lane = $5, fencing = $6, tasks = $7,
            queued_deliveries = $8, leases = $9, answer_rows = $10, answer_bytes = $11, served_at = $12, floor = $13,
-           last_message_at = $14, epoch = $15, epoch_after = $16, writer = $17, generation = $18";
+           last_message_at = $14, epoch = $15, epoch_after = $16, writer = $17, generation = $18,
+           clock_at = $19, clock_wall = $20, clock_boot = $21, clock_ran_ms = $22";
     let query = match hand.is_noted() {
         false => Query::new(format!("{put} WHERE id = 1")),
         true => Query::new(format!(
-            "{put}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > $19))::int WHERE id = 1"
+            "{put}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > $23))::int WHERE id = 1"
         )),
     };
     let query = query
@@ -284,7 +288,11 @@ fn put_head(head: &Head, by: Signature, hand: &Hand) -> Query {
         .int(signed(head.epoch.number))
         .int(signed(head.epoch.after))
         .int(by.writer)
-        .int(by.generation);
+        .int(by.generation)
+        .int(by.mark.at.0)
+        .int(by.mark.wall.0)
+        .text(&by.mark.boot)
+        .int(by.mark.ran_ms());
     match hand.is_noted() {
         false => query,
         true => query.int(hand.gone_upto()),
@@ -293,11 +301,16 @@ fn put_head(head: &Head, by: Signature, hand: &Hand) -> Query {
 
 fn prune(prune: &Prune, queries: &mut Vec<Query>) {
     let (sql, before, limit) = match prune {
-        Prune::Events { before, limit } => (
-            "DELETE FROM sb_log WHERE at < $1 AND first IN (SELECT first FROM sb_log ORDER BY first LIMIT $2)",
+        Prune::Events {
             before,
+            upto,
             limit,
-        ),
+        } => {
+            let sql = "DELETE FROM sb_log WHERE at < $1 AND first < $3 AND first IN (SELECT first FROM sb_log ORDER BY first LIMIT $2)";
+            let query = Query::new(sql).int(before.0).int(rows_max(*limit));
+            queries.push(query.int(signed(*upto)));
+            return;
+        }
         Prune::Remembered { before, limit } => (
             "WITH old AS (
                DELETE FROM sb_answer WHERE n IN (SELECT n FROM sb_answer WHERE at < $1 ORDER BY n LIMIT $2)

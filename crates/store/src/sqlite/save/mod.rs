@@ -8,6 +8,7 @@ use switchboard_core::{Delivery, Head, Lane, Lease, Logged, Message};
 use super::by_hand;
 use super::load::{rows_max, signed};
 use super::text::Iso;
+use crate::clock::Mark;
 use crate::columns::{counts, log_body, shown_message, store_progress};
 
 mod agents;
@@ -28,7 +29,12 @@ pub(super) struct Pruned {
 }
 
 /// With hand writes left to take in, rows are written whole: a hand may have changed any part of them.
-pub(super) fn save(db: &Connection, save: &Save<'_>, whole: bool) -> rusqlite::Result<Pruned> {
+pub(super) fn save(
+    db: &Connection,
+    save: &Save<'_>,
+    mark: &Mark,
+    whole: bool,
+) -> rusqlite::Result<Pruned> {
     let mut pruned = Pruned::default();
     delete(db, save, whole)?;
     for (task, new) in &save.tasks {
@@ -90,7 +96,7 @@ pub(super) fn save(db: &Connection, save: &Save<'_>, whole: bool) -> rusqlite::R
     }
     if let Some(head) = save.head {
         append_log(db, save.log)?;
-        put_head(db, head, &pruned)?;
+        put_head(db, head, mark, &pruned)?;
     }
     Ok(pruned)
 }
@@ -374,11 +380,12 @@ fn append_log(db: &Connection, log: &[Logged]) -> Result {
 }
 
 /// The head, without what this very save has pruned.
-fn put_head(db: &Connection, head: &Head, pruned: &Pruned) -> Result {
+fn put_head(db: &Connection, head: &Head, mark: &Mark, pruned: &Pruned) -> Result {
     db.prepare_cached(
         "UPDATE sb_head SET seq = ?, last_at = ?, task_number = ?, message_number = ?, lane = ?, fencing = ?, tasks = ?,
            queued_deliveries = ?, leases = ?, answer_rows = ?, answer_bytes = ?, served_at = ?, floor = ?,
-           last_message_at = ?, epoch = ?, epoch_after = ? WHERE id = 1",
+           last_message_at = ?, epoch = ?, epoch_after = ?, clock_at = ?, clock_wall = ?, clock_boot = ?,
+           clock_ran_ms = ? WHERE id = 1",
     )?
     .execute(params![
         signed(head.seq),
@@ -397,15 +404,23 @@ fn put_head(db: &Connection, head: &Head, pruned: &Pruned) -> Result {
         head.last_message_at.0,
         signed(head.epoch.number),
         signed(head.epoch.after),
+        mark.at.0,
+        mark.wall.0,
+        mark.boot,
+        mark.ran_ms(),
     ])?;
     Ok(())
 }
 
 fn prune(db: &Connection, prune: &Prune, pruned: &mut Pruned) -> Result {
     match prune {
-        Prune::Events { before, limit } => {
-            db.prepare_cached("DELETE FROM sb_log WHERE first IN (SELECT first FROM sb_log ORDER BY first LIMIT ?) AND at < ?")?
-                .execute(params![rows_max(*limit), before.0])?;
+        Prune::Events {
+            before,
+            upto,
+            limit,
+        } => {
+            db.prepare_cached("DELETE FROM sb_log WHERE first IN (SELECT first FROM sb_log ORDER BY first LIMIT ?) AND first < ? AND at < ?")?
+                .execute(params![rows_max(*limit), signed(*upto), before.0])?;
         }
         Prune::Messages { before, limit } => {
             let old: Vec<i64> = db

@@ -20,7 +20,9 @@ pub(super) fn triggers() -> Vec<Trigger> {
                 refuse(
                     "leases.file_path: another agent holds this lease, and it has not run out",
                     "EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'leases' AND key = NEW.file_path AND json_extract(was, '$.agent_id') <> NEW.agent_id
-      AND julianday(json_extract(was, '$.expires_at')) > julianday('now'))",
+      AND NOT {OVER})"
+                        .replace("{OVER}", &over_at("json_extract(was, '$.expires_at')"))
+                        .as_str(),
                 ),
                 forget_replaced("leases", "file_path"),
                 format!(
@@ -62,7 +64,15 @@ pub(super) fn triggers() -> Vec<Trigger> {
 
 /// Whether it has run out.
 fn over(of: &str) -> String {
-    format!("julianday({of}.expires_at) <= julianday('now')")
+    over_at(&format!("{of}.expires_at"))
+}
+
+/// By the ledger's time: where it was when the hub last wrote, and what the machine's clock has counted since.
+fn over_at(expires_at: &str) -> String {
+    format!(
+        "julianday({expires_at}) <= (SELECT CASE WHEN clock_wall = 0 THEN julianday('now') ELSE julianday(clock_at / 1000.0, 'unixepoch')
+        + max(0, julianday('now') - julianday(clock_wall / 1000.0, 'unixepoch')) END FROM sb_head)"
+    )
 }
 
 /// Of a new lease.

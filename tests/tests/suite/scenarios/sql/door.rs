@@ -4,7 +4,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value as Cell, ValueRef};
 use rusqlite::{Connection, Statement, params_from_iter};
 use serde_json::{Map, Value, json};
-use switchboard_store::{Clock as _, ManualClock};
+use switchboard_store::ManualClock;
 use switchboard_wire::IsoTime;
 
 use super::pipeline;
@@ -167,7 +167,7 @@ fn tell_time(db: &Connection, clock: &ManualClock) {
                 let cell: Cell = call.get(at)?;
                 cells.push(match cell {
                     Cell::Text(text) if text.eq_ignore_ascii_case("now") => {
-                        Cell::Text(IsoTime(clock.clone().now().0).to_string())
+                        Cell::Text(IsoTime(clock.now().0).to_string())
                     }
                     other => other,
                 });
