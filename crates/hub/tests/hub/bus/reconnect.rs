@@ -160,6 +160,7 @@ async fn of_two_live_connections_the_newer_one_has_the_worker() {
     let mut newer = Peer::worker(&hub, "w1", ASSIGN).await;
     older.refused("replaced").await;
     older.ended().await;
+    assert_eq!(newer.expect("task_assigned.v1").await["resumed"], true);
     newer.beat("DONE", number).await;
     newer.fence().await;
     assert_eq!(shown(client, &id).await["status"], "completed");
