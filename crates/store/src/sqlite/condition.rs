@@ -187,16 +187,19 @@ impl Condition {
         self.log_bytes.load(Ordering::Relaxed)
     }
 
-    /// The log that was found cannot be moved into the file now; `None` once it was.
-    pub fn is_unmoved(&self, is: bool) {
-        let who = is.then(|| {
-            format!(
-                "what an earlier hub left in {} has to be moved into the ledger first, but {}; end that program, or wait for it: it is tried again every second",
-                self.log.path.display(),
-                self.reads()
-            )
-        });
-        self.late().unmoved = who;
+    /// The log that was found cannot be moved into the file now.
+    pub fn waits_for_log(&self) {
+        let why = format!(
+            "what an earlier hub left in {} has to be moved into the ledger first, but {}; end that program, or wait for it: it is tried again every second",
+            self.log.path.display(),
+            self.reads()
+        );
+        self.late().unmoved = Some(why);
+    }
+
+    /// It is in the file.
+    pub fn has_log(&self) {
+        self.late().unmoved = None;
     }
 
     /// How the last checkpoint went: an error, how far it came, or all the way.

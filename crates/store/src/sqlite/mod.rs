@@ -140,12 +140,13 @@ impl SqliteEngine {
     /// Moves the log that was found into the file, and only then brings the schema up to date.
     fn move_found_log(&mut self) -> Result<(), Error> {
         self.unmoved = Some(Instant::now());
-        let is_moved = found_log::moved(&self.db)?;
-        if is_moved {
-            self.bring_up_to_date()?;
-            self.unmoved = None;
+        if !found_log::moved(&self.db)? {
+            self.condition.waits_for_log();
+            return Ok(());
         }
-        self.condition.is_unmoved(!is_moved);
+        self.bring_up_to_date()?;
+        self.unmoved = None;
+        self.condition.has_log();
         Ok(())
     }
 
