@@ -177,7 +177,8 @@ fn cut_off_while_it_mends_it_mends_the_rest_at_the_next_start() {
         fs::write(&kit.shelf.catalog, "{").unwrap();
         let _ = kit.bring(&engrams, Look::Whole, &mut CutAfter(steps));
         let mended = kit.bring(&engrams, Look::Whole, &mut Freely).unwrap();
-        assert!(mended.written <= 2);
+        // A file that no catalog names is written anew, and the catalog was none.
+        assert!(mended.written <= files.len());
         let aside = kit.shelf.catalog.with_extension("json.unreadable");
         fs::remove_file(aside).unwrap();
         assert_eq!(kit.tree(), expected, "{steps} steps");
