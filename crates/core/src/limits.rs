@@ -71,6 +71,8 @@ pub const PRUNE_SHARE: u64 = 10;
 pub const PRUNE_HOUR_MIN: u64 = 1000;
 /// A wall clock that differs by more than this from what it should show was set.
 pub const CLOCK_STEP: Duration = Duration::from_secs(2);
+/// Clocks that are read one after the other, or from afar, differ by this much: it is made up for at once.
+pub const CLOCK_NOISE: Duration = Duration::from_millis(250);
 /// The ledger's clock goes towards the wall clock by at most one part in so many.
 pub const CLOCK_SLEW: i64 = 10;
 /// A longer outage is only believed of a machine that was not restarted meanwhile.

@@ -22,7 +22,8 @@ impl Verb for Serve {
     type Reply = bool;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        if is_gap(&want.slice().head, now) {
+        let head = &want.slice().head;
+        if is_gap(head, now) && head.served_at > Timestamp::ZERO {
             want.served_time();
         }
     }

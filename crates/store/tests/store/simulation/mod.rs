@@ -6,10 +6,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use switchboard_core::{AgentId, Timestamp};
+use switchboard_store::ManualClock;
 use switchboard_store::conformance::{Everything, Random, START};
 use switchboard_store::memory::MemoryEngine;
 use switchboard_store::sqlite::SqliteEngine;
-use switchboard_store::{Clock as _, ManualClock};
 
 use self::agent::{Agent, Facts};
 use self::call::Act;
