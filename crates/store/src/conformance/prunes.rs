@@ -56,7 +56,7 @@ pub(super) fn old_events_go_oldest_first(world: &mut World<'_>) {
     assert_eq!(log[0].seq, 4, "the log begins later");
     assert_eq!(
         must("read the head", reader.head()).seq,
-        8,
+        10,
         "and goes on where it was"
     );
 }
