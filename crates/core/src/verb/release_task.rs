@@ -50,7 +50,9 @@ impl Verb for ReleaseTask {
             });
         };
         let speaks = self.agent.as_ref().unwrap_or(holder);
-        check_holder(task, speaks, self.epoch).map_err(|why| Refusal::TaskNotYours {
+        // A person lets go of the claim that is there.
+        let epoch = self.epoch.or(self.agent.is_none().then_some(task.epoch));
+        check_holder(task, speaks, epoch).map_err(|why| Refusal::TaskNotYours {
             task: task.id.clone(),
             why,
         })?;

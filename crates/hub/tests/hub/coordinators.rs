@@ -344,7 +344,7 @@ async fn a_claim_that_waits_gets_what_it_failed_once_the_others_are_busy() {
         } else {
             here.client
         };
-        let body = json!({ "title": "Something else", "audience": ["b"] });
+        let body = json!({ "title": "Something else", "audience": ["b"], "priority": "high" });
         client.post("/api/v1/tasks", body).await.expect(201);
         assert_eq!(client.claim("b").await["success"], true);
         assert_eq!(done(waits).await["task"]["id"], id);

@@ -11,7 +11,7 @@ use switchboard_core::verb::{
     Claim, CreateTasks, Deregister, Fail, Filter, Heartbeat, NewTask, Register, ReleaseTask,
     ReportProgress, ReportedTask,
 };
-use switchboard_core::{AgentId, Skills, Task, TaskId, TaskStatus};
+use switchboard_core::{AgentId, Skills, Task, TaskId, TaskStatus, Timestamp};
 
 use super::errands;
 use super::ledger::AnyVerb;
@@ -348,21 +348,23 @@ impl Maker<'_> {
 }
 
 /// The task that a claim must get, found by looking at all of them; `None` if it must get none.
-pub fn best_for<'a>(claim: &Claim, seen: &'a Everything) -> Option<&'a Task> {
+pub fn best_for<'a>(claim: &Claim, seen: &'a Everything, now: Timestamp) -> Option<&'a Task> {
     let agent = seen.agents.iter().find(|agent| agent.id == claim.agent)?;
     let filter = &claim.filter;
     let may_take = |task: &&Task| {
         let key = LaneKey::of(task);
         let others = seen.agents.iter().any(|other| {
             other.id != agent.id
-                && other.is_live()
+                && other.is_idle()
                 && !other.is_stopping()
                 && !task.previous_agents.contains(&other.id)
                 && key.admits(other)
         });
         task.status() == TaskStatus::Ready
             && key.admits(agent)
-            && !(task.previous_agents.contains(&agent.id) && others)
+            && !(task.previous_agents.contains(&agent.id)
+                && others
+                && task.others_first_until() > now)
             && filter
                 .skills
                 .as_ref()

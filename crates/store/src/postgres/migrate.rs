@@ -59,7 +59,7 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0007_pause.sql"),
         floor: 5,
     },
-    // Older builds would take a report of the old process for one of the new.
+    // Older builds would hand out work during a pause, and take a report of the old process for one of the new.
     Step {
         name: "0008_resumed",
         sql: include_str!("schema/0008_resumed.sql"),

@@ -9,12 +9,13 @@ use switchboard_core::verb::{
 };
 use switchboard_core::{
     Agent, AgentKind, Ask, DeliveryState, Event, MessageId, Skills, Task, TaskId, TaskStatus,
+    Timestamp,
 };
-use switchboard_store::ManualClock;
 use switchboard_store::conformance::{
     AnyVerb, Cache, Deed, Everything, Ledger, Random, START, best_for, differential, perform,
 };
 use switchboard_store::memory::MemoryEngine;
+use switchboard_store::{Clock as _, ManualClock};
 
 fn memory(clock: &ManualClock) -> Ledger {
     Ledger::new(Box::new(MemoryEngine::new(Box::new(clock.clone()))))
@@ -38,7 +39,7 @@ proptest! {
         let mut before = Everything::read(&*ledger.reader());
         for choices in choices.chunks(batch) {
             let deeds: Vec<Deed> = choices.iter().map(|choice| Deed::choose(*choice, &before)).collect();
-            let expected = expected_claim(&deeds, &before);
+            let expected = expected_claim(&deeds, &before, clock.clone().now());
             let replies = perform(&mut ledger, &clock, &deeds);
             let after = Everything::read(&*ledger.reader());
             if let Some(expected) = expected {
@@ -65,10 +66,10 @@ fn a_cache_makes_no_difference() {
 }
 
 /// What a plain claim must get, by brute force; `None` if this is not one plain claim alone.
-fn expected_claim(deeds: &[Deed], seen: &Everything) -> Option<Option<TaskId>> {
+fn expected_claim(deeds: &[Deed], seen: &Everything, now: Timestamp) -> Option<Option<TaskId>> {
     match deeds {
         [Deed::Claim(claim)] if claim.task.is_none() => {
-            Some(best_for(claim, seen).map(|task| task.id.clone()))
+            Some(best_for(claim, seen, now).map(|task| task.id.clone()))
         }
         _ => None,
     }
