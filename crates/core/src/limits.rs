@@ -47,6 +47,8 @@ pub const PAGE_DEFAULT: usize = 100;
 pub const PAGE_MAX: usize = 1000;
 /// Rows a filtered list looks at before it hands out a short page with a cursor.
 pub const PAGE_SCAN_MAX: usize = 20_000;
+/// A ledger file up to this size is checked before it is served, a larger one beside.
+pub const CHECKED_BEFORE_SERVING_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const BATCH_OPERATIONS_MAX: usize = 512;
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;

@@ -161,8 +161,21 @@ const BEGIN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 type Announce = Box<dyn Fn(u64) + Send + Sync>;
 
 fn end_process(error: &StoreError) -> ! {
-    tracing::error!("{error}; the hub ends here, the ledger is the truth: start it again");
-    eprintln!("switchboard: {error}; the hub ends here, the ledger is the truth: start it again");
+    let next = match error {
+        StoreError::Corrupt(_) => {
+            "it writes nothing more; keep a copy of the ledger's files, look with 'switchboard doctor', and put a backup in their place"
+        }
+        StoreError::Unavailable(_)
+        | StoreError::Fatal(_)
+        | StoreError::InDoubt(_)
+        | StoreError::NewerSchema { .. }
+        | StoreError::BadCursor(_)
+        | StoreError::Moved(_)
+        | StoreError::ClockInDoubt { .. }
+        | StoreError::Open(_) => "the ledger is the truth: start it again",
+    };
+    tracing::error!("{error}; the hub ends here: {next}");
+    eprintln!("switchboard: {error}; the hub ends here: {next}");
     std::process::exit(74)
 }
 

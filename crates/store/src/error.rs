@@ -3,7 +3,7 @@
 use switchboard_core::Timestamp;
 use switchboard_core::iso::Printed;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Nothing was written; trying again later may help.
     #[error("the ledger cannot be used right now: {0}")]

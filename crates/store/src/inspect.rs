@@ -51,7 +51,7 @@ pub fn log_bytes(file: &Path) -> u64 {
     std::fs::metadata(log).map_or(0, |log| log.len())
 }
 
-fn uri(file: &Path, how: &str) -> String {
+pub(crate) fn uri(file: &Path, how: &str) -> String {
     let mut uri = "file:".to_owned();
     for byte in file.as_os_str().as_encoded_bytes() {
         match byte {

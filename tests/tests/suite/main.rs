@@ -8,6 +8,7 @@ mod clauses;
 mod clock;
 mod coordinators;
 mod crash;
+mod damage;
 mod direct_sql;
 mod disk;
 mod doctor;

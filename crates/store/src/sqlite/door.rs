@@ -22,6 +22,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
+use super::alarm::Alarm;
 use super::condition::Condition;
 use super::errors::open_error;
 use crate::Error;
@@ -62,29 +63,48 @@ pub const PARAMETERS_MAX: usize = 4096;
 pub struct Door {
     condition: Arc<Condition>,
     turn: Arc<Turn>,
+    alarm: Alarm,
 }
 
 impl Door {
-    pub(super) fn new(condition: &Arc<Condition>) -> Self {
+    pub(super) fn new(condition: &Arc<Condition>, alarm: Alarm) -> Self {
         Door {
             condition: Arc::clone(condition),
             turn: Arc::new(Turn::new()),
+            alarm,
         }
     }
 
     /// A connection of its own for one stranger at a time.
     pub fn open(&self) -> Result<Session, Error> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut db =
-            Connection::open_with_flags(self.condition.path(), flags).map_err(open_error)?;
+        let session = self.connect().map_err(|error| {
+            let error = open_error(error);
+            if matches!(error, Error::Corrupt(_)) {
+                self.alarm.raise(error.clone());
+            }
+            error
+        })?;
         // What was opened by name is the ledger only if that is still there.
         self.condition.look()?;
-        prepare(&db).map_err(open_error)?;
-        let guard = Arc::new(Guard::new(&db).map_err(open_error)?);
+        Ok(session)
+    }
+
+    fn connect(&self) -> rusqlite::Result<Session> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut db = Connection::open_with_flags(self.condition.path(), flags)?;
+        prepare(&db)?;
+        let guard = Arc::new(Guard::new(&db)?);
         let watch = Arc::new(Watch::new());
-        arm(&mut db, &self.turn, &guard, &watch).map_err(open_error)?;
+        arm(&mut db, &self.turn, &guard, &watch)?;
         let (condition, turn) = (Arc::clone(&self.condition), Arc::clone(&self.turn));
-        Ok(Session::new(db, condition, turn, guard, watch))
+        Ok(Session::new(
+            db,
+            condition,
+            turn,
+            self.alarm.clone(),
+            guard,
+            watch,
+        ))
     }
 
     /// Stops what runs and refuses what comes. The hub is about to put the ledger away.
@@ -100,11 +120,6 @@ impl Door {
     /// The hub wants to write; nobody here begins to until this is dropped.
     pub(super) fn hub_waits(&self) -> Waits<'_> {
         self.turn.hub_waits()
-    }
-
-    /// An error if somebody here found that the file can no longer be made durable.
-    pub(super) fn check(&self) -> Result<(), Error> {
-        self.turn.check()
     }
 }
 

@@ -12,12 +12,14 @@ use switchboard_core::{Ask, Head, Slice, Timestamp};
 use crate::clock::{LedgerClock, Mark};
 use crate::{Begun, Clock, Engine, Error, HandPage, Reader, Wall};
 
+mod alarm;
 mod by_hand;
 mod checkpoint;
 mod condition;
 pub mod door;
 mod errors;
 mod found_log;
+mod inspect;
 mod load;
 mod migrate;
 mod read;
@@ -25,6 +27,7 @@ mod rows;
 mod save;
 mod text;
 mod triggers;
+mod wal;
 mod who_reads;
 
 use condition::{Condition, LOOK_EVERY};
@@ -47,6 +50,9 @@ pub struct SqliteEngine {
     before: Option<by_hand::Before>,
     last_at: Timestamp,
     pruned: save::Pruned,
+    /// Raised by whoever finds damage, here or beside.
+    alarm: alarm::Alarm,
+    beside: inspect::Beside,
     checkpointer: checkpoint::Checkpointer,
     door: door::Door,
 }
@@ -97,19 +103,21 @@ fn wait_for_lock() -> impl FnMut(i32) -> bool {
 impl SqliteEngine {
     /// Opens a ledger, making the file or bringing its schema up to date.
     pub fn open(path: &Path, clock: Box<dyn Clock>) -> Result<SqliteEngine, Error> {
+        let mut beside = inspect::before_serving(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = Connection::open_with_flags(path, flags).map_err(open_error)?;
         db.busy_handler(Some(wait_for_lock())).map_err(open_error)?;
         prepare(&db, path)?;
-        crate::copy::refuse_unfinished_file(&db, path)?;
         crate::moved::refuse_file(&db, path)?;
         let condition = Arc::new(Condition::of(&db, path)?);
         let is_log_found = found_log::is_found(condition.log_path());
         if is_log_found {
             found_log::make_durable(&db, condition.log_path())?;
         }
+        let alarm = alarm::Alarm::default();
+        beside.start(&alarm)?;
         let mut engine = SqliteEngine {
             unmoved: None,
             clock: LedgerClock::new(clock),
@@ -119,7 +127,9 @@ impl SqliteEngine {
             last_at: Timestamp::ZERO,
             pruned: save::Pruned::default(),
             checkpointer: checkpoint::Checkpointer::start(&condition)?,
-            door: door::Door::new(&condition),
+            door: door::Door::new(&condition, alarm.clone()),
+            alarm,
+            beside,
             condition,
             db,
         };
@@ -166,7 +176,7 @@ impl SqliteEngine {
     fn head(&self) -> Result<Head, Error> {
         load::select(&self.db, rows::HEAD, "sb_head")
             .and_then(|mut statement| statement.query_row([], rows::head))
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 
     fn take_head(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
@@ -178,7 +188,7 @@ impl SqliteEngine {
             self.pruned = save::Pruned::default();
             self.last_at = slice.head.last_at;
             self.data_version = Some(version);
-            self.by_hand = by_hand::is_noted(&self.db).map_err(world)?;
+            self.by_hand = by_hand::is_noted(&self.db).map_err(|error| self.alarm.hear(error))?;
         }
         self.before = self.by_hand.then(by_hand::Before::default);
         let head = &mut slice.head;
@@ -205,14 +215,14 @@ impl SqliteEngine {
 impl Engine for SqliteEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         self.checkpointer.check()?;
-        self.door.check()?;
+        self.alarm.check()?;
         self.move_found_log_again()?;
         self.condition.takes_writes()?;
         let waits = self.door.hub_waits();
         self.db
             .prepare_cached("BEGIN IMMEDIATE")
             .and_then(|mut begin| begin.execute([]))
-            .map_err(world)?;
+            .map_err(|error| self.alarm.hear(error))?;
         drop(waits);
         self.take_head(slice).inspect_err(|_| self.rollback())
     }
@@ -220,9 +230,11 @@ impl Engine for SqliteEngine {
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
         for ask in asks {
             if let Some(before) = &mut self.before {
-                before.put(&self.db, ask, slice).map_err(world)?;
+                before
+                    .put(&self.db, ask, slice)
+                    .map_err(|error| self.alarm.hear(error))?;
             }
-            load::load(&self.db, ask, slice).map_err(world)?;
+            load::load(&self.db, ask, slice).map_err(|error| self.alarm.hear(error))?;
             if let Some(before) = &self.before {
                 before.correct(ask, slice);
             }
@@ -232,9 +244,10 @@ impl Engine for SqliteEngine {
 
     fn save(&mut self, save: &Save<'_>) -> Result<(), Error> {
         let mark = self.clock.mark();
-        let pruned = save::save(&self.db, save, &mark, self.by_hand).map_err(world)?;
+        let saved = save::save(&self.db, save, &mark, self.by_hand);
+        let pruned = saved.map_err(|error| self.alarm.hear(error))?;
         if !save.adopted.is_empty() {
-            self.by_hand = by_hand::is_noted(&self.db).map_err(world)?;
+            self.by_hand = by_hand::is_noted(&self.db).map_err(|error| self.alarm.hear(error))?;
         }
         self.pruned.answers += pruned.answers;
         self.pruned.answer_bytes += pruned.answer_bytes;
@@ -242,11 +255,12 @@ impl Engine for SqliteEngine {
     }
 
     fn commit(&mut self) -> Result<(), Error> {
+        self.alarm.check()?;
         self.condition.is_there()?;
         self.db
             .prepare_cached("COMMIT")
             .and_then(|mut commit| commit.execute([]))
-            .map_err(world)?;
+            .map_err(|error| self.alarm.hear(error))?;
         self.checkpointer.committed();
         // An answer means that it is in the file that people will find. One that was moved away has it nevertheless.
         self.condition.is_there().map_err(|error| match error {
@@ -274,7 +288,7 @@ impl Engine for SqliteEngine {
     }
 
     fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<HandPage, Error> {
-        by_hand::notes(&self.db, limit, slice).map_err(world)
+        by_hand::notes(&self.db, limit, slice).map_err(|error| self.alarm.hear(error))
     }
 
     fn looks_every(&self) -> Option<Duration> {
@@ -282,6 +296,10 @@ impl Engine for SqliteEngine {
     }
 
     fn look(&mut self) -> Result<bool, Error> {
+        // Whoever saw damage beside the writer need not wait for somebody to write: the next batch ends the hub.
+        if self.alarm.is_raised() {
+            return Ok(true);
+        }
         self.condition.look()?;
         self.move_found_log_again()?;
         Ok(self.by_hand || self.data_version != Some(self.version()?))
@@ -305,7 +323,8 @@ impl Engine for SqliteEngine {
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Error> {
-        Ok(Box::new(read::SqliteReader::open(&self.condition)?))
+        let alarm = self.alarm.clone();
+        Ok(Box::new(read::SqliteReader::open(&self.condition, alarm)?))
     }
 
     fn door(&self) -> Option<door::Door> {
@@ -327,7 +346,7 @@ impl SqliteEngine {
         self.db
             .prepare_cached(sql)
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 }
 
@@ -341,11 +360,11 @@ impl Drop for SqliteEngine {
     /// What was committed is durable either way; this leaves it in one file.
     fn drop(&mut self) {
         self.rollback();
+        self.beside.stop();
         self.checkpointer.stop();
-        if self.condition.look().is_err() {
-            // What lies under its names now is somebody else's: no log is moved, no file removed.
-            let leave = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-            let _ = self.db.set_db_config(leave, true);
+        // What lies under its names may be somebody else's by now; what is damaged is not written to.
+        if self.alarm.is_raised() || self.condition.look().is_err() {
+            leave_as_it_is(&self.db);
             return;
         }
         match found_log::moved(&self.db) {
@@ -357,5 +376,21 @@ impl Drop for SqliteEngine {
                 tracing::warn!(%error, "the write-ahead log stays; the next start reads it");
             }
         }
+    }
+}
+
+/// The lists of a ledger that somebody else may serve; its schema must be this build's.
+pub fn read_only(path: &Path) -> Result<Box<dyn Reader>, Error> {
+    let db = inspect::open(path).map_err(open_error)?;
+    let condition = Arc::new(Condition::of(&db, path)?);
+    let alarm = alarm::Alarm::default();
+    Ok(Box::new(read::SqliteReader::open(&condition, alarm)?))
+}
+
+/// Has a connection end without moving the log into the file, and without removing it.
+fn leave_as_it_is(db: &Connection) {
+    let kept = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    if let Err(error) = kept {
+        tracing::debug!(%error, "the write-ahead log may be moved by the close");
     }
 }

@@ -13,8 +13,9 @@ use switchboard_core::{
     limits,
 };
 
+use super::alarm::Alarm;
 use super::condition::Condition;
-use super::errors::{open_error, world};
+use super::errors::open_error;
 use super::load::{list, rows_max, select, signed};
 use super::rows;
 use super::text::Iso;
@@ -28,6 +29,7 @@ use crate::{
 pub(super) struct SqliteReader {
     db: Connection,
     condition: Arc<Condition>,
+    alarm: Alarm,
 }
 
 /// Each word as a quoted prefix: nothing a person types is query syntax. `None` if there are no words.
@@ -38,7 +40,7 @@ fn prefixes(words: &str) -> Option<String> {
 }
 
 impl SqliteReader {
-    pub fn open(condition: &Arc<Condition>) -> Result<SqliteReader, Error> {
+    pub fn open(condition: &Arc<Condition>, alarm: Alarm) -> Result<SqliteReader, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(condition.path(), flags).map_err(open_error)?;
         db.busy_timeout(Duration::from_secs(2))
@@ -51,6 +53,7 @@ impl SqliteReader {
         Ok(SqliteReader {
             db,
             condition: Arc::clone(condition),
+            alarm,
         })
     }
 }
@@ -105,7 +108,7 @@ impl Reader for SqliteReader {
     fn head(&self) -> Result<Head, Error> {
         select(&self.db, rows::HEAD, "sb_head")
             .and_then(|mut s| s.query_row([], rows::head))
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 
     fn task(&self, which: &TaskRef) -> Result<Option<Task>, Error> {
@@ -118,7 +121,7 @@ impl Reader for SqliteReader {
         };
         select(&self.db, rows::TASK, condition)
             .and_then(|mut s| s.query_row([value], rows::task).optional())
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 
     fn tasks(&self, filter: &TaskFilter, page: &Page) -> Result<Pages<Task>, Error> {
@@ -204,7 +207,7 @@ impl Reader for SqliteReader {
             params![task.as_str(), rows_max(limits::PAGE_MAX)],
             |row| row.get::<_, String>(0).map(TaskId::from),
         )
-        .map_err(world)
+        .map_err(|error| self.alarm.hear(error))
     }
 
     fn next_in_queue(&self, limit: usize) -> Result<Vec<u64>, Error> {
@@ -214,7 +217,7 @@ impl Reader for SqliteReader {
             [rows_max(LANES_SCANNED)],
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
         )
-        .map_err(world)?;
+        .map_err(|error| self.alarm.hear(error))?;
         lanes.sort_unstable();
         let mut queue = Vec::new();
         for priority in Priority::ALL {
@@ -234,7 +237,7 @@ impl Reader for SqliteReader {
                     params![lane, last, rows_max(room)],
                     |row| row.get(0),
                 )
-                .map_err(world)?;
+                .map_err(|error| self.alarm.hear(error))?;
                 found.extend(numbers);
                 found.sort_unstable();
                 found.truncate(room);
@@ -258,13 +261,13 @@ impl Reader for SqliteReader {
              WHERE a.holds <> '[]' AND t.status IN ('claimed', 'in_progress') LIMIT ?",
         )
         .and_then(|mut s| s.query_map([rows_max(limit)], rows::held)?.collect())
-        .map_err(world)
+        .map_err(|error| self.alarm.hear(error))
     }
 
     fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error> {
         select(&self.db, rows::AGENT, "agents WHERE id = ? AND rev > 0")
             .and_then(|mut s| s.query_row([id.as_str()], rows::agent).optional())
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 
     fn agents(&self, filter: &AgentFilter, page: &Page) -> Result<Pages<Agent>, Error> {
@@ -295,7 +298,7 @@ impl Reader for SqliteReader {
                 ))
             },
         )
-        .map_err(world)?;
+        .map_err(|error| self.alarm.hear(error))?;
         Ok(paging::agent_counts(found))
     }
 
@@ -325,7 +328,7 @@ impl Reader for SqliteReader {
             "messages WHERE id = ? AND number > 0",
         )
         .and_then(|mut s| s.query_row([id.as_str()], rows::message).optional())
-        .map_err(world)?;
+        .map_err(|error| self.alarm.hear(error))?;
         let Some(message) = found else {
             return Ok(None);
         };
@@ -398,7 +401,7 @@ impl Reader for SqliteReader {
     fn baseline(&self) -> Result<Option<Baseline>, Error> {
         select(&self.db, rows::BASELINE, "quality_baseline")
             .and_then(|mut s| s.query_row([], rows::baseline).optional())
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 
     fn snapshots(&self, filter: &SnapshotFilter, page: &Page) -> Result<Pages<Snapshot>, Error> {
@@ -431,7 +434,7 @@ impl Reader for SqliteReader {
                 [rows_max(limit)],
                 rows::learning,
             )
-            .map_err(world);
+            .map_err(|error| self.alarm.hear(error));
         };
         list(
             &self.db,
@@ -440,7 +443,7 @@ impl Reader for SqliteReader {
             params![query, rows_max(limit)],
             rows::learning,
         )
-        .map_err(world)
+        .map_err(|error| self.alarm.hear(error))
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {
@@ -451,15 +454,15 @@ impl Reader for SqliteReader {
                 "SELECT body FROM sb_log WHERE first >= coalesce((SELECT max(first) FROM sb_log WHERE first <= ?1), 0)
                  ORDER BY first",
             )
-            .map_err(world)?;
+            .map_err(|error| self.alarm.hear(error))?;
         let mut stored = statement
             .query([signed(after.saturating_add(1))])
-            .map_err(world)?;
-        while let Some(row) = stored.next().map_err(world)? {
+            .map_err(|error| self.alarm.hear(error))?;
+        while let Some(row) = stored.next().map_err(|error| self.alarm.hear(error))? {
             let body = row
                 .get_ref(0)
                 .and_then(|value| Ok(value.as_str()?))
-                .map_err(world)?;
+                .map_err(|error| self.alarm.hear(error))?;
             for logged in paging::events(body) {
                 let logged = logged?;
                 if logged.seq > after {
@@ -477,7 +480,7 @@ impl Reader for SqliteReader {
         let oldest: Option<i64> = self
             .db
             .query_row("SELECT min(first) FROM sb_log", [], |row| row.get(0))
-            .map_err(world)?;
+            .map_err(|error| self.alarm.hear(error))?;
         Ok(oldest.map(i64::unsigned_abs))
     }
 
@@ -488,7 +491,7 @@ impl Reader for SqliteReader {
     fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error> {
         select(&self.db, rows::WHOLE_ENGRAM, "sb_engram WHERE id = ?")
             .and_then(|mut s| s.query_row([id.as_str()], rows::whole_engram).optional())
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 
     fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Error> {
@@ -514,7 +517,7 @@ impl Reader for SqliteReader {
         let (kind, name) = key.names();
         select(&self.db, "value", "sb_record WHERE kind = ? AND key = ?")
             .and_then(|mut s| s.query_row([kind, name], rows::record).optional())
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 
     fn tokens(&self) -> Result<Vec<Token>, Error> {
@@ -529,7 +532,7 @@ impl Reader for SqliteReader {
     fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, Error> {
         select(&self.db, rows::TOKEN, "sb_token WHERE hash = ?")
             .and_then(|mut s| s.query_row([hash], rows::token).optional())
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 }
 
@@ -547,7 +550,7 @@ impl SqliteReader {
             "SELECT number FROM {table} WHERE {range} ORDER BY number {order} LIMIT 1 OFFSET {last}"
         );
         let edge = self.db.query_row(&sql, [after], |row| row.get::<_, i64>(0));
-        let edge = edge.optional().map_err(world)?;
+        let edge = edge.optional().map_err(|error| self.alarm.hear(error))?;
         Ok(edge.map(|number| number.to_string()))
     }
 
@@ -565,6 +568,6 @@ impl SqliteReader {
                     .query_map(params_from_iter(values), read)?
                     .collect()
             })
-            .map_err(world)
+            .map_err(|error| self.alarm.hear(error))
     }
 }

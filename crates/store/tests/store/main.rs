@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod copy;
+mod damage;
 mod hand;
 mod laws;
 mod memory;

@@ -13,8 +13,8 @@ use super::turn::Turn;
 use super::watch::{Watch, Why};
 use super::{HUB_WAITS_MAX, READ_FOR_MAX, TRANSACTION_FOR_MAX, TURN_WITHIN, WRITE_FOR_MAX};
 use crate::Error;
+use crate::sqlite::alarm::Alarm;
 use crate::sqlite::condition::Condition;
-use crate::sqlite::errors::world;
 
 #[derive(Debug)]
 pub struct Session {
@@ -26,6 +26,7 @@ pub struct Session {
 struct State {
     condition: Arc<Condition>,
     turn: Arc<Turn>,
+    alarm: Alarm,
     guard: Arc<Guard>,
     watch: Arc<Watch>,
     /// Has its turn to write.
@@ -43,12 +44,14 @@ impl Session {
         db: Connection,
         condition: Arc<Condition>,
         turn: Arc<Turn>,
+        alarm: Alarm,
         guard: Arc<Guard>,
         watch: Arc<Watch>,
     ) -> Self {
         let state = State {
             condition,
             turn,
+            alarm,
             guard,
             watch,
             has_turn: false,
@@ -172,7 +175,7 @@ impl State {
         self.watch.begin(until, self.has_turn);
         let prepared = statements.next();
         self.watch.end();
-        prepared.map_err(|error| Refused::of(&error, self.guard.forbidden(), self.watch.why()))
+        prepared.map_err(|error| Failure::Sqlite(error).explain(self, self.watch.why()))
     }
 
     fn run(
@@ -338,12 +341,11 @@ impl Failure {
             Failure::Sqlite(error) => error,
         };
         let refused = Refused::of(&error, state.guard.forbidden(), stopped);
-        // What the hub wrote after this rests on it in the log. So it is the hub's trouble as well.
-        if state.has_turn
-            && let error @ (Error::Fatal(_) | Error::Corrupt(_)) = world(error)
+        // What the hub writes after a failed write rests on it in the log. So it is the hub's trouble as well.
+        if let error @ Error::Fatal(_) = state.alarm.hear(error)
+            && state.has_turn
         {
-            tracing::error!(%error, "a statement from outside found the ledger failing");
-            state.turn.fail(error);
+            state.alarm.raise(error);
         }
         refused
     }

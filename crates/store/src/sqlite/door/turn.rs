@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::Error;
-
 #[derive(Debug)]
 pub(super) struct Turn {
     began: Instant,
@@ -17,8 +15,6 @@ pub(super) struct Turn {
     /// Microseconds after `began` at which the hub began to wait for the lock; 0 while it does not.
     hub_waits_since: AtomicU64,
     closed: AtomicBool,
-    /// Why the file can no longer be trusted to be durable.
-    failed: Mutex<Option<Error>>,
 }
 
 /// The hub waits for as long as this lives.
@@ -36,7 +32,6 @@ impl Turn {
             given: Condvar::new(),
             hub_waits_since: AtomicU64::new(0),
             closed: AtomicBool::new(false),
-            failed: Mutex::new(None),
         }
     }
 
@@ -84,14 +79,6 @@ impl Turn {
 
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
-    }
-
-    pub fn fail(&self, error: Error) {
-        lock(&self.failed).get_or_insert(error);
-    }
-
-    pub fn check(&self) -> Result<(), Error> {
-        lock(&self.failed).take().map_or(Ok(()), Err)
     }
 }
 
