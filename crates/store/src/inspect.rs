@@ -1,5 +1,7 @@
 //! What a start would find in a ledger, read without changing anything.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,6 +44,16 @@ pub fn open(file: &Path, is_served: bool) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(uri(file, how), flags)?;
     db.busy_timeout(BUSY_TIMEOUT)?;
     Ok(db)
+}
+
+/// Whether a file says of itself that it has a write-ahead log. A connection that treats it as unchangeable does not tell.
+///
+/// To be asked before it is opened: whoever closes a file gives up all locks on it.
+pub fn has_log(file: &Path) -> std::io::Result<bool> {
+    // "File format write version" and "read version", both 2 for a write-ahead log.
+    let mut header = [0; 20];
+    File::open(file)?.read_exact(&mut header)?;
+    Ok(header[18..] == [2, 2])
 }
 
 /// The size of the write-ahead log beside a file.

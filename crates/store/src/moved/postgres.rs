@@ -12,7 +12,7 @@ use crate::rows::Columns;
 use crate::sqlite::door::public::TABLES;
 
 /// Added to the oldest schema that may write, in the head.
-pub(crate) const FLOOR: u32 = 1_000_000;
+pub(crate) const FLOOR: u32 = 1_000_000_000;
 
 const HAS_TABLE: &str = "SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = $1 AND schemaname = ANY (current_schemas(false))";
 

@@ -113,12 +113,12 @@ fn in_file(file: &Path, holder: Option<&Holder>) -> Vec<Check> {
             )];
         }
     };
+    let has_log = inspect::has_log(file);
     let looked = inspect::open(file, holder.is_some()).and_then(|db| {
         let verdict: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
-        Ok((verdict, mode, inspect::file(&db)))
+        Ok((verdict, inspect::file(&db)))
     });
-    let (verdict, mode, found) = match looked {
+    let (verdict, found) = match looked {
         Ok(looked) => looked,
         Err(error) => {
             let text = format!(
@@ -143,13 +143,12 @@ fn in_file(file: &Path, holder: Option<&Holder>) -> Vec<Check> {
         )),
         Err(error) => checks.push(Check::fail(NAME, format!("{shown}: {error}"))),
     }
-    checks.push(if mode == "wal" {
-        Check::ok("journal", "mode wal")
-    } else {
-        let text = format!(
-            "mode {mode} instead of wal: the hub is slow or refuses to start; is this a network file system?"
-        );
-        Check::warn("journal", text)
+    checks.push(match has_log {
+        Ok(true) => Check::ok("journal", "mode wal"),
+        Ok(false) | Err(_) => Check::warn(
+            "journal",
+            "not in mode wal: the hub is slow or refuses to start; is this a network file system?",
+        ),
     });
     checks
 }
