@@ -41,7 +41,7 @@ fn describe(error: &rusqlite::Error) -> String {
         }
         Some(ErrorCode::CannotOpen) => "; check that the directory exists and is writable",
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            "; restore a backup ('switchboard backup' makes them)"
+            "; look with 'switchboard doctor', or restore a backup ('switchboard backup' makes them)"
         }
         Some(ErrorCode::SystemIoFailure) if is_refused_write(error) => {
             "; the file must not grow, is there a quota? nothing acknowledged was lost"
