@@ -103,7 +103,7 @@ fn wait_for_lock() -> impl FnMut(i32) -> bool {
 impl SqliteEngine {
     /// Opens a ledger, making the file or bringing its schema up to date.
     pub fn open(path: &Path, clock: Box<dyn Clock>) -> Result<SqliteEngine, Error> {
-        let mut beside = inspect::before_serving(path)?;
+        let beside = inspect::before_serving(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -117,7 +117,6 @@ impl SqliteEngine {
             found_log::make_durable(&db, condition.log_path())?;
         }
         let alarm = alarm::Alarm::default();
-        beside.start(&alarm)?;
         let mut engine = SqliteEngine {
             unmoved: None,
             clock: LedgerClock::new(clock),
@@ -138,6 +137,8 @@ impl SqliteEngine {
         } else {
             engine.bring_up_to_date()?;
         }
+        // Not before: it reads, and would be in the way of the log that was found.
+        engine.beside.start(&engine.alarm)?;
         Ok(engine)
     }
 

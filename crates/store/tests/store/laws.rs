@@ -11,11 +11,11 @@ use switchboard_core::{
     Agent, AgentKind, Ask, DeliveryState, Event, MessageId, Skills, Task, TaskId, TaskStatus,
     Timestamp,
 };
+use switchboard_store::ManualClock;
 use switchboard_store::conformance::{
     AnyVerb, Cache, Deed, Everything, Ledger, Random, START, best_for, differential, perform,
 };
 use switchboard_store::memory::MemoryEngine;
-use switchboard_store::{Clock as _, ManualClock};
 
 fn memory(clock: &ManualClock) -> Ledger {
     Ledger::new(Box::new(MemoryEngine::new(Box::new(clock.clone()))))
@@ -39,7 +39,7 @@ proptest! {
         let mut before = Everything::read(&*ledger.reader());
         for choices in choices.chunks(batch) {
             let deeds: Vec<Deed> = choices.iter().map(|choice| Deed::choose(*choice, &before)).collect();
-            let expected = expected_claim(&deeds, &before, clock.clone().now());
+            let expected = expected_claim(&deeds, &before, clock.now());
             let replies = perform(&mut ledger, &clock, &deeds);
             let after = Everything::read(&*ledger.reader());
             if let Some(expected) = expected {
