@@ -208,6 +208,10 @@ impl Budgets {
             let is_ours = requests.contains_key(place) || newcomers.contains(&place.agent);
             let grant = grant.as_ref().filter(|_| is_ours)?;
             let mut waiting = self.waiting.lock();
+            // It connected after the rows were read: the next look tells it what it holds by then.
+            if waiting.newcomers.contains(&place.agent) {
+                return None;
+            }
             if waiting
                 .told
                 .get(place)

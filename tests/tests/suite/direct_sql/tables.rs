@@ -10,7 +10,8 @@ use super::day::swarm_db;
 use super::page;
 
 /// Columns of ours that the page leaves out, because nobody but the hub has a use for them.
-const OURS: [&str; 27] = [
+const OURS: [&str; 28] = [
+    "epoch_needed",
     "stream",
     "when_spent",
     "deadline_at",

@@ -57,7 +57,10 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("dependencies-failed.scene", PAST_ITS_BUDGET),
     ("fail-backoff.scene", PAST_ITS_BUDGET),
     ("fail.scene", PAST_ITS_BUDGET),
+    ("messages-directed.scene", COMES_AGAIN),
 ];
+const COMES_AGAIN: &str =
+    "what a connection brought and nobody acknowledged before it ended comes again";
 const PAST_ITS_BUDGET: &str = "past its budget a task that the bus handed out waits for a person";
 
 /// Nothing of a scene takes so long.
