@@ -25,6 +25,7 @@ pub mod path;
 pub mod quality;
 pub mod record;
 pub mod refusal;
+pub mod replay;
 pub mod served;
 pub mod skills;
 pub mod slice;

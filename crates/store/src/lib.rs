@@ -4,6 +4,7 @@
 //! The rules are in `switchboard_core`; who calls [`Engine`] is the sequencer in the hub.
 
 mod by_hand;
+pub mod chain;
 pub mod clock;
 mod columns;
 pub mod conformance;

@@ -156,6 +156,8 @@ fn copy_into(source: &Path, partial: &Path) -> Result<u64, String> {
             "the copy is damaged ({verdict}), and so is the ledger; keep an older copy"
         ));
     }
+    switchboard_store::sqlite::verify_log(&to, None)
+        .map_err(|error| format!("{error}; keep an older copy"))?;
     to.close().map_err(|(_, error)| error.to_string())?;
     file.sync_all().map_err(|error| error.to_string())?;
     Ok(file.metadata().map_err(|error| error.to_string())?.len())

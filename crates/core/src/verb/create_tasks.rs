@@ -209,7 +209,7 @@ impl NewTask {
         }
     }
 
-    pub(super) fn task(&self, number: u64, now: Timestamp) -> Task {
+    pub(crate) fn task(&self, number: u64, now: Timestamp) -> Task {
         let mut dependencies = self.dependencies.clone();
         let mut seen = HashSet::new();
         dependencies.retain(|id| seen.insert(id.clone()));

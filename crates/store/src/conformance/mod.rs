@@ -256,6 +256,7 @@ pub fn differential(
         assert_eq!(ours, theirs, "what is due next {when}");
         step += count;
     }
+    seen.assert_as_logged(seed);
 }
 
 /// Runs deeds: neighbours that are verbs share a batch. Replies and refusals come back as text.

@@ -2,6 +2,7 @@
 
 use switchboard_core::attempt::Attempt;
 use switchboard_core::budget::Resource;
+use switchboard_core::replay::Replay;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, Baseline, Delivery, Engram, Head, Learning, Lease, Logged, Message, Record, RecordKey,
@@ -35,6 +36,20 @@ pub struct Everything {
 }
 
 impl Everything {
+    /// The rows of tasks are what the log says of them.
+    pub fn assert_as_logged(&self, seed: u64) {
+        let mut replay = Replay::default();
+        self.log.iter().for_each(|logged| replay.hear(logged));
+        let found: Vec<_> = self
+            .tasks
+            .iter()
+            .flat_map(|task| replay.compare(task))
+            .collect();
+        assert_eq!(found, [], "the log and the rows, seed {seed}");
+        let ids = self.tasks.iter().map(|task| task.id.clone()).collect();
+        assert_eq!(replay.missing(&ids), [], "rows of seed {seed}");
+    }
+
     pub fn read(reader: &dyn Reader) -> Everything {
         let tasks = all(|page| must("list tasks", reader.tasks(&TaskFilter::default(), page)));
         let every = AgentFilter {

@@ -63,7 +63,7 @@ pub(super) const HEAD: Table = Table {
 #[rustfmt::skip]
 pub(super) const LOG: Table = Table {
     name: "sb_log", keys: 1,
-    columns: &[("first", I), ("last", I), ("at", I), ("body", T)],
+    columns: &[("first", I), ("last", I), ("at", I), ("body", T), ("before", B), ("hash", B)],
     // Nobody's number: every coordinator takes what was logged before for someone else's.
     only_postgres: &[("writer", "0")],
 };

@@ -10,6 +10,7 @@ use super::side::Side;
 use super::tables::{HEAD, LOG, TABLES, Table};
 use super::value::{Row, Value, key, show_key};
 use crate::Error;
+use crate::chain::{Link, Walk};
 
 /// Where two ledgers differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,7 @@ pub(super) struct Findings {
     pub events: u64,
     /// The last event's number.
     last: Option<i64>,
+    chain: Walk,
     tally: Tally,
 }
 
@@ -90,15 +92,24 @@ impl Findings {
         }
     }
 
-    /// Checks that the events of a row can be read, and follow those before without a gap.
+    /// Checks that the events of a row can be read, and follow those before as the chain says.
     fn log(&mut self, row: &Row) {
         let number = |name| row[LOG.at(name)].int().unwrap_or(0);
         let (first, last) = (number("first"), number("last"));
-        if let Some(before) = self.last.filter(|before| before + 1 != first) {
-            let says = format!("event {before} comes before event {first}, and nothing in between");
-            self.add(&LOG, row, None, says);
-        }
         self.last = Some(last);
+        let bytes = |name| row[LOG.at(name)].bytes();
+        let link = Link {
+            first,
+            last,
+            at: number("at"),
+            body: row[LOG.at("body")].text().unwrap_or_default().as_bytes(),
+            before: bytes("before"),
+            hash: bytes("hash"),
+        };
+        if let Err(says) = self.chain.step(&link, link.holds()) {
+            self.add(&LOG, row, None, says);
+            self.chain = Walk::default();
+        }
         let body = row[LOG.at("body")].text().unwrap_or_default();
         let mut next = first;
         for line in body.lines() {

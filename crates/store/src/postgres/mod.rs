@@ -20,6 +20,7 @@ use crate::{Begun, Clock, Engine, Error, HandPage, Reader, Tail, Wall, Word};
 
 mod address;
 mod by_hand;
+mod chain;
 mod commit;
 pub(crate) mod errors;
 mod filter;
@@ -36,6 +37,7 @@ mod tls;
 mod told;
 
 pub use address::Address;
+pub use chain::verify_log;
 use errors::{is_last_word, unreachable, world};
 pub use migrate::{SCHEMA_VERSION, Steps};
 use save::Signature;
@@ -118,6 +120,7 @@ impl PostgresEngine {
             return Err(Error::Moved(mark.sentence(&address.to_string())));
         }
         runtime.block_on(migrate::run(&mut session, steps))?;
+        runtime.block_on(chain::verify(&session, Some(crate::chain::ROWS_AT_START)))?;
         warn_of(&runtime, &session, &address)?;
         let mut me = [0; 8];
         aws_lc_rs::rand::fill(&mut me)
@@ -329,6 +332,11 @@ impl PostgresEngine {
             seen: taken.seen(),
         })
     }
+}
+
+/// The lists of a ledger that others may serve; its schema must be this build's.
+pub fn read_only(address: Address) -> Result<Box<dyn Reader>, Error> {
+    Ok(Box::new(read::PostgresReader::open(address)?))
 }
 
 /// Takes its turn, says that it is a hub who writes, then locks the head and reads it.

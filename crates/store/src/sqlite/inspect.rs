@@ -1,7 +1,7 @@
 //! Looks at a ledger's files before anybody relies on them, and leaves them as they are.
 //!
-//! What can be found: pages that do not fit together, commits in the log that SQLite would leave out in silence. What
-//! cannot: a value that was changed to another valid one, since pages have no checksums.
+//! What can be found: pages that do not fit together, commits in the log that SQLite would leave out in silence, a log of
+//! events with a gap. What cannot: a value that was changed to another valid one, since pages have no checksums.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -12,8 +12,9 @@ use switchboard_core::limits;
 
 use super::alarm::Alarm;
 use super::errors::open_error;
-use super::{leave_as_it_is, wal};
+use super::{leave_as_it_is, verify_log, wal};
 use crate::Error;
+use crate::chain::ROWS_AT_START;
 
 /// What is to be done about damage, after what is wrong.
 pub(super) const REMEDY: &str = "nothing was changed: keep a copy of the files, look with 'switchboard doctor', and put a backup in \
@@ -34,6 +35,7 @@ pub(super) fn before_serving(path: &Path) -> Result<Beside, Error> {
     let db = open(path).map_err(open_error)?;
     look_at_the_log(path, &db)?;
     crate::copy::refuse_unfinished_file(&db, path)?;
+    verify_log(&db, Some(ROWS_AT_START))?;
     let bytes = meta.len().saturating_add(size_of(&wal::beside(path)));
     if bytes > limits::CHECKED_BEFORE_SERVING_BYTES_MAX {
         tracing::info!(
@@ -56,7 +58,7 @@ pub(super) fn before_serving(path: &Path) -> Result<Beside, Error> {
     Ok(Beside::default())
 }
 
-fn damaged(what: &str) -> Error {
+pub(super) fn damaged(what: &str) -> Error {
     Error::Corrupt(format!("{what}; {REMEDY}"))
 }
 

@@ -44,6 +44,10 @@ const STEPS: &[Step] = &[
         name: "0008_clock",
         sql: include_str!("schema/0008_clock.sql"),
     },
+    Step {
+        name: "0009_log_chain",
+        sql: include_str!("schema/0009_log_chain.sql"),
+    },
 ];
 
 /// The newest schema this build knows.

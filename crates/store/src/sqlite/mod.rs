@@ -21,6 +21,7 @@ mod errors;
 mod found_log;
 mod inspect;
 mod load;
+mod log;
 mod migrate;
 mod read;
 mod rows;
@@ -34,6 +35,7 @@ use condition::{Condition, LOOK_EVERY};
 
 pub(crate) use errors::{open_error, world};
 
+pub use log::verify_log;
 pub use migrate::VERSION as SCHEMA_VERSION;
 
 pub struct SqliteEngine {

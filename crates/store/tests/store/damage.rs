@@ -1,11 +1,14 @@
 //! Bits flip on the disk: what was acknowledged is there, or the ledger is refused. Never in silence something older.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use switchboard_core::verb::{CreateTasks, NewTask};
 use switchboard_store::conformance::{self, Ledger, Random};
+use switchboard_store::copy::{self, Place};
+use switchboard_store::postgres::{Address, PostgresEngine, Steps};
 use switchboard_store::sqlite::SqliteEngine;
 use switchboard_store::{Engine as _, Error, ManualClock};
 use tempfile::TempDir;
@@ -244,4 +247,124 @@ fn damage_that_a_reader_finds_ends_the_writing() {
         assert!(matches!(begun, Err(Error::Corrupt(_))), "{begun:?}");
     }
     assert!(matches!(engine.commit(), Err(Error::Corrupt(_))));
+}
+
+#[test]
+fn a_bit_flipped_in_the_file_is_refused_or_leaves_the_log_of_events_as_it_was() {
+    let seed = seed();
+    println!("SWITCHBOARD_SEED={seed}");
+    let mut random = Random::new(seed);
+    let dir = tempfile::tempdir().expect("a directory");
+    let whole = dir.path().join("whole.db");
+    let mut ledger = Ledger::new(Box::new(open(&whole).expect("a new file opens")));
+    for n in 0..200 {
+        create(&mut ledger, n);
+    }
+    let events = ledger.reader().events(0, 10_000).expect("it reads");
+    drop(ledger);
+    let bytes = fs::read(&whole).expect("it is there");
+    let mut refused = 0;
+    for _ in 0..FLIPS {
+        let path = dir.path().join("flipped.db");
+        let (byte, bit) = (random.below(bytes.len() as u64) as usize, random.below(8));
+        let mut flipped = bytes.clone();
+        flipped[byte] ^= 1 << bit;
+        fs::write(&path, flipped).expect("it can be written");
+        let _ = fs::remove_file(log_of(&path));
+        match open(&path) {
+            Ok(engine) => {
+                let reader = engine.reader().expect("it reads");
+                let found = reader.events(0, 10_000).expect("it reads");
+                assert!(found == events, "byte {byte}, bit {bit}: other events");
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 0, "none was refused");
+}
+
+#[test]
+fn the_chain_begins_after_rows_that_have_no_hash_and_is_kept_when_rows_are_pruned() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("x.db");
+    let sql = |sql: &str| {
+        let db = Connection::open(&path).expect("it opens");
+        db.execute_batch(sql).expect("it is done");
+    };
+    let fill = |from: u64| {
+        let mut ledger = Ledger::new(Box::new(open(&path).expect("it opens")));
+        for n in from..from + 10 {
+            create(&mut ledger, n);
+        }
+    };
+    let verify = || {
+        let db = Connection::open(&path).expect("it opens");
+        let verified = switchboard_store::sqlite::verify_log(&db, None);
+        verified.map(|verified| (verified.rows, verified.without_hash))
+    };
+    fill(0);
+    sql("UPDATE sb_log SET before = NULL, hash = NULL");
+    fill(10);
+    assert_eq!(verify().expect("it is sound"), (20, 10));
+    sql("DELETE FROM sb_log WHERE first <= 15");
+    fill(20);
+    assert_eq!(verify().expect("it is sound"), (15, 0));
+    sql("UPDATE sb_log SET body = replace(body, 't-21', 't-99')");
+    let broken = verify().expect_err("it was changed").to_string();
+    assert!(broken.contains("not as they were written"), "{broken}");
+    let refused = open(&path)
+        .map(drop)
+        .expect_err("it is refused")
+        .to_string();
+    assert!(refused.contains("backup"), "{refused}");
+}
+
+#[test]
+fn a_database_chains_what_any_build_logs_and_a_change_is_found() {
+    let Some(server) = switchboard_test_cluster::Cluster::shared("the chain of the log") else {
+        return;
+    };
+    let database = server.create_database();
+    let address = || Address::parse(&database.url).expect("an address");
+    let fill = |steps: Steps, from: u64| {
+        let engine = PostgresEngine::open_with(address(), None, steps).expect("it opens");
+        let mut ledger = Ledger::new(Box::new(engine));
+        for n in from..from + 10 {
+            create(&mut ledger, n);
+        }
+    };
+    fill(Steps::all(), 0);
+    // As a build that knows nothing of it.
+    fill(Steps::but_the_last(), 10);
+    let verified = switchboard_store::postgres::verify_log(&address(), None).expect("it is sound");
+    assert_eq!((verified.rows, verified.without_hash), (20, 0));
+
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("copy.db");
+    let database_url = database.url.clone();
+    database.sql("UPDATE sb_head SET served_at = 0");
+    let (from, to) = (Place::Postgres(address()), Place::Sqlite(path.clone()));
+    copy::run(&from, &to, &NoKey, &mut |_| ControlFlow::Continue(()))
+        .unwrap_or_else(|failure| panic!("{database_url}: {failure}"));
+    let db = Connection::open(&path).expect("it opens");
+    let verified = switchboard_store::sqlite::verify_log(&db, None).expect("both hash alike");
+    assert_eq!((verified.rows, verified.without_hash), (20, 0));
+
+    database.sql("UPDATE sb_log SET body = replace(body, 't-7', 't-8')");
+    let broken = switchboard_store::postgres::verify_log(&address(), None);
+    let broken = broken.expect_err("it was changed").to_string();
+    assert!(broken.contains("not as they were written"), "{broken}");
+    assert!(PostgresEngine::open(address()).is_err());
+}
+
+struct NoKey;
+
+impl copy::KeyFile for NoKey {
+    fn key(&self) -> Result<Option<copy::Key>, Error> {
+        Ok(None)
+    }
+
+    fn keep(&self, _: &copy::Key) -> Result<(), Error> {
+        Ok(())
+    }
 }

@@ -10,6 +10,7 @@ mod hub;
 mod key;
 mod ledger;
 mod link;
+mod log;
 mod tasks;
 
 use std::path::PathBuf;
@@ -35,8 +36,13 @@ Every line says ok, warn or fail, and what to do. The exit code is 1 if somethin
 
 Examples:
   switchboard doctor
+  switchboard doctor --deep
   switchboard doctor --json | jq '.checks[] | select(.state != \"ok\")'")]
-pub struct Args {}
+pub struct Args {
+    /// Replay the log of events against every task, too
+    #[arg(long)]
+    deep: bool,
+}
 
 /// What one look found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -125,11 +131,12 @@ struct Report {
     checks: Vec<Check>,
 }
 
-pub async fn run(_: Args, context: &mut Context) -> Result<(), Failure> {
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let scene = Scene::new(context.here.clone());
     let mut checks = config::checks(&scene.here);
     checks.extend(data_dir::checks(&scene));
     checks.extend(ledger::checks(&scene).await);
+    checks.extend(log::checks(&scene, args.deep).await);
     checks.extend(link::check(&scene));
     checks.push(key::check(&scene.data_dir));
     checks.extend(git::check(&scene));

@@ -3,13 +3,14 @@
 use rusqlite::{Connection, params};
 use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
-use switchboard_core::{Delivery, Head, Lane, Lease, Logged, Message};
+use switchboard_core::{Delivery, Head, Lane, Lease, Message};
 
 use super::by_hand;
 use super::load::{rows_max, signed};
+use super::log;
 use super::text::Iso;
 use crate::clock::Mark;
-use crate::columns::{counts, log_body, shown_message, store_progress};
+use crate::columns::{counts, shown_message, store_progress};
 
 mod agents;
 mod copies;
@@ -95,7 +96,7 @@ pub(super) fn save(
         self::prune(db, prune, &mut pruned)?;
     }
     if let Some(head) = save.head {
-        append_log(db, save.log)?;
+        log::append(db, save.log)?;
         put_head(db, head, mark, &pruned)?;
     }
     Ok(pruned)
@@ -360,22 +361,6 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
             token.revoked_at.map(|at| at.0),
         ])?;
     }
-    Ok(())
-}
-
-fn append_log(db: &Connection, log: &[Logged]) -> Result {
-    let (Some(first), Some(last)) = (log.first(), log.last()) else {
-        return Ok(());
-    };
-    let body =
-        log_body(log).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    db.prepare_cached("INSERT INTO sb_log(first, last, at, body) VALUES (?, ?, ?, ?)")?
-        .execute(params![
-            signed(first.seq),
-            signed(last.seq),
-            last.at.0,
-            body
-        ])?;
     Ok(())
 }
 
