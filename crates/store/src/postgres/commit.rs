@@ -173,10 +173,11 @@ impl PostgresEngine {
         let is_warned = self.warnings() > batch.warnings;
         let done = match answer {
             Ok(()) if !is_warned => Ok(()),
-            Ok(()) => self.resolve(batch, "the database warned at the commit"),
+            Ok(()) => self.resolve(batch, "the database warned at the commit", true),
             // The server said what was wrong, and took the commit that followed for a rollback.
             Err(error) if self.session.is_some() => Err(error),
-            Err(error) => self.resolve(batch, &error.to_string()),
+            // Whoever ends a connection may warn as well: that says nothing of the commit.
+            Err(error) => self.resolve(batch, &error.to_string(), false),
         };
         if done.is_ok() {
             self.committed = batch.generation;
@@ -188,10 +189,8 @@ impl PostgresEngine {
 
     /// The connection broke while a commit was under way, or it did not wait to its end. Whoever takes the head after it
     /// knows what became of it, and a commit that does wait makes sure of it.
-    fn resolve(&mut self, batch: Batch, why: &str) -> Result<(), Error> {
+    fn resolve(&mut self, batch: Batch, why: &str, mut was_there: bool) -> Result<(), Error> {
         tracing::warn!(why, "a commit is in doubt; looking what became of it");
-        // Others may have read it on a database that is no longer the one.
-        let mut was_there = self.warnings() > batch.warnings;
         // A batch that began behind it begins anew.
         self.head_lost = self.beginning.take().is_some();
         let deadline = Instant::now() + RESOLVE_WITHIN;
@@ -206,6 +205,7 @@ impl PostgresEngine {
                 Err(_) => std::thread::sleep(RETRY_FIRST),
             }
         };
+        // Others may have read it on a database that is no longer the one.
         if was_there && found != Some(true) {
             self.told.wrote(batch.first_event, batch.last_event);
         }
@@ -246,6 +246,17 @@ impl PostgresEngine {
             self.send(None, Vec::new(), Some("ROLLBACK"))?;
         }
         Ok(found)
+    }
+
+    /// A batch whose head was asked for on a connection that is gone must not go on: on another one it would write
+    /// without the head, and outside of any transaction.
+    pub(super) fn has_head(&self) -> Result<(), Error> {
+        match self.head_lost {
+            false => Ok(()),
+            true => Err(Error::Unavailable(
+                "the connection that this batch began on is gone".to_owned(),
+            )),
+        }
     }
 
     /// Ends a batch that wrote nothing. What it was decided by may be somebody's whose commit did not wait to its end.

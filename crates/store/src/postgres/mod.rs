@@ -420,6 +420,7 @@ impl Engine for PostgresEngine {
     }
 
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
+        self.has_head()?;
         // Where coordinators take turns, what is read serves one batch.
         let queue_page = match self.is_disturbed {
             true => limits::QUEUE_LOW,
@@ -509,6 +510,7 @@ impl Engine for PostgresEngine {
     }
 
     fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<HandPage, Error> {
+        self.has_head()?;
         let oldest = self.hand.oldest(limit);
         let rows = self.send(None, vec![oldest], None)?;
         let rows = rows.first().map_or(&[][..], Vec::as_slice);

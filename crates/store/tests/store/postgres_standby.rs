@@ -179,6 +179,9 @@ fn a_warning_is_told_of_the_commit_that_it_was_about_and_who_began_behind_it_beg
         },
     );
     answer.expect("it was made sure of");
+    // What it has to save would be written beside any batch.
+    let load = ours.load(&[], &mut slice);
+    assert!(matches!(load, Err(Error::Unavailable(_))), "{load:?}");
     assert_eq!(ours.confirm(DEADLINE), Some(false), "it has no head");
     ours.rollback();
     slice = Slice::default();
