@@ -216,8 +216,8 @@ impl Batch {
         self
     }
 
-    pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
-        self.next(Type::BYTEA).push(Some(value));
+    pub fn bytes<'a>(&mut self, value: impl Into<Option<&'a [u8]>>) -> &mut Self {
+        self.next(Type::BYTEA).push(value.into());
         self
     }
 

@@ -38,7 +38,8 @@ pub(super) fn push(table: &Table, row: &[Value], batch: &mut Batch) -> Result<()
             (Kind::Real, Value::Null) => batch.real(None),
             (Kind::Text, Value::Text(text)) => batch.text(text.as_str()),
             (Kind::Text, Value::Null) => batch.text(None),
-            (Kind::Bytes, Value::Bytes(bytes)) => batch.bytes(bytes),
+            (Kind::Bytes, Value::Bytes(bytes)) => batch.bytes(&bytes[..]),
+            (Kind::Bytes, Value::Null) => batch.bytes(None),
             (Kind::Int | Kind::Real | Kind::Text | Kind::Bytes, other) => {
                 let key = show_key(table, key(table, row));
                 return Err(unfit(

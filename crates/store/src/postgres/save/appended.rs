@@ -174,8 +174,8 @@ fn calls(save: &Save<'_>, queries: &mut Vec<Query>) {
             .text(&*key.principal)
             .text(key.operation)
             .text(&*key.key)
-            .bytes(&remembered.body_hash)
-            .bytes(&remembered.answer)
+            .bytes(&remembered.body_hash[..])
+            .bytes(&remembered.answer[..])
             .int(remembered.at.0)
             .end();
     }
@@ -212,7 +212,7 @@ fn tokens(save: &Save<'_>, queries: &mut Vec<Query>) {
             .text(token.id.as_str())
             .text(token.name.as_str())
             .text(token.scope.as_str())
-            .bytes(&token.hash)
+            .bytes(&token.hash[..])
             .int(token.created_at.0)
             .int(token.revoked_at.map(|at| at.0))
             .end();
