@@ -178,13 +178,17 @@ mod tests {
             ("not as they were written", |rows| {
                 rows[4].hash = Some([1; 32])
             }),
-            ("nothing in between", |rows| drop(rows.remove(3))),
+            ("nothing in between", |rows| {
+                rows.remove(3);
+            }),
             ("was not written after", |rows| rows[3].hash = None),
             ("was not written after", |rows| {
                 rows[3].body = "evenvs";
                 rows[3].hash = Some(rows[3].link().expected());
             }),
-            ("the log ends with event 8", |rows| drop(rows.pop())),
+            ("the log ends with event 8", |rows| {
+                rows.pop();
+            }),
         ];
         for (expected, change) in changes {
             let mut rows = rows();

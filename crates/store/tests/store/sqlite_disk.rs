@@ -89,9 +89,12 @@ fn is_unavailable<T: std::fmt::Debug>(answer: Result<T, Error>, word: &str) {
     }
 }
 
+/// What becomes of the directory, in a word and in fact.
+type Way = (&'static str, fn(&Path));
+
 #[test]
 fn a_ledger_that_is_gone_is_neither_written_nor_read_also_when_its_files_come_back() {
-    let ways: [(&str, fn(&Path)); 5] = [
+    let ways: [Way; 5] = [
         ("removed", |data| fs::remove_dir_all(data).unwrap()),
         ("moved", |data| {
             fs::rename(data, data.with_file_name("away")).unwrap();

@@ -145,7 +145,7 @@ mod tests {
         let long = SETTLED_AFTER.as_millis() as u64 * 3;
         let mut outbox = Outbox::default();
         outbox.push(result.clone());
-        assert_eq!(outbox.unsent(0), [result.clone()]);
+        assert_eq!(outbox.unsent(0), std::slice::from_ref(&result));
         outbox.cut(long);
         assert_eq!(outbox.unsent(long), [result]);
         assert!(outbox.has_unanswered());
