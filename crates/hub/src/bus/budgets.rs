@@ -195,10 +195,10 @@ impl Budgets {
     }
 
     async fn look(&self, send: &impl Fn(&AgentId, Outbound<'static>) -> bool) -> Result<(), Error> {
-        let (requests, newcomers) = {
+        let (requests, newcomers, told_before) = {
             let mut waiting = self.waiting.lock();
             let newcomers = std::mem::take(&mut waiting.newcomers);
-            (waiting.requests.clone(), newcomers)
+            (waiting.requests.clone(), newcomers, waiting.told.clone())
         };
         let rows = self.read().await.inspect_err(|_| {
             self.waiting.lock().newcomers.extend(newcomers.clone());
@@ -208,7 +208,7 @@ impl Budgets {
             let is_ours = requests.contains_key(place) || newcomers.contains(&place.agent);
             let grant = grant.as_ref().filter(|_| is_ours)?;
             let mut waiting = self.waiting.lock();
-            // It connected after the rows were read: the next look tells it what it holds by then.
+            // It connected since this look began: the next one tells it what it holds by then.
             if waiting.newcomers.contains(&place.agent) {
                 return None;
             }
@@ -234,11 +234,15 @@ impl Budgets {
         let mut waiting = self.waiting.lock();
         for place in standing.keys() {
             let is_new = newcomers.contains(&place.agent) && !requests.contains_key(place);
-            if is_new && !told.contains(place) {
+            let is_told = told.contains(place) || waiting.newcomers.contains(&place.agent);
+            if is_new && !is_told {
                 waiting.add(place.clone());
             }
         }
-        waiting.told.retain(|place, _| standing.contains_key(place));
+        // What was told since is of grants that the rows may not have had yet.
+        waiting.told.retain(|place, told| {
+            standing.contains_key(place) || told_before.get(place) != Some(told)
+        });
         // What was asked for again since the rows were read stays.
         waiting.requests.retain(|place, asked| {
             let is_same = requests.get(place) == Some(asked);
