@@ -50,7 +50,7 @@ pub struct Agent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stream {
-    /// The connection that has the agent now.
+    /// The connection that has the agent, or had it last.
     pub name: Option<String>,
     /// What it handed over, must be acknowledged and was not yet: queued again when it ends.
     pub unacknowledged: Vec<MessageId>,

@@ -81,6 +81,8 @@ pub const CLOCK_SLEW: i64 = 10;
 pub const OUTAGE_BELIEVED: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How often a serving hub says so.
 pub const SERVED_EVERY: Duration = Duration::from_secs(5);
+/// A coordinator that has not said for so long that it serves has ended, and its streams with it.
+pub const COORDINATOR_GONE_AFTER: Duration = Duration::from_secs(15);
 /// Signs of life are held back this long, so that heartbeats cost no commit each.
 pub const PULSE_EVERY: Duration = Duration::from_secs(5);
 /// At most one progress event per task in this time, unless the phase changes.

@@ -1,4 +1,6 @@
-//! Small rows of which there is one each: what the director was told, what a budget has given out, when nobody served.
+//! Small rows of which there is one each: what the director was told, what a budget has given out, when nobody served, who does.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,7 @@ pub enum RecordKey {
     Director,
     Budget(Resource),
     ServedTime,
+    Coordinators,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +23,13 @@ pub enum Record {
     Director(Director),
     Budget(Budget),
     ServedTime(ServedTime),
+    Coordinators(Coordinators),
+}
+
+/// Who serves one ledger together, and when each last said so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coordinators {
+    pub seen: BTreeMap<String, Timestamp>,
 }
 
 /// What people told the director of the bus, for all coordinators and across restarts.
@@ -65,6 +75,7 @@ impl RecordKey {
             RecordKey::Director => ("director", ""),
             RecordKey::Budget(resource) => ("budget", resource.as_str()),
             RecordKey::ServedTime => ("served_time", ""),
+            RecordKey::Coordinators => ("coordinators", ""),
         }
     }
 }
@@ -75,6 +86,7 @@ impl Record {
             Record::Director(_) => RecordKey::Director,
             Record::Budget(budget) => RecordKey::Budget(budget.resource),
             Record::ServedTime(_) => RecordKey::ServedTime,
+            Record::Coordinators(_) => RecordKey::Coordinators,
         }
     }
 
@@ -82,7 +94,7 @@ impl Record {
     pub fn due_at(&self) -> Option<Timestamp> {
         match self {
             Record::Director(director) => director.cooldown_until,
-            Record::ServedTime(_) => None,
+            Record::ServedTime(_) | Record::Coordinators(_) => None,
             Record::Budget(budget) => budget.next_at(),
         }
     }

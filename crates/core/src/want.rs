@@ -401,7 +401,7 @@ impl<'a> Want<'a> {
     pub fn hold(&mut self, now: Timestamp) -> Option<Hold> {
         match self.record(&RecordKey::Director)? {
             Record::Director(director) => director.hold(now),
-            Record::Budget(_) | Record::ServedTime(_) => None,
+            _ => None,
         }
     }
 
@@ -409,7 +409,7 @@ impl<'a> Want<'a> {
     pub fn served_time(&mut self) -> ServedTime {
         match self.record(&RecordKey::ServedTime) {
             Some(Record::ServedTime(time)) => time.clone(),
-            Some(Record::Director(_) | Record::Budget(_)) | None => ServedTime::default(),
+            _ => ServedTime::default(),
         }
     }
 

@@ -11,6 +11,7 @@ use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
 
 use crate::hub::{Error, Hub};
+use crate::streams;
 
 const PRUNE_EVERY: Duration = Duration::from_secs(30);
 /// How often it looks for claims that were left behind; they are told in minutes.
@@ -53,6 +54,11 @@ pub(crate) async fn run(hub: Hub) {
         if Instant::now() >= serve_at {
             if let Err(error) = hub.run(Serve { starting: false }).await {
                 tracing::debug!(%error, "the next batch will say that the ledger is served");
+            }
+            if hub.is_shared()
+                && let Err(error) = streams::attend(&hub).await
+            {
+                tracing::debug!(%error, "the other coordinators are looked at at the next turn");
             }
             serve_at = Instant::now() + limits::SERVED_EVERY;
         }

@@ -16,9 +16,11 @@ use switchboard_store::{Engine, Error as StoreError, Reader, Tail, Word};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::caretaker;
+use crate::http::Ids;
 use crate::job::{Render, VerbJob};
 use crate::readers::Readers;
 use crate::sequencer::{Committed, Input, Listener, Sequencer};
+use crate::streams;
 use crate::tail::Follower;
 use crate::time::LedgerTime;
 use crate::wakeups::Wakeups;
@@ -123,6 +125,8 @@ pub(crate) struct Shared {
     /// Rung for a writer that may wait for a commit and its queue at once, which only happens on a shared ledger.
     word: Word,
     is_shared: bool,
+    /// What this process is called among those that serve one ledger.
+    pub(crate) name: String,
     readers: Readers,
     wakeups: Wakeups,
     pulses: RwLock<HashMap<AgentId, (Timestamp, u64)>>,
@@ -217,6 +221,10 @@ impl Hub {
         // held back by nobody, and a gap tells by itself.
         let starting = !is_shared;
         self.run(Serve { starting }).await?;
+        match is_shared {
+            true => streams::attend(self).await?,
+            false => streams::end_all(self).await,
+        }
         let head = self.read(|reader| reader.head()).await?;
         self.shared.entered(head.epoch, head.seq);
         self.shared.reached(head.seq);
@@ -520,6 +528,7 @@ impl Shared {
             input: Mutex::new(Some(input)),
             word: Word::new(),
             is_shared,
+            name: Ids::default().fresh("hub"),
             readers,
             wakeups: Wakeups::default(),
             pulses: RwLock::default(),

@@ -20,6 +20,7 @@ mod readers;
 mod sequencer;
 mod serve;
 mod sql;
+mod streams;
 pub mod swarm_db;
 mod tail;
 mod time;

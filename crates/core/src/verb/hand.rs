@@ -204,8 +204,11 @@ impl Verb for EndStream {
         else {
             return Ok((0, changes));
         };
+        if known.stream.unacknowledged.is_empty() {
+            return Ok((0, changes));
+        }
         let mut agent = known.clone();
-        agent.stream.name = None;
+        // It keeps its name: one that was taken for ended and goes on ends again.
         queue_again(slice, &mut changes, &mut agent, now);
         changes.agents.push(agent);
         Ok((changes.deliveries.len(), changes))

@@ -17,6 +17,7 @@ mod acquire_lease;
 mod adopt;
 mod adopt_issue;
 mod assign;
+mod attend;
 mod begin_epoch;
 mod budget;
 mod cancel;
@@ -73,6 +74,7 @@ pub use adopt::{
 };
 pub use adopt_issue::AdoptIssue;
 pub use assign::Assign;
+pub use attend::Attend;
 pub use begin_epoch::BeginEpoch;
 pub use budget::{AcquireBudget, BudgetReported, BudgetsSwept, GrantBudgets, ReportBudget};
 pub use cancel::Cancel;

@@ -54,7 +54,7 @@ impl Verb for Steer {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Director, Changes), Refusal> {
         let mut director = match Want::new(slice).record(&RecordKey::Director) {
             Some(Record::Director(director)) => director.clone(),
-            Some(Record::Budget(_) | Record::ServedTime(_)) | None => Director::default(),
+            _ => Director::default(),
         };
         let mut changes = Changes::default();
         let told = || Paused {

@@ -258,7 +258,7 @@ impl Budgets {
             let key = RecordKey::Budget(*resource);
             match self.hub.read(move |reader| reader.record(&key)).await? {
                 Some(Record::Budget(budget)) => rows.push(budget),
-                Some(Record::Director(_) | Record::ServedTime(_)) | None => {}
+                _ => {}
             }
         }
         Ok(rows)

@@ -20,7 +20,6 @@ mod registry;
 mod relay;
 mod server;
 mod snapshot;
-mod streams;
 mod worker;
 
 pub(crate) use server::Bus;

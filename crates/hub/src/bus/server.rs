@@ -28,7 +28,7 @@ use super::director::Director;
 use super::drift::{Drift, Policy};
 use super::interfaces::{Surroundings, choose};
 use super::registry::Registry;
-use super::{listen, relay, streams};
+use super::{listen, relay};
 use crate::config::{self, Config, Security};
 use crate::http::Ids;
 use crate::hub::Hub;
@@ -93,10 +93,6 @@ impl Bus {
         config: &Config,
         stopping: CancellationToken,
     ) -> Result<Option<Bus>, ServeError> {
-        if !hub.is_shared() {
-            // All streams of this ledger ended with the process before.
-            streams::end_all(hub).await;
-        }
         if !config.bus.enabled {
             return Ok(None);
         }

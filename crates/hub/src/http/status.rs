@@ -41,7 +41,7 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
     let stats = app.hub.stats();
     let hold = match told {
         Some(Record::Director(told)) => told.hold(app.hub.time()),
-        Some(Record::Budget(_) | Record::ServedTime(_)) | None => None,
+        _ => None,
     };
     Ok(Reply::ok(&StatusResponse {
         success: true,

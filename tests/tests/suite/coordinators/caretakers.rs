@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use switchboard_test_cluster::{Cluster, Database};
-use switchboard_tests::{API, Client, until};
+use switchboard_tests::{API, Client, Project, until};
 
 use super::Team;
+use crate::bus::peer::Peer;
 
 const COORDINATORS: usize = 3;
 /// Of each kind; more than one step of a caretaker takes.
@@ -57,6 +58,40 @@ fn what_becomes_due_for_all_coordinators_at_once_happens_exactly_once() {
     found.retain(|what, times| *times > 1 || !expected.contains(what));
     assert!(found.is_empty(), "too often, or unexpected: {found:?}");
     drop(clients);
+    team.stop();
+}
+
+#[test]
+fn what_a_killed_coordinators_stream_left_unacknowledged_comes_over_another() {
+    let Some(server) = Cluster::shared("mail of a coordinator that was killed") else {
+        return;
+    };
+    let database = server.create_database();
+    let of = || Project::on(&database.url).with_bus();
+    let mut team = Team::of(vec![of(), of()]);
+    let mut client = team.client(1);
+    client.register("w");
+    let mut worker = Peer::hand(team.hubs[0].bus(), "w");
+    let message =
+        json!({"id": "m", "to": "w", "type": "custom", "payload": {}, "ackRequired": true});
+    let sent = client.post(&format!("{API}/messages"), &json!({ "message": message }));
+    sent.expect(200);
+    worker.hear("agent_message.v1");
+    until("it counts as handed over", || {
+        let shown = client.get(&format!("{API}/messages/m")).expect(200);
+        (shown["deliveries"][0]["state"] == "delivered").then_some(())
+    });
+    team.hubs[0].kill();
+    drop(worker);
+    // It lives on at the other one, and says no hello.
+    let message = until("it comes again", || {
+        let got = client.get(&format!("{API}/messages?agentId=w")).expect(200);
+        got["messages"].get(0).cloned()
+    });
+    assert_eq!(message["id"], "m", "{message}");
+    assert_eq!(message["redelivered"], true, "{message}");
+    drop(client);
+    team.hubs.remove(0);
     team.stop();
 }
 

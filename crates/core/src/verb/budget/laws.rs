@@ -66,7 +66,7 @@ fn budgets(swarm: &Swarm) -> impl Iterator<Item = &Budget> {
     rows.filter_map(
         |resource| match swarm.records.get(&RecordKey::Budget(*resource)) {
             Some(Record::Budget(budget)) => Some(budget),
-            Some(Record::Director(_) | Record::ServedTime(_)) | None => None,
+            _ => None,
         },
     )
 }

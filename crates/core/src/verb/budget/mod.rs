@@ -23,7 +23,7 @@ use crate::want::Want;
 fn budget_of<'a>(want: &mut Want<'a>, resource: Resource) -> Option<&'a Budget> {
     match want.record(&RecordKey::Budget(resource))? {
         Record::Budget(budget) => Some(budget),
-        Record::Director(_) | Record::ServedTime(_) => None,
+        _ => None,
     }
 }
 

@@ -105,7 +105,7 @@ impl Worker {
         outbox: &Arc<Outbox>,
     ) -> Result<Worker, String> {
         let id = AgentId::from(&*peer.id);
-        let stream = bus.ids.fresh("str");
+        let stream = bus.hub.stream_name(&bus.ids.fresh("str"));
         let joined = bus.hub.run(JoinBus {
             agent: id.clone(),
             skills: Skills::new(hello.skills()),

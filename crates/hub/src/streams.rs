@@ -1,0 +1,80 @@
+//! Streams that ended with the process that had them: what was not acknowledged there waits for whatever door comes next.
+//!
+//! A stream is named after its coordinator. Where several write one ledger each says while it serves that it is there, and
+//! ends the streams of those that no longer do.
+
+use switchboard_core::limits;
+use switchboard_core::verb::{Attend, EndStream};
+use switchboard_store::{AgentFilter, Page};
+
+use crate::hub::{Error, Hub};
+
+/// Between a coordinator's name and the rest.
+const SEPARATOR: char = '.';
+
+impl Hub {
+    /// What a stream of this coordinator is called.
+    pub(crate) fn stream_name(&self, id: &str) -> String {
+        format!("{}{SEPARATOR}{id}", self.shared.name)
+    }
+}
+
+fn coordinator(stream: &str) -> Option<&str> {
+    stream.split_once(SEPARATOR).map(|(name, _)| name)
+}
+
+/// All streams of this ledger ended with the process before.
+pub(crate) async fn end_all(hub: &Hub) {
+    if let Err(error) = end(hub, |_| true).await {
+        tracing::warn!(%error, "messages that were not acknowledged wait for their agent's next hello");
+    }
+}
+
+/// Says that this coordinator serves, and ends the streams of those that no longer do.
+pub(crate) async fn attend(hub: &Hub) -> Result<(), Error> {
+    let me = hub.shared.name.clone();
+    let ended = Vec::new();
+    let gone = hub.run(Attend { me, ended }).await?;
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let left = |stream: &str| coordinator(stream).is_some_and(|of| gone.iter().any(|it| it == of));
+    end(hub, left).await?;
+    tracing::info!(
+        coordinators = ?gone,
+        "coordinators that served this ledger are gone; what their streams left unacknowledged is queued again"
+    );
+    let me = hub.shared.name.clone();
+    hub.run(Attend { me, ended: gone }).await.map(drop)
+}
+
+async fn end(hub: &Hub, is_over: impl Fn(&str) -> bool) -> Result<(), Error> {
+    let mut after = None;
+    loop {
+        let page = Page {
+            after,
+            limit: limits::PAGE_MAX,
+        };
+        let read = move |reader: &dyn switchboard_store::Reader| {
+            reader.agents(
+                &AgentFilter {
+                    with_gone: true,
+                    ..AgentFilter::default()
+                },
+                &page,
+            )
+        };
+        let found = hub.read(read).await?;
+        for agent in found.rows {
+            let owes = !agent.stream.unacknowledged.is_empty();
+            if let Some(stream) = agent.stream.name.filter(|name| owes && is_over(name)) {
+                let agent = agent.id;
+                hub.run(EndStream { agent, stream }).await?;
+            }
+        }
+        match found.next {
+            Some(next) => after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
