@@ -41,14 +41,15 @@ pub(super) fn install(db: &Connection) -> rusqlite::Result<()> {
         .chain(taken_names())
     {
         let sql = trigger.sql();
-        let there: Option<String> = db
+        // As bytes: what a flipped bit made no text of is made anew, too.
+        let there: Option<Vec<u8>> = db
             .query_row(
-                "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?",
+                "SELECT CAST(sql AS BLOB) FROM sqlite_master WHERE type = 'trigger' AND name = ?",
                 [trigger.name],
                 |row| row.get(0),
             )
             .optional()?;
-        if there.as_ref() != Some(&sql) {
+        if there.as_deref() != Some(sql.as_bytes()) {
             db.execute_batch(&format!("DROP TRIGGER IF EXISTS {};\n{sql};", trigger.name))?;
         }
     }

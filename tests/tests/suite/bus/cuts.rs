@@ -1,6 +1,7 @@
 //! Workers and hubs that are stopped, killed and frozen: nothing is lost, nothing is spent, nobody is given up.
 
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -50,6 +51,35 @@ fn ctrl_c_on_a_worker_spends_no_retry_and_touches_no_other_task() {
         }
         hub.stop();
     }
+}
+
+#[test]
+fn a_hub_that_was_frozen_asks_before_it_gives_anybody_up() {
+    let project = Project::new()
+        .with_bus()
+        .with_variable("SWITCHBOARD_TIMEOUTS_WORKER_HEARTBEAT_TTL_SECONDS", "5")
+        .with_variable("SWITCHBOARD_AGENT_BUS_HEARTBEAT_INTERVAL_SECONDS", "2");
+    let hub = project.start();
+    let mut client = hub.client();
+    let mut worker = Peer::hand(hub.bus(), "w");
+    client.create("t");
+    let held = worker.assigned();
+    worker.accept(&held);
+    worker.settle();
+    hub.signal(Signal::STOP);
+    // Longer than a worker may be silent, and than a hub may be busy.
+    std::thread::sleep(Duration::from_secs(12));
+    hub.signal(Signal::CONT);
+    worker.hear("worker_probe.v1");
+    worker.beat("CODE", held.number);
+    worker.settle();
+    let task = client.task(&held.task);
+    assert_eq!(task["assignedAgent"], "w", "{task}");
+    assert_eq!(
+        (&task["epoch"], &task["retryCount"]),
+        (&json!(1), &json!(0))
+    );
+    hub.stop();
 }
 
 #[test]

@@ -16,9 +16,9 @@ use crate::show::bytes;
 
 const NAME: &str = "ledger";
 
-pub async fn checks(scene: &Scene) -> Vec<Check> {
+pub async fn checks(scene: &Scene, deep: bool) -> Vec<Check> {
     let mut checks = match &scene.store {
-        StoreAt::Sqlite(file) => in_file(file, scene.holder.as_ref()),
+        StoreAt::Sqlite(file) => in_file(file, scene.holder.as_ref(), deep),
         StoreAt::Postgres(url) => in_database(url, scene).await,
     };
     checks.extend(other_store(scene));
@@ -94,7 +94,7 @@ fn refusal(shown: &str, found: &Found) -> Option<Check> {
 }
 
 /// Health and journal mode, if there is a file, and what a start would say to it.
-fn in_file(file: &Path, holder: Option<&Holder>) -> Vec<Check> {
+fn in_file(file: &Path, holder: Option<&Holder>, deep: bool) -> Vec<Check> {
     let shown = file.display();
     let log = inspect::log_bytes(file);
     let size = match fs::metadata(file) {
@@ -115,7 +115,11 @@ fn in_file(file: &Path, holder: Option<&Holder>) -> Vec<Check> {
     };
     let has_log = inspect::has_log(file);
     let looked = inspect::open(file, holder.is_some()).and_then(|db| {
-        let verdict: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        let check = match deep {
+            true => "PRAGMA integrity_check(1)",
+            false => "PRAGMA quick_check(1)",
+        };
+        let verdict: String = db.query_row(check, [], |row| row.get(0))?;
         Ok((verdict, inspect::file(&db)))
     });
     let (verdict, found) = match looked {
@@ -164,7 +168,7 @@ mod tests {
     use super::*;
 
     fn states(file: &Path) -> Vec<State> {
-        let checks = in_file(file, None);
+        let checks = in_file(file, None, false);
         checks.iter().map(|check| check.state).collect()
     }
 
@@ -182,7 +186,7 @@ mod tests {
         let newer = "INSERT INTO sb_migration(version, name, checksum) VALUES (9999, 'x', 'y')";
         db.execute_batch(newer).unwrap();
         drop(db);
-        let checks = in_file(&file, None);
+        let checks = in_file(&file, None, false);
         assert_eq!(checks[1].state, State::Fail);
         assert!(checks[1].text.contains("schema version 9999"), "{checks:?}");
         fs::write(&file, vec![b'x'; 4096]).unwrap();

@@ -39,7 +39,7 @@ Examples:
   switchboard doctor --deep
   switchboard doctor --json | jq '.checks[] | select(.state != \"ok\")'")]
 pub struct Args {
-    /// Replay the log of events against every task, too
+    /// Replay the log of events against every task, and compare every index with its table
     #[arg(long)]
     deep: bool,
 }
@@ -135,7 +135,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let scene = Scene::new(context.here.clone());
     let mut checks = config::checks(&scene.here);
     checks.extend(data_dir::checks(&scene));
-    checks.extend(ledger::checks(&scene).await);
+    checks.extend(ledger::checks(&scene, args.deep).await);
     checks.extend(log::checks(&scene, args.deep).await);
     checks.extend(link::check(&scene));
     checks.push(key::check(&scene.data_dir));

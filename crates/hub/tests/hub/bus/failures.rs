@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::kit::{ASSIGN, Peer, bus, bus_as, error, make, shown, until};
+use crate::harness::{Client, TestHub};
 use crate::world::eventually;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -227,35 +228,56 @@ async fn a_worker_that_beats_on_and_on_loses_a_task_that_takes_too_long() {
 async fn past_its_budget_a_person_hears_of_type_stage_attempts_and_remedy_also_after_a_timeout() {
     // agentbus.error.retry_rules
     let hub = bus_as(|config| config.bus.watchdog = Duration::from_secs(3)).await;
-    let client = hub.client;
-    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
-    let (id, number) = make(client, json!({ "title": "T", "maxRetries": 0 })).await;
-    worker.take_on(number).await;
-    worker.beat_at("VALIDATE", number, ("testing", 60.0)).await;
+    let (mut worker, id) = busy_on_its_last_attempt(&hub).await;
     let revoked = worker.expect("task_revoked.v1").await;
     let reason = revoked["reason"].as_str().unwrap();
     assert!(reason.starts_with("it waits for a person: "), "{reason}");
-    let task = shown(client, &id).await;
-    assert_eq!(task["status"], "needs_review");
+    a_person_is_asked(hub.client, &id, "task_timeout").await;
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn past_its_budget_a_person_hears_the_same_after_a_crash() {
+    // agentbus.error.retry_rules
+    let hub = bus_as(|config| {
+        config.bus.heartbeat_interval = Duration::from_secs(1);
+        config.bus.heartbeat_ttl = Duration::from_secs(2);
+    })
+    .await;
+    let (worker, id) = busy_on_its_last_attempt(&hub).await;
+    drop(worker);
+    let client = hub.client;
+    until(client, &id, "needs_review").await;
+    a_person_is_asked(client, &id, "agent_crash").await;
+    hub.running.shutdown().await;
+}
+
+/// A worker that tests what it made of a task that is tried once.
+async fn busy_on_its_last_attempt(hub: &TestHub) -> (Peer, String) {
+    let mut worker = Peer::worker(hub, "w1", ASSIGN).await;
+    let (id, number) = make(hub.client, json!({ "title": "T", "maxRetries": 0 })).await;
+    worker.take_on(number).await;
+    worker.beat_at("VALIDATE", number, ("testing", 60.0)).await;
+    worker.fence().await;
+    (worker, id)
+}
+
+async fn a_person_is_asked(client: Client, task: &str, failure: &str) {
+    let task = shown(client, task).await;
+    assert_eq!(task["status"], "needs_review", "{task}");
     let said = task["lastError"].as_str().unwrap();
-    for word in [
-        "task_timeout",
-        "stage testing",
-        "1 of 1 attempts",
-        "what to do: ",
-    ] {
+    for word in [failure, "stage testing", "1 of 1 attempts", "what to do: "] {
         assert!(said.contains(word), "{word}: {said}");
     }
     let path = "/api/v1/events?types=task_needs_person";
     let events = client.get(path).await.expect(200)["events"].take();
     let event = &events.as_array().unwrap().last().unwrap();
-    assert_eq!(event["errorType"], "task_timeout", "{events}");
+    assert_eq!(event["errorType"], failure, "{events}");
     assert_eq!(
         (&event["stage"], &event["attempts"]),
         (&json!("testing"), &json!(1))
     );
     assert!(event["remedy"].is_string());
-    hub.running.shutdown().await;
 }
 
 #[tokio::test]
