@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use switchboard_core::{Record, RecordKey, TaskStatus, Timestamp};
-use switchboard_wire::agentbus::DirectorState;
 use switchboard_wire::agentbus::UtcTime;
 use switchboard_wire::agentbus::message::DirectorStatus;
+use switchboard_wire::agentbus::{DirectorState, redact};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -224,12 +224,14 @@ async fn orders(bus: &Shared) -> Orders {
     } else {
         told.hold(bus.hub.time()).map(|hold| match hold.until {
             None => {
-                let reason = format!("paused by {}: {}", hold.by, hold.why);
+                let why = redact::text(&hold.why);
+                let reason = format!("paused by {}: {why}", hold.by);
                 (Why::Paused, Some(reason))
             }
             Some(until) => {
                 let until = UtcTime::from(until);
-                let reason = format!("until {until}, by {}: {}", hold.by, hold.why);
+                let why = redact::text(&hold.why);
+                let reason = format!("until {until}, by {}: {why}", hold.by);
                 (Why::Cooldown, Some(reason))
             }
         })

@@ -10,7 +10,7 @@ use switchboard_wire::agentbus::message::{
     WelcomeLimits,
 };
 use switchboard_wire::agentbus::session::Peer;
-use switchboard_wire::agentbus::{OperatorOrder, Role};
+use switchboard_wire::agentbus::{OperatorOrder, Role, redact};
 
 use super::connection::send;
 use super::memory;
@@ -58,7 +58,12 @@ impl Operator {
         }
     }
 
-    async fn obey(&self, bus: &Shared, seq: u64, command: OperatorCommand) {
+    async fn obey(&self, bus: &Shared, seq: u64, mut command: OperatorCommand) {
+        redact::clean(&mut command.reason);
+        if let Some(release) = &mut command.release {
+            redact::clean(&mut release.release_id);
+            redact::clean(&mut release.release_branch);
+        }
         let done = match command.command {
             OperatorOrder::Snapshot => {
                 snapshot::send(bus, &self.outbox).await;
@@ -109,7 +114,14 @@ impl Operator {
         })
     }
 
-    async fn publish(&self, bus: &Shared, seq: u64, release: ReleasePublished) {
+    async fn publish(&self, bus: &Shared, seq: u64, mut release: ReleasePublished) {
+        for text in [
+            &mut release.tag,
+            &mut release.main_sha,
+            &mut release.image_tag,
+        ] {
+            redact::clean(text);
+        }
         let steered = bus.hub.run(Steer {
             by: self.id.to_string(),
             reason: String::new(),

@@ -2,6 +2,7 @@
 
 use switchboard_core::limits;
 
+use super::redact;
 use crate::Malformed;
 
 /// Largest whole number that every JSON reader keeps exact.
@@ -23,7 +24,18 @@ pub(super) fn id(field: &str, text: &str) -> Checked {
             "must not have spaces or control characters",
         ));
     }
-    Ok(())
+    no_token(field, text)
+}
+
+/// What names something is passed on as it is, so it must not hold a secret.
+fn no_token(field: &str, given: &str) -> Checked {
+    match redact::holds_token(given) {
+        false => Ok(()),
+        true => Err(Malformed::field(
+            field,
+            "holds what looks like a token or a key; name it otherwise",
+        )),
+    }
 }
 
 pub(super) fn maybe_id(field: &str, text: Option<&str>) -> Checked {
@@ -59,7 +71,7 @@ pub(super) fn word(field: &str, given: &str) -> Checked {
     if given.chars().any(char::is_control) {
         return Err(Malformed::field(field, "must not have control characters"));
     }
-    Ok(())
+    no_token(field, given)
 }
 
 pub(super) fn maybe_word(field: &str, given: Option<&str>) -> Checked {
@@ -88,7 +100,8 @@ pub(super) fn each<T>(
 /// Names of files.
 pub(super) fn files(field: &str, files: &[String]) -> Checked {
     each(field, files, limits::FILES_MAX, |place, file| {
-        text(place, file, limits::PATH_BYTES_MAX)
+        text(place, file, limits::PATH_BYTES_MAX)?;
+        no_token(place, file)
     })
 }
 

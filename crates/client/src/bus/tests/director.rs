@@ -261,6 +261,7 @@ pub fn config(addr: &str) -> WorkerConfig {
 pub fn task(issue_number: u64, epoch: u64) -> TaskAssigned {
     TaskAssigned {
         issue_number,
+        redacted: 0,
         task_id: format!("tsk_{issue_number}"),
         epoch,
         attempt: 1,

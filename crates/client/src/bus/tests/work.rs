@@ -19,6 +19,7 @@ fn message(message_id: &str) -> AgentMessage {
         body: Json::from_text("{\"text\":\"hello\"}".to_owned()).unwrap(),
         ack_required: true,
         redelivered: false,
+        redacted: 0,
         corr_id: None,
         part: 1,
         parts: 1,

@@ -157,6 +157,7 @@ impl WorkerHandle {
             body,
             ack_required,
             redelivered: false,
+            redacted: 0,
             corr_id: None,
             part: 1,
             parts: 1,

@@ -159,6 +159,7 @@ mod tests {
     fn task(issue_number: u64, epoch: u64) -> TaskAssigned {
         TaskAssigned {
             issue_number,
+            redacted: 0,
             task_id: format!("t{issue_number}"),
             epoch,
             attempt: 1,

@@ -180,16 +180,20 @@ impl Worker {
         let mut held = Held::of(task);
         held.answer_by = Some(Instant::now() + bus.config.accept_within);
         self.held.push(held);
+        // Other doors take what they are given.
+        let said = |text: &str| redact::said(text).into_owned();
+        let title = said(&task.title);
+        let description = said(task.description.as_deref().unwrap_or_default());
         let message = TaskAssigned {
             issue_number: task.number,
             task_id: task.id.to_string(),
             epoch: task.epoch,
             attempt: task.retries + 1,
-            title: redact::tokens(&task.title).into_owned(),
-            description: redact::tokens(task.description.as_deref().unwrap_or_default())
-                .into_owned(),
-            files: task.files.clone(),
-            branch: task.branch.clone(),
+            redacted: redact::count(&title) + redact::count(&description),
+            title,
+            description,
+            files: task.files.iter().map(|file| said(file)).collect(),
+            branch: task.branch.as_deref().map(said),
             deadline: task.watch.map(|watch| UtcTime(watch.deadline_at.0)),
             corr_id: Some(task.corr_id.to_string()),
             resumed: offer == Offer::Resumed,

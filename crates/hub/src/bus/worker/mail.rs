@@ -58,12 +58,13 @@ impl Worker {
             }
             self.on_its_way.push(message.id.clone());
             self.owes_receipts |= message.ack_required;
-            let body = Json::stored(&redact::json_tokens(&message.payload));
+            let body = Json::stored(&redact::said_json(&message.payload));
             let mail = AgentMessage {
                 message_id: message.id.to_string(),
                 from: message.from.to_string(),
                 to: None,
                 kind: message.kind,
+                redacted: redact::count(body.get()),
                 body,
                 ack_required: message.ack_required,
                 redelivered,
@@ -162,7 +163,7 @@ impl Worker {
             from: Sender::Agent(self.id.clone()),
             to: mail.to.map(Into::into),
             kind: mail.kind,
-            payload: redact::json_tokens(mail.body.get()).into(),
+            payload: redact::said_json(mail.body.get()).into(),
             ack_required: mail.ack_required,
             expires_in: None,
             handoff,

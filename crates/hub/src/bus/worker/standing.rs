@@ -5,8 +5,8 @@ use switchboard_core::{
     Agent, AgentId, Changes, CommandKind, Refusal, Slice, Task, TaskState, TaskStatus, Timestamp,
     Verb, Want,
 };
-use switchboard_wire::agentbus::OperatorOrder;
 use switchboard_wire::agentbus::message::{OperatorCommand, TaskRevoked};
+use switchboard_wire::agentbus::{OperatorOrder, redact};
 use tokio::time::Instant;
 
 use super::super::connection::send;
@@ -156,7 +156,8 @@ impl Worker {
         }
     }
 
-    pub(super) fn tell_revoked(&self, held: &Held, reason: String) {
+    pub(super) fn tell_revoked(&self, held: &Held, mut reason: String) {
+        redact::clean(&mut reason);
         send(
             &self.outbox,
             TaskRevoked {
@@ -178,8 +179,8 @@ impl Worker {
                         continue;
                     }
                     self.beat.told_to_stop = true;
-                    let mut command =
-                        OperatorCommand::plain(OperatorOrder::ShutdownWorker, reason.clone());
+                    let reason = redact::text(reason).into_owned();
+                    let mut command = OperatorCommand::plain(OperatorOrder::ShutdownWorker, reason);
                     command.target = Some(self.id.to_string());
                     send(&self.outbox, command);
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
-use super::kit::{ASSIGN, Peer, bus, bus_as, entry, error, figure, make, shown};
+use super::kit::{ASSIGN, Peer, bus, bus_as, entry, error, figure, hello, make, shown};
 use crate::harness::TestHub;
 use crate::world::eventually;
 
@@ -210,6 +210,81 @@ async fn what_looks_like_a_secret_reaches_no_operator_and_is_not_kept() {
     assert!(
         said.contains("[redacted]") && !said.contains(SECRET),
         "{said}"
+    );
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_other_doors_say_reaches_workers_without_its_secrets() {
+    // agentbus.security.no_secrets
+    let hub = bus().await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", &["assign.v1", "message.v1"]).await;
+    let body =
+        json!({ "run": "NPM_TOKEN=abcd1234efgh npm ci", "ref": "$NPM_TOKEN", "key": SECRET });
+    let message = json!({ "to": "w1", "type": "custom", "payload": body });
+    let message = json!({ "message": message });
+    client.post("/api/v1/messages", message).await.expect(200);
+    let mail = worker.expect("agent_message.v1").await;
+    let clean =
+        json!({ "run": "NPM_TOKEN=[redacted] npm ci", "ref": "$NPM_TOKEN", "key": "[redacted]" });
+    assert_eq!((&mail["body"], &mail["redacted"]), (&clean, &json!(2)));
+    let task = json!({ "title": "T", "description": format!("use {SECRET}"), "files": [format!("a/{SECRET}")] });
+    let (id, number) = make(client, task).await;
+    let offer = worker.take_on(number).await;
+    assert_eq!(offer["description"], "use [redacted]", "{offer}");
+    assert_eq!(offer["redacted"], 1, "{offer}");
+    assert_eq!(offer["files"], json!(["a/[redacted]"]), "{offer}");
+    let path = format!("/api/v1/tasks/{id}/cancel");
+    let why = json!({ "reason": format!("it printed {SECRET}") });
+    client.post(&path, why).await.expect(200);
+    let revoked = worker.expect("task_revoked.v1").await;
+    assert!(!revoked.to_string().contains(SECRET), "{revoked}");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_identifier_that_holds_a_secret_is_refused_and_its_field_is_named() {
+    // agentbus.security.no_secrets
+    let hub = bus().await;
+    let mut worker = Peer::worker(&hub, "w1", &["message.v1"]).await;
+    let mail = |change: &dyn Fn(&mut Value)| {
+        let mut mail = json!({
+            "message_id": "m1", "from": "w1", "to": "a1", "type": "custom", "body": {}, "ack_required": false,
+        });
+        change(&mut mail);
+        mail
+    };
+    for field in ["message_id", "to", "type", "corr_id"] {
+        worker
+            .send(
+                "agent_message.v1",
+                mail(&|mail| mail[field] = json!(SECRET)),
+            )
+            .await;
+        let said = worker.expect("protocol_error.v1").await.to_string();
+        assert!(said.contains(field) && !said.contains(SECRET), "{said}");
+    }
+    let mut newcomer = Peer::open(&hub).await;
+    let hello = hello("w2", &[SECRET]);
+    newcomer.greet("worker", "w2", hello).await;
+    let said = newcomer.expect("protocol_error.v1").await.to_string();
+    assert!(said.contains("capabilities[0]"), "{said}");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_operators_order_is_kept_without_its_secrets() {
+    // agentbus.security.no_secrets
+    let hub = bus().await;
+    let mut operator = Peer::operator(&hub, "o1").await;
+    let pause = json!({ "command": "pause", "reason": format!("Bearer {SECRET} leaked") });
+    operator.send("operator_command.v1", pause).await;
+    operator.expect("operator_ack.v1").await;
+    let shown = hub.client.get("/api/v1/status").await.text;
+    assert!(
+        shown.contains("[redacted] leaked") && !shown.contains(SECRET),
+        "{shown}"
     );
     hub.running.shutdown().await;
 }

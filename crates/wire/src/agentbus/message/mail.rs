@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use switchboard_core::limits;
 
-use super::{MessageType, Payload};
+use super::{MessageType, Payload, is_zero};
 use crate::Json;
 use crate::agentbus::check::{self, Checked};
 use crate::agentbus::parts;
@@ -26,6 +26,9 @@ pub struct AgentMessage {
     /// It was handed over before, on a connection that ended before it was acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redelivered: bool,
+    /// How many secrets were taken out of the body.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub redacted: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corr_id: Option<String>,
     #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]

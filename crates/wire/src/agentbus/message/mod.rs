@@ -330,6 +330,12 @@ direction! {
     }
 }
 
+/// Counts that are left out where there is nothing to tell.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use switchboard_core::{Metrics, limits};
 
-use super::{MessageType, Payload};
+use super::{MessageType, Payload, is_zero};
 use crate::Malformed;
 use crate::agentbus::check::{self, Checked};
 use crate::agentbus::parts;
@@ -31,6 +31,9 @@ pub struct TaskAssigned {
     /// The worker accepted it on an earlier connection and holds it still, under the same epoch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resumed: bool,
+    /// How many secrets were taken out of title and description.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub redacted: u32,
     #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]
     pub part: u32,
     #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]

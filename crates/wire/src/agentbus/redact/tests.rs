@@ -20,6 +20,12 @@ const HIDDEN: &[&str] = &[
     "qZ8kLmN3pRsTuV5wXyZ1aBcDeFgHiJkL2mNoPq",
     "0123456789abcdef0123456789abcdef0123456789abcdef",
     "sbt_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    "sbk_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    "dop_v1_0123456789abcdef0123456789abcdef",
+    "AGE-SECRET-KEY-1QQPQYQSZQGPQYQSZQGPQYQSZQGPQ",
+    "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+    "pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAw",
+    "hvs.CAESIJ0123456789abcdefghijkl",
 ];
 
 #[test]
@@ -66,6 +72,18 @@ fn values_of_secret_names_are_hidden() {
             "https://bot:s3cret@example.org/x",
             "https://bot:[redacted]@example.org/x",
         ),
+        (
+            "curl -s -u bot:pw12 https://example.org",
+            "curl -s -u bot:[redacted] https://example.org",
+        ),
+        (
+            "curl --user 'bot:two words' x",
+            "curl --user 'bot:[redacted]' x",
+        ),
+        (
+            "mysql -h db -uroot -ppw12 app",
+            "mysql -h db -uroot -p[redacted] app",
+        ),
     ] {
         assert_eq!(text(given), clean);
     }
@@ -103,6 +121,8 @@ fn what_the_swarm_works_with_survives() {
         "größe=wichtig: ja",
         "disk-0123456789abcdef is full",
         "1234567890123456789012345678901234567890123",
+        "mkdir -p /a/b && cargo test -p wire && cc -pthread && docker run -u 1000:1000 -p 8080:80 x",
+        "sort -u name:value; pypi-attestations-verifier; sk-learn-contrib-package",
     ] {
         assert_eq!(text(given), given);
     }
@@ -142,15 +162,125 @@ proptest! {
     }
 }
 
+/// What agents say to each other: what is given, and what is passed on.
+const SAID: &[(&str, &str)] = &[
+    // Written out.
+    ("use ghp_0123456789abcdefghij", "use [redacted]"),
+    ("password=hunter2hunter2", "password=[redacted]"),
+    ("GITHUB_TOKEN=abcd1234efgh", "GITHUB_TOKEN=[redacted]"),
+    (
+        "export NPM_TOKEN='abcd-1234-efgh'",
+        "export NPM_TOKEN='[redacted]'",
+    ),
+    ("password: correct-horse-battery", "password: [redacted]"),
+    (
+        "db_password = \"tr0ub4dor&3\"",
+        "db_password = \"[redacted]\"",
+    ),
+    (
+        "git clone https://bot:s3cr3t-pass@example.org/x",
+        "git clone https://bot:[redacted]@example.org/x",
+    ),
+    ("curl -u bot:hunter2hunter2 x", "curl -u bot:[redacted] x"),
+    ("mysql -phunter2hunter2 app", "mysql -p[redacted] app"),
+    ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "[redacted]"),
+];
+
+/// The same for what stays: references, types, prose, what is too short.
+const SAID_KEPT: &[&str] = &[
+    "password: required; not 0123456789abcdef0123456789abcdef01",
+    "password=hunter2",
+    "GITHUB_TOKEN=$GITHUB_TOKEN and TOKEN=${TOKEN:-none}",
+    "token = os.environ[\"API_TOKEN\"]",
+    "token=process.env.API_TOKEN",
+    "password: Option<String>, token: TokenId, secret: [u8; 32]",
+    "fn login(password: &str, api_key: ApiKey256)",
+    "connect(password=settings.db2.password, token=self.token)",
+    "token=<your token here>, secret={{ secret }}",
+    "password_file=/run/secrets/db1",
+    "postgres://user:password@localhost/app",
+    "postgres://user:$PGPASSWORD@localhost/app",
+    "curl -u \"$USER:$PASS\" x; curl -u bot:pw12 x",
+    "mysql -p$PASS app",
+    "max_token: 100000000",
+];
+
 #[test]
-fn between_people_only_tokens_and_keys_are_hidden() {
+fn what_agents_say_loses_what_is_written_out_and_keeps_references() {
     // agentbus.security.no_secrets
-    let id = "0123456789abcdef0123456789abcdef01";
-    let said = format!("password: required; use ghp_0123456789abcdefghij, not {id}");
-    let kept = format!("password: required; use [redacted], not {id}");
-    assert_eq!(tokens(&said), kept);
-    let json = r#"{"text":"-----BEGIN PRIVATE KEY----- abc","n":1}"#;
-    let parsed: Value = serde_json::from_str(&json_tokens(json)).expect("it is still JSON");
-    assert_eq!(parsed, serde_json::json!({"text": REDACTED, "n": 1}));
-    assert!(matches!(json_tokens(r#"{"n":1}"#), Cow::Borrowed(_)));
+    for (given, clean) in SAID {
+        assert_eq!(said(given), *clean);
+    }
+    for given in SAID_KEPT {
+        assert_eq!(said(given), *given);
+    }
+}
+
+#[test]
+fn the_body_of_a_message_keeps_its_structure_and_says_how_much_is_gone() {
+    let given = r#"{"text":"-----BEGIN PRIVATE KEY----- abc","n":1,"auth":{"password":"hunter2hunter2","user":"bot"},"token":"$TOKEN"}"#;
+    let clean = said_json(given);
+    let parsed: Value = serde_json::from_str(&clean).expect("it is still JSON");
+    assert_eq!(
+        parsed,
+        json!({"text": REDACTED, "n": 1, "auth": {"password": REDACTED, "user": "bot"}, "token": "$TOKEN"})
+    );
+    assert_eq!(count(&clean), 2);
+    assert!(matches!(said_json(r#"{"n":1}"#), Cow::Borrowed(_)));
+}
+
+#[test]
+fn an_identifier_holds_a_token_or_not() {
+    for secret in [
+        "ghp_0123456789abcdefghij",
+        "src/sk_live_4eC39HqLyjWDarjtT1zdp7dc.rs",
+    ] {
+        assert!(holds_token(secret), "{secret}");
+    }
+    for name in [
+        "worker-3-1707600000",
+        "qZ8kLmN3pRsTuV5wXyZ1aBcDeFgHiJkL2mNoPq",
+        "token=abcd1234efgh",
+        "src/password.rs",
+    ] {
+        assert!(!holds_token(name), "{name}");
+    }
+}
+
+/// Agents send each other code and documents; ours are as good an example as any.
+#[test]
+fn our_own_sources_and_documents_are_passed_on_as_they_are() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut folders = vec![std::path::PathBuf::from(root)];
+    let mut looked_at = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("it can be read") {
+            let path = entry.expect("it is there").path();
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            if path.is_dir() {
+                // What tests make up as secrets is there to be taken out.
+                if !name.starts_with('.') && !["target", "node_modules", "tests"].contains(&name) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            let is_text = ["rs", "md", "toml", "sql", "sh"]
+                .iter()
+                .any(|end| path.extension().is_some_and(|extension| extension == *end));
+            if !is_text || name == "tests.rs" {
+                continue;
+            }
+            let given = std::fs::read_to_string(&path).expect("it is text");
+            let given = given.split("#[cfg(test)]").next().unwrap_or_default();
+            let clean = said(given);
+            for (before, after) in given.lines().zip(clean.lines()) {
+                assert_eq!(before, after, "{}", path.display());
+            }
+            looked_at += 1;
+        }
+    }
+    assert!(looked_at > 300, "only {looked_at} files were looked at");
 }

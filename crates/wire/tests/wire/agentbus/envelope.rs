@@ -240,6 +240,7 @@ fn json_that_is_kept_verbatim_never_breaks_a_line() {
         body: Json::from_text("{\r\n  \"text\": \"a\\nb\"\n}".to_owned()).expect("JSON"),
         ack_required: false,
         redelivered: false,
+        redacted: 0,
         corr_id: None,
         part: 1,
         parts: 1,

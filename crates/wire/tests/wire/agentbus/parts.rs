@@ -182,6 +182,7 @@ proptest! {
             deadline: None,
             corr_id: None,
             resumed: false,
+            redacted: 0,
             part: 1,
             parts: 1,
         }, max);
@@ -194,6 +195,7 @@ proptest! {
             body,
             ack_required: true,
             redelivered: false,
+            redacted: 0,
             corr_id: None,
             part: 1,
             parts: 1,

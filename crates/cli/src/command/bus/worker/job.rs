@@ -120,6 +120,7 @@ pub mod tests {
             deadline: None,
             corr_id: None,
             resumed: false,
+            redacted: 0,
             part: 1,
             parts: 1,
         }
