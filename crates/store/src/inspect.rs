@@ -82,6 +82,7 @@ pub fn file(db: &Connection) -> Result<Option<Found>, Error> {
     if !db.query_row(sql, [], |row| row.get(0)).map_err(world)? {
         return Ok(None);
     }
+    sqlite::verify_steps(db)?;
     let newest = "SELECT coalesce(max(version), 0) FROM sb_migration";
     Ok(Some(Found {
         schema: db.query_row(newest, [], |row| row.get(0)).map_err(world)?,

@@ -53,6 +53,33 @@ const STEPS: &[Step] = &[
 /// The newest schema this build knows.
 pub const VERSION: u32 = STEPS.len() as u32;
 
+/// Whether the steps that a file has are those of this build.
+pub(crate) fn verify(db: &Connection) -> Result<(), Error> {
+    let steps = (1_u32..).zip(STEPS);
+    steps
+        .map(|(version, step)| is_applied(db, version, step).map(drop))
+        .collect()
+}
+
+fn is_applied(db: &Connection, version: u32, step: &Step) -> Result<bool, Error> {
+    let applied: Option<Vec<u8>> = db
+        .query_row(
+            "SELECT CAST(checksum AS BLOB) FROM sb_migration WHERE version = ?",
+            [version],
+            |row| row.get(0),
+        )
+        .optional()
+        .map_err(world)?;
+    match applied {
+        None => Ok(false),
+        Some(applied) if applied == checksum(step.sql).as_bytes() => Ok(true),
+        Some(_) => Err(Error::Open(format!(
+            "schema step {} was changed after this file was made; use the build that made it, or put a backup in its place",
+            step.name
+        ))),
+    }
+}
+
 pub(super) fn run(connection: &mut Connection) -> Result<(), Error> {
     let tx = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -77,31 +104,13 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), Error> {
         });
     }
     for (version, step) in (1_u32..).zip(STEPS) {
-        let checksum = checksum(step.sql);
-        let applied: Option<String> = tx
-            .query_row(
-                "SELECT checksum FROM sb_migration WHERE version = ?",
-                [version],
-                |row| row.get(0),
+        if !is_applied(&tx, version, step)? {
+            tx.execute_batch(step.sql).map_err(open_error)?;
+            tx.execute(
+                "INSERT INTO sb_migration(version, name, checksum) VALUES (?, ?, ?)",
+                params![version, step.name, checksum(step.sql)],
             )
-            .optional()
-            .map_err(world)?;
-        match applied {
-            Some(applied) if applied == checksum => {}
-            Some(_) => {
-                return Err(Error::Open(format!(
-                    "schema step {} was changed after this file was made; use the build that made it",
-                    step.name
-                )));
-            }
-            None => {
-                tx.execute_batch(step.sql).map_err(open_error)?;
-                tx.execute(
-                    "INSERT INTO sb_migration(version, name, checksum) VALUES (?, ?, ?)",
-                    params![version, step.name, checksum],
-                )
-                .map_err(open_error)?;
-            }
+            .map_err(open_error)?;
         }
     }
     super::triggers::install(&tx).map_err(open_error)?;

@@ -37,6 +37,7 @@ pub(crate) use errors::{open_error, world};
 
 pub use log::verify_log;
 pub use migrate::VERSION as SCHEMA_VERSION;
+pub(crate) use migrate::verify as verify_steps;
 
 pub struct SqliteEngine {
     db: Connection,
