@@ -9,6 +9,7 @@ mod clock;
 mod coordinators;
 mod crash;
 mod damage;
+mod dependencies;
 mod direct_sql;
 mod disk;
 mod doctor;
