@@ -4,6 +4,7 @@
 //! parsed, its shape and ranges are checked with the field's name, and it becomes a verb. Start with [`jetpack`].
 
 mod canonical;
+mod exact;
 mod json;
 mod malformed;
 mod number;

@@ -3,7 +3,7 @@
 use serde::Serializer;
 
 /// Largest magnitude below which every whole `f64` is exact.
-const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+pub(crate) const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// For `serialize_with`: `40` rather than `40.0`.
 pub(crate) fn plain<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {

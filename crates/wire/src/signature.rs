@@ -8,6 +8,7 @@ use aws_lc_rs::{constant_time, digest, hkdf, hmac};
 use serde_json::Value;
 
 use crate::canonical::canonical;
+use crate::exact::Exact;
 use crate::{Malformed, parse};
 
 /// Length of master keys and agent keys, in bytes.
@@ -90,9 +91,10 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()
 }
 
-/// What a signed body signs: itself without `signature`, in canonical form.
+/// What a signed body signs: itself without `signature`, in canonical form. What two readers may read differently is
+/// refused.
 pub fn body_to_sign(body: &[u8]) -> Result<String, Malformed> {
-    let mut value: Value = parse(body)?;
+    let Exact(mut value) = parse(body)?;
     Ok(value_to_sign(&mut value))
 }
 
