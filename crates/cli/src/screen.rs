@@ -1,7 +1,7 @@
 //! What a person sees: lines, tables and tones; or JSON, when asked for.
 //!
 //! Colour goes only to a terminal that wants it (`NO_COLOR` is honoured), and text that others wrote can never steer the
-//! terminal: control characters are taken out of it here.
+//! terminal: here control characters are taken out of it, or escaped in JSON.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -52,13 +52,22 @@ impl Screen {
         } else {
             serde_json::to_string(value)
         };
-        writeln!(self.out, "{}", text?)
+        self.json_line(&text?)
     }
 
     /// Prints `value` on one line, for streams of values.
     pub fn value_line<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
-        writeln!(self.out, "{}", serde_json::to_string(value)?)?;
+        self.json_line(&serde_json::to_string(value)?)?;
         self.out.flush()
+    }
+
+    /// A program gets it byte for byte, a terminal the same value in characters that do not steer it.
+    fn json_line(&mut self, text: &str) -> io::Result<()> {
+        let text = match self.terminal {
+            true => escaped(text),
+            false => Cow::Borrowed(text),
+        };
+        writeln!(self.out, "{text}")
     }
 
     pub fn line(&mut self, text: impl Display) -> io::Result<()> {
@@ -185,12 +194,32 @@ pub fn paint(text: impl Display, tone: Tone) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
+/// Whether a terminal does something else with it than show it: C0 but for the line break, DEL, C1, and all that changes
+/// the direction of writing.
+fn steers(c: char) -> bool {
+    (c.is_control() && c != '\n')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// JSON that says the same and does not steer a terminal.
+fn escaped(json: &str) -> Cow<'_, str> {
+    if !json.contains(steers) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        match c {
+            // Printed JSON has them only between values that are kept as they came.
+            '\t' | '\r' => out.push(' '),
+            c if steers(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// Text that others wrote, without what would steer a terminal. Line breaks stay.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| {
-        (c.is_control() && c != '\n')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     if text.contains(steers) {
         Cow::Owned(
             text.chars()
@@ -260,6 +289,26 @@ mod tests {
         let mut table = Table::new(["TITLE"], "none");
         table.row([cell("x\u{1b}]0;owned\u{7}y")]);
         assert!(!table.render(None).contains("\u{1b}]0"));
+    }
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_value_in_harmless_characters() {
+        let steering =
+            "\u{1b}[2J\u{7f}\u{80}\u{9b}2J\u{9f}\u{61c}\u{200e}\u{200f}\u{202e}\u{2066}\u{2069}";
+        let value = serde_json::json!({ steering: [format!("{steering}é😀\u{200d}\n")] });
+        for text in [
+            serde_json::to_string(&value).unwrap(),
+            serde_json::to_string_pretty(&value).unwrap(),
+        ] {
+            let shown = escaped(&text);
+            assert!(!shown.contains(steers), "{shown}");
+            assert!(shown.contains("\\u009b2J") && shown.contains("é😀\u{200d}"));
+            let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+            assert_eq!(read, value);
+        }
+        // Kept as it came from elsewhere, with spaces of its own.
+        assert_eq!(escaped("{\"a\":\r[1,\t2]}"), "{\"a\": [1, 2]}");
+        assert_eq!(escaped("{\"a\":\n1}"), "{\"a\":\n1}");
     }
 
     #[test]
