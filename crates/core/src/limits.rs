@@ -51,6 +51,10 @@ pub const PAGE_SCAN_MAX: usize = 20_000;
 pub const CHECKED_BEFORE_SERVING_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const BATCH_OPERATIONS_MAX: usize = 512;
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Bodies, all together, of HTTP callers that are not yet known.
+pub const UNKNOWN_BODIES_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// HTTP connections from one address; loopback and trusted proxies speak for many.
+pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 256;
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
 pub const LEASES_PER_AGENT_MAX: usize = 1000;
 

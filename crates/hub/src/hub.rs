@@ -63,6 +63,21 @@ impl Default for HubConfig {
 pub struct Guard {
     pub key: Option<(Key, [u8; 32])>,
     pub nonce: Option<Nonce>,
+    /// Prints a refusal, to be kept with the signature for a request that may be found again where it lies.
+    pub keeps_refusal: Option<fn(&Refusal) -> Vec<u8>>,
+}
+
+impl Guard {
+    /// Where the refusal of this very request is kept.
+    pub fn refusal(&self) -> Option<(Key, [u8; 32])> {
+        let ((key, body_hash), nonce) = (self.key.as_ref()?, self.nonce.as_ref()?);
+        let key = Key {
+            principal: Arc::clone(&key.principal),
+            operation: "refused",
+            key: format!("{}/{}", key.key, nonce.value).into(),
+        };
+        Some((key, *body_hash))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -44,6 +44,17 @@ pub(crate) struct VerbJob<V: Verb> {
     pub decided: Option<Result<Outcome<V::Reply>, Error>>,
 }
 
+impl<V: Verb> VerbJob<V> {
+    /// Nothing changes, and yet the signature was used: a copy of it must not find the rules in another mood later.
+    fn spent(&self) -> Option<Changes> {
+        let nonce = self.guard.nonce.clone()?;
+        Some(Changes {
+            nonces: vec![nonce],
+            ..Changes::default()
+        })
+    }
+}
+
 impl<V> Job for VerbJob<V>
 where
     V: Verb + Send,
@@ -81,16 +92,24 @@ where
             } else {
                 Err(Refusal::KeyReused.into())
             });
-            let nonces = self.guard.nonce.iter().cloned().collect();
-            return Some(Changes {
-                nonces,
-                ..Changes::default()
-            });
+            return self.spent();
         }
         match self.verb.decide(slice, now) {
             Err(refusal) => {
+                let mut changes = self.spent();
+                if let (Some(changes), Some(print), Some((key, body_hash))) =
+                    (&mut changes, self.guard.keeps_refusal, self.guard.refusal())
+                {
+                    let answer = print(&refusal).into();
+                    let refused = Remembered {
+                        body_hash,
+                        answer,
+                        at: now,
+                    };
+                    changes.remembered.push((key, refused));
+                }
                 self.decided = Some(Err(refusal.into()));
-                None
+                changes
             }
             Ok((reply, mut changes)) => {
                 let is_final = self.verb.is_final(&reply);

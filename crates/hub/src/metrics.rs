@@ -72,7 +72,12 @@ impl Metrics {
     }
 
     /// All figures as text; those of the ledger only if it could be read.
-    pub fn print(&self, ledger: Option<(Head, AgentCounts)>, stats: Stats) -> String {
+    pub fn print(
+        &self,
+        ledger: Option<(Head, AgentCounts)>,
+        stats: Stats,
+        unknown_body_bytes: usize,
+    ) -> String {
         let mut registry = Registry::with_prefix("switchboard");
         registry.register_collector(Box::new(Figures {
             routes: self.routes.lock().clone(),
@@ -84,6 +89,7 @@ impl Metrics {
             .map(|figure| figure.load(Ordering::Relaxed)),
             ledger,
             stats,
+            unknown_body_bytes: unknown_body_bytes as u64,
             bus: self.bus.get().map(|look| look()),
         }));
         let mut text = String::with_capacity(8 * 1024);
@@ -99,6 +105,7 @@ struct Figures {
     files: [u64; 3],
     ledger: Option<(Head, AgentCounts)>,
     stats: Stats,
+    unknown_body_bytes: u64,
     bus: Option<BusFigures>,
 }
 
@@ -124,6 +131,7 @@ impl Figures {
         counter(out, "files_answered", "Requests in files that were understood and answered", answered)?;
         counter(out, "files_rejected", "Requests in files that were not understood, or not signed as they must", rejected)?;
         gauge(out, "files_waiting", "Requests in files that are known and not answered yet", waiting)?;
+        gauge(out, "unknown_body_bytes", "Memory for bodies of callers that are not yet known", self.unknown_body_bytes)?;
         counter(out, "verbs", "Changes that were decided", stats.verbs)?;
         counter(out, "batches", "Batches that the writer took", stats.batches)?;
         counter(out, "batch_failures", "Batches that were not written, or that nobody can tell of", stats.failures)?;
@@ -247,7 +255,7 @@ mod tests {
             idle: 3,
             ..AgentCounts::default()
         };
-        let text = metrics.print(Some((Head::default(), agents)), stats);
+        let text = metrics.print(Some((Head::default(), agents)), stats, 0);
         for line in [
             "switchboard_requests_total{operation=\"claim\",status=\"2xx\"} 2",
             "switchboard_requests_total{operation=\"claim\",status=\"4xx\"} 1",
@@ -266,7 +274,7 @@ mod tests {
     }
     #[test]
     fn without_the_ledger_the_process_still_has_figures() {
-        let text = Metrics::default().print(None, Stats::default());
+        let text = Metrics::default().print(None, Stats::default(), 0);
         assert!(
             text.contains("switchboard_batch_failures_total 0"),
             "{text}"

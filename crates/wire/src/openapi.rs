@@ -101,7 +101,7 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     }
     if takes_sql(route) {
         operation["security"] = json!([{ "token": [] }]);
-    } else if !route.is_api() {
+    } else if !route.is_api() && route.path != "/metrics" {
         operation["security"] = json!([{}]);
     }
     operation
@@ -163,6 +163,9 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
     }
     if route.path == "/readyz" {
         codes.push(ErrorCode::DbUnavailable);
+    }
+    if route.path == "/metrics" {
+        codes.extend([ErrorCode::Unauthenticated, ErrorCode::Forbidden]);
     }
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     for code in codes {

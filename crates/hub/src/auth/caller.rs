@@ -7,6 +7,7 @@ use switchboard_core::token::{Scope, Token};
 use switchboard_core::{AgentId, Message};
 use switchboard_wire::signature::AgentKey;
 
+use super::Mark;
 use crate::http::Failure;
 
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct Caller {
     pub principal: Principal,
     /// The signature that proved it; committed with what it asks for.
     nonce: Option<Nonce>,
+    /// The same in the memory of what was used a moment ago.
+    pub mark: Option<Mark>,
     pub proof: Proof,
 }
 
@@ -47,6 +50,7 @@ impl Caller {
         Caller {
             principal: Principal::Steward("steward".into()),
             nonce: None,
+            mark: None,
             proof: Proof::Lasting,
         }
     }
@@ -55,6 +59,7 @@ impl Caller {
         Caller {
             principal: Principal::Agent(agent),
             nonce: Some(nonce),
+            mark: None,
             proof: Proof::Key(key),
         }
     }
@@ -70,6 +75,7 @@ impl Caller {
         Caller {
             principal,
             nonce: None,
+            mark: None,
             proof: Proof::Token(token.hash),
         }
     }

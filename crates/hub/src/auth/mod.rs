@@ -1,7 +1,8 @@
 //! Who calls: a signed agent, a token's bearer, or, where nothing is asked for, the steward.
 //!
 //! What a signature covers and how keys are derived is `switchboard_wire::signature`; what a caller may do is
-//! [`Caller`]. Replays of changes are refused by the ledger itself; here is only a quick memory in front of it.
+//! [`Caller`]. A signature that asked for a change is kept in the ledger, whether the rules let the change pass or not; here
+//! is only a quick memory in front of it.
 
 mod caller;
 mod keys;
@@ -24,6 +25,7 @@ use crate::hub::Hub;
 pub use caller::Caller;
 use caller::Proof;
 use keys::KeyCache;
+pub use replay::Mark;
 use replay::Replays;
 use token::TokenCache;
 pub use token::hash as token_hash;
@@ -112,6 +114,23 @@ impl Auth {
         }
     }
 
+    /// Who calls, as far as the headers alone say it: a signature there covers the body too.
+    pub async fn by_header(
+        &self,
+        hub: &Hub,
+        headers: &HeaderMap,
+    ) -> Result<Option<Caller>, Failure> {
+        match (self.mode, headers.get(header::AUTHORIZATION)) {
+            (AuthMode::Hmac, Some(given)) => self.bearer(hub, given.as_bytes()).await.map(Some),
+            (AuthMode::Hmac, None) | (AuthMode::None, _) => Ok(None),
+        }
+    }
+
+    /// The hub could not, or not now: the same call may come again under the same signature.
+    pub fn forgive(&self, mark: Mark) {
+        self.replays.lock().forgive(mark);
+    }
+
     /// The token of scope sql that a call brings. It has to, also where nothing else is asked for.
     pub async fn sql_token(&self, hub: &Hub, headers: &HeaderMap) -> Result<String, Failure> {
         let given = headers.get(header::AUTHORIZATION).ok_or_else(|| {
@@ -172,12 +191,14 @@ impl Auth {
         let said = signed.said_at()?;
         is_timely(said, hub.wall())?;
         let (agent, nonce, key) = self.verified(hub, signed, said).await?;
-        if !self.replays.lock().first_time(&nonce, hub.time()) {
+        let Some(mark) = self.replays.lock().first_time(&nonce, hub.time()) else {
             return Err(Failure::Hub(crate::hub::Error::Refused(
                 switchboard_core::Refusal::Replayed,
             )));
-        }
-        Ok(Caller::agent(agent, nonce, key))
+        };
+        let mut caller = Caller::agent(agent, nonce, key);
+        caller.mark = Some(mark);
+        Ok(caller)
     }
 
     /// Who signed a message that stays where it is after it was read, and may have been acted on before.

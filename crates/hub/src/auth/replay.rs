@@ -1,7 +1,7 @@
 //! Signatures that were used a moment ago, so that the same one does not count twice.
 //!
-//! Bounded: past the bound the oldest go first. Those of changes are also in the ledger, which forgets none of them
-//! while it could still be valid.
+//! Bounded: past the bound the oldest go first. Those of changes, made or refused, are also in the ledger, which forgets
+//! none of them while it could still be valid.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -28,12 +28,16 @@ impl Default for Replays {
     }
 }
 
+/// What is remembered of a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u128);
+
 impl Replays {
-    /// Remembers a signature; false if it was there already.
-    pub fn first_time(&mut self, nonce: &Nonce, now: Timestamp) -> bool {
+    /// Remembers a signature; `None` if it was there already.
+    pub fn first_time(&mut self, nonce: &Nonce, now: Timestamp) -> Option<Mark> {
         let mark = mark(nonce);
         if self.seen.contains(&mark) {
-            return false;
+            return None;
         }
         let full = |order: &VecDeque<_>| order.len() >= self.seen_max;
         while full(&self.order) || self.order.front().is_some_and(|(until, _)| *until < now) {
@@ -44,7 +48,18 @@ impl Replays {
         }
         self.seen.insert(mark);
         self.order.push_back((nonce.valid_until, mark));
-        true
+        Some(Mark(mark))
+    }
+
+    /// A call that came too soon may come again as it is.
+    pub fn forgive(&mut self, Mark(mark): Mark) {
+        if !self.seen.remove(&mark) {
+            return;
+        }
+        // It came a moment ago, so it stands near the end.
+        if let Some(at) = self.order.iter().rposition(|(_, seen)| *seen == mark) {
+            self.order.remove(at);
+        }
     }
 }
 
@@ -73,18 +88,22 @@ mod tests {
         }
     }
 
+    fn is_first(replays: &mut Replays, nonce: &Nonce, now: i64) -> bool {
+        replays.first_time(nonce, Timestamp(now)).is_some()
+    }
+
     #[test]
     fn a_signature_counts_once_while_it_is_valid() {
         let mut replays = Replays::default();
-        assert!(replays.first_time(&nonce("s", 100), Timestamp(0)));
-        assert!(!replays.first_time(&nonce("s", 100), Timestamp(0)));
-        assert!(!replays.first_time(&nonce("s", 100), Timestamp(100)));
-        assert!(replays.first_time(&nonce("t", 100), Timestamp(0)));
+        assert!(is_first(&mut replays, &nonce("s", 100), 0));
+        assert!(!is_first(&mut replays, &nonce("s", 100), 0));
+        assert!(!is_first(&mut replays, &nonce("s", 100), 100));
+        assert!(is_first(&mut replays, &nonce("t", 100), 0));
         let other = Nonce {
             agent: "a2".into(),
             ..nonce("s", 100)
         };
-        assert!(replays.first_time(&other, Timestamp(0)));
+        assert!(is_first(&mut replays, &other, 0));
     }
 
     #[test]
@@ -94,17 +113,14 @@ mod tests {
             ..Replays::default()
         };
         for value in ["1", "2", "3"] {
-            assert!(replays.first_time(&nonce(value, 100), Timestamp(0)));
+            assert!(is_first(&mut replays, &nonce(value, 100), 0));
         }
-        assert!(
-            !replays.first_time(&nonce("3", 100), Timestamp(0)),
-            "n is kept"
-        );
-        assert!(replays.first_time(&nonce("4", 100), Timestamp(0)));
+        assert!(!is_first(&mut replays, &nonce("3", 100), 0), "n is kept");
+        assert!(is_first(&mut replays, &nonce("4", 100), 0));
         assert!(replays.seen.len() <= 3 && replays.order.len() <= 3);
-        assert!(!replays.first_time(&nonce("4", 100), Timestamp(0)));
+        assert!(!is_first(&mut replays, &nonce("4", 100), 0));
         assert!(
-            replays.first_time(&nonce("1", 100), Timestamp(0)),
+            is_first(&mut replays, &nonce("1", 100), 0),
             "the oldest is forgotten first"
         );
     }
@@ -113,8 +129,25 @@ mod tests {
     fn what_can_no_longer_be_valid_is_let_go() {
         let mut replays = Replays::default();
         for number in 0..100 {
-            assert!(replays.first_time(&nonce(&number.to_string(), number), Timestamp(number)));
+            assert!(is_first(
+                &mut replays,
+                &nonce(&number.to_string(), number),
+                number
+            ));
         }
         assert!(replays.order.len() <= 2);
+    }
+
+    #[test]
+    fn a_signature_that_is_forgiven_counts_once_again_and_leaves_nothing_behind() {
+        let mut replays = Replays::default();
+        let (one, two) = (nonce("1", 100), nonce("2", 100));
+        let mark = replays.first_time(&one, Timestamp(0)).unwrap();
+        assert!(is_first(&mut replays, &two, 0));
+        replays.forgive(mark);
+        assert_eq!((replays.seen.len(), replays.order.len()), (1, 1));
+        replays.forgive(mark);
+        assert!(is_first(&mut replays, &one, 0));
+        assert!(!is_first(&mut replays, &one, 0) && !is_first(&mut replays, &two, 0));
     }
 }

@@ -52,6 +52,8 @@ pub struct Config {
     pub files: Files,
     pub bus: Bus,
     pub auth: AuthMode,
+    /// Whether `/metrics` and the details of `/readyz` take no token where authentication is on.
+    pub metrics_are_public: bool,
     pub limits: Limits,
     pub quality: GatePolicy,
     pub retention: Retention,
@@ -198,6 +200,7 @@ impl Config {
             swarm_db: true,
             abandon_move: false,
             auth: AuthMode::None,
+            metrics_are_public: false,
             limits: Limits::default(),
             quality: GatePolicy::default(),
             retention: Retention::default(),

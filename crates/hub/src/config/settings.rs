@@ -59,6 +59,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("files.keep_hours", |d, g| count(g).map(|v| d.config.files.keep_for = HOUR * v)),
     ("store.swarm_db", |d, g| read(g).map(|v| d.config.swarm_db = v)),
     ("auth.mode", |d, g| read::<AuthMode>(g).map(|v| d.config.auth = v)),
+    ("metrics.public", |d, g| read(g).map(|v| d.config.metrics_are_public = v)),
     ("limits.enabled", |d, g| read(g).map(|v| d.config.limits.enabled = v)),
     ("limits.register_per_minute", |d, g| count(g).map(|v| d.config.limits.register_per_minute = v)),
     ("limits.heartbeat_per_minute", |d, g| count(g).map(|v| d.config.limits.heartbeat_per_minute = v)),

@@ -6,16 +6,17 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use switchboard_core::idempotency::Key;
 use switchboard_core::verb::Touch;
 use switchboard_core::{AgentId, Changes, Refusal, Slice, Timestamp, Verb, Want};
-use switchboard_wire::jetpack::from_wire;
+use switchboard_wire::jetpack::{ErrorBody, from_wire};
 
 use crate::auth::Signer;
 use crate::http::operation::{self, operation_of};
 use crate::http::protocol::{Enveloped, at_once, is_read};
 use crate::http::reply::Reply;
 use crate::http::seal::Seal;
-use crate::http::{App, Failure};
+use crate::http::{App, Failure, to_json};
 use crate::hub::{self, Guard, Outcome};
 
 /// The same as an envelope's over HTTP: a request that is repeated through the other door is the same request.
@@ -83,19 +84,39 @@ pub async fn act(app: &App, request: &mut Request) -> Result<Reply, Failure> {
         signed_part: None,
     };
     let mut guard = seal.guard(&caller, Some(agent.as_str()), operation.as_str())?;
-    let earlier = recall(app, &guard).await?;
-    match earlier {
-        Some(answer) if !is_read(&asked) => return Ok(answer),
-        Some(_) => guard.nonce = None,
-        None => timely?,
+    guard.keeps_refusal = Some(|refusal| to_json(&ErrorBody::from(refusal)));
+    let refused = guard.refusal();
+    let attempt = async {
+        match recall(app, &guard).await? {
+            Some(answer) if !is_read(&asked) => return Ok(answer),
+            Some(_) => guard.nonce = None,
+            None => timely?,
+        }
+        if !request.counted {
+            operation::allow(app, &caller, operation, &agent, FROM)?;
+            request.counted = true;
+        }
+        perform(app, asked, guard).await
+    };
+    match (attempt.await, refused) {
+        // Used up or too old by now; it may have had its answer.
+        (
+            Err(
+                failure @ (Failure::Hub(hub::Error::Refused(Refusal::Replayed))
+                | Failure::Unauthenticated(_)),
+            ),
+            Some(refused),
+        ) => answer_under(app, refused).await?.ok_or(failure),
+        (attempted, _) => attempted,
     }
-    if !request.counted {
-        operation::allow(app, &caller, operation, &agent, FROM)?;
-        request.counted = true;
-    }
+}
+
+async fn perform(app: &App, asked: from_wire::Call, mut guard: Guard) -> Result<Reply, Failure> {
     if is_read(&asked) && guard.nonce.is_some() {
         // A read leaves no answer behind. That its signature was used is kept under its key instead.
-        let touch = Touch { agent };
+        let touch = Touch {
+            agent: asked.agent().clone(),
+        };
         app.hub.call(touch, guard.clone(), |()| Vec::new()).await?;
         guard.nonce = None;
     }
@@ -104,12 +125,16 @@ pub async fn act(app: &App, request: &mut Request) -> Result<Reply, Failure> {
 
 /// The answer that a signed request got before the hub ended; the ledger would take it for a stolen copy of itself.
 async fn recall(app: &App, guard: &Guard) -> Result<Option<Reply>, Failure> {
-    if guard.nonce.is_none() {
-        return Ok(None);
+    match (&guard.key, &guard.nonce) {
+        (Some(key), Some(_)) => answer_under(app, key.clone()).await,
+        (Some(_), None) | (None, _) => Ok(None),
     }
+}
+
+async fn answer_under(app: &App, key: (Key, [u8; 32])) -> Result<Option<Reply>, Failure> {
     let key = Guard {
-        nonce: None,
-        ..guard.clone()
+        key: Some(key),
+        ..Guard::default()
     };
     Ok(match app.hub.call(Recall, key, |()| Vec::new()).await? {
         Outcome::Fresh(()) => None,
@@ -169,6 +194,7 @@ pub fn remedy(failure: &Failure) -> Remedy {
         Failure::NotYou { .. }
         | Failure::Forbidden(_)
         | Failure::TooFast(_)
-        | Failure::TooManyStreams => Remedy::Answer,
+        | Failure::TooManyStreams
+        | Failure::NoRoom => Remedy::Answer,
     }
 }

@@ -16,20 +16,19 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use super::Shared;
+use super::call::{Peer, Spent};
+use super::seats::{Seat, Seats};
 use super::watch::{LOOK_EVERY, Verdict, Watch, Watched};
 
 /// Most that is read ahead of a connection: its head, and pieces of its body.
 const BUFFER_BYTES: usize = 64 * 1024;
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-/// Open files that are not connections: the ledger's, those of readers, a margin.
-const FILES_KEPT: usize = 128;
 /// After a failed accept: the system is out of something, which takes a moment to come back.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -38,7 +37,7 @@ pub struct Server {
     app: Shared,
     router: Router,
     tls: Option<TlsAcceptor>,
-    seats: Arc<Semaphore>,
+    seats: Seats,
     tasks: TaskTracker,
     /// Cut what is still open.
     cut: CancellationToken,
@@ -46,12 +45,11 @@ pub struct Server {
 
 impl Server {
     pub fn new(app: Shared, tls: Option<TlsAcceptor>, connections_max: u32) -> Self {
-        let seats = seats(connections_max, files_max());
         Server {
             router: super::router(Arc::clone(&app)),
             app,
             tls,
-            seats: Arc::new(Semaphore::new(seats)),
+            seats: Seats::new(connections_max),
             tasks: TaskTracker::new(),
             cut: CancellationToken::new(),
         }
@@ -66,7 +64,11 @@ impl Server {
                 accepted = self.accept(&listener) => accepted,
             };
             match accepted {
-                Ok((stream, remote, seat)) => self.spawn(stream, remote, seat),
+                Ok((stream, remote, seat)) => {
+                    if let Some(seat) = self.seated(seat, remote) {
+                        self.spawn(stream, remote, seat);
+                    }
+                }
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
@@ -85,20 +87,29 @@ impl Server {
         self.tasks.wait().await;
     }
 
-    /// The next connection, once there is a place for it; until then it waits in the system's queue.
+    /// The next connection, once there is a place for it.
     async fn accept(
         &self,
         listener: &TcpListener,
-    ) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-        let seat = Arc::clone(&self.seats)
-            .acquire_owned()
-            .await
-            .map_err(std::io::Error::other)?;
+    ) -> std::io::Result<(TcpStream, SocketAddr, Seat)> {
+        let seat = self.seats.free().await?;
         let (stream, remote) = listener.accept().await?;
         Ok((stream, remote, seat))
     }
 
-    fn spawn(&self, stream: TcpStream, remote: SocketAddr, seat: OwnedSemaphorePermit) {
+    /// Whoever may speak for many takes any number of places, an address of its own only so many.
+    fn seated(&self, seat: Seat, remote: SocketAddr) -> Option<Seat> {
+        if self.app.gate.speaks_for_many(remote.ip()) {
+            return Some(seat);
+        }
+        let given = self.seats.give(seat, remote.ip().to_canonical());
+        if given.is_none() {
+            tracing::debug!(%remote, "a connection is closed: its address has too many");
+        }
+        given
+    }
+
+    fn spawn(&self, stream: TcpStream, remote: SocketAddr, seat: Seat) {
         let local = stream.local_addr().unwrap_or(remote);
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%remote, "cannot turn off delays: {error}");
@@ -108,6 +119,7 @@ impl Server {
             app: Arc::clone(&self.app),
             router: self.router.clone(),
             watch: Arc::clone(&watch),
+            spent: Arc::default(),
             local,
             remote,
         };
@@ -125,26 +137,6 @@ impl Server {
             }
         });
     }
-}
-
-/// As many connections as were asked for, or as the system lets this process have files for.
-fn seats(connections_max: u32, files_max: Option<usize>) -> usize {
-    let wanted = usize::try_from(connections_max).unwrap_or(usize::MAX);
-    let room = files_max.map_or(usize::MAX, |files| files.saturating_sub(FILES_KEPT).max(1));
-    if room < wanted {
-        tracing::warn!(
-            "the system lets this process have few open files; it serves {room} connections instead of {wanted} (see ulimit -n)"
-        );
-    }
-    wanted.min(room).min(Semaphore::MAX_PERMITS)
-}
-
-fn files_max() -> Option<usize> {
-    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 async fn serve<S>(stream: S, entry: Entry, cut: CancellationToken)
@@ -196,6 +188,7 @@ struct Entry {
     app: Shared,
     router: Router,
     watch: Arc<Watch>,
+    spent: Arc<Spent>,
     local: SocketAddr,
     remote: SocketAddr,
 }
@@ -214,8 +207,9 @@ impl hyper::service::Service<Request<Incoming>> for Entry {
                 watch,
             };
         }
-        let peer = self.app.gate.peer(request.headers(), self.remote.ip());
-        request.extensions_mut().insert(peer);
+        let ip = self.app.gate.sender(request.headers(), self.remote.ip());
+        let spent = Arc::clone(&self.spent);
+        request.extensions_mut().insert(Peer { ip, spent });
         let mut router = self.router.clone();
         Serving {
             answer: Answer::Routed(router.call(request.map(Body::new))),
@@ -253,19 +247,5 @@ impl Future for Serving {
             self.watch.leaves_unread();
         }
         Poll::Ready(Ok(answered))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_are_no_more_places_than_files() {
-        assert_eq!(seats(100, None), 100);
-        assert_eq!(seats(100, Some(FILES_KEPT + 100)), 100);
-        assert_eq!(seats(100, Some(FILES_KEPT + 99)), 99);
-        assert_eq!(seats(100, Some(1)), 1);
-        assert!(seats(u32::MAX, None) <= Semaphore::MAX_PERMITS);
     }
 }

@@ -2,28 +2,37 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::time::Duration;
+use std::sync::Arc;
 
-use axum::body::{Body, HttpBody as _};
+use axum::body::HttpBody as _;
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method, Uri, header};
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
-use switchboard_core::limits;
+use axum::http::{HeaderMap, Method, Uri};
+use bytes::Bytes;
+use parking_lot::Mutex;
 use switchboard_wire::jetpack::Envelope;
 use switchboard_wire::{Malformed, Query};
 
+use super::App;
+use super::body::{self, Share};
 use super::error::Failure;
-use crate::auth::Evidence;
-
-/// A body that takes longer than this is given up.
-const BODY_WITHIN: Duration = Duration::from_secs(30);
+use crate::auth::{Caller, Evidence, Mark};
 
 /// The other end of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Peer {
     /// Whom the call is from, past proxies that are trusted.
     pub ip: IpAddr,
+    pub spent: Arc<Spent>,
+}
+
+/// The signature that let in the call which a connection serves now.
+#[derive(Debug, Default)]
+pub struct Spent(Mutex<Option<Mark>>);
+
+impl Spent {
+    pub fn take(&self) -> Option<Mark> {
+        self.0.lock().take()
+    }
 }
 
 pub struct Call {
@@ -32,23 +41,52 @@ pub struct Call {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub peer: Peer,
+    /// Who brought the token in its headers.
+    pub known: Option<Caller>,
+    share: Share,
 }
 
 impl Call {
-    pub async fn read(request: Request) -> Result<Call, Failure> {
-        let (head, body) = request.into_parts();
-        let body = read_body(&head.headers, body).await?;
-        let nobody = Peer {
-            ip: IpAddr::from([0, 0, 0, 0]),
+    /// Whoever shows a token is known before anything of the body is read.
+    pub async fn receive(app: &App, request: Request) -> Result<Call, Failure> {
+        let known = match request.body().is_end_stream() {
+            true => None,
+            false => app.auth.by_header(&app.hub, request.headers()).await?,
         };
-        let peer = head.extensions.get::<Peer>().copied().unwrap_or(nobody);
+        let is_stranger = known.is_none() && app.auth.is_asked_for();
+        let share = Share::of(is_stranger.then(|| Arc::clone(&app.room)));
+        Self::read(request, known, share).await
+    }
+
+    async fn read(request: Request, known: Option<Caller>, share: Share) -> Result<Call, Failure> {
+        let (mut head, body) = request.into_parts();
+        let body = body::read(&head.headers, body, &share).await?;
+        let peer = head.extensions.remove::<Peer>().unwrap_or_else(|| Peer {
+            ip: IpAddr::from([0, 0, 0, 0]),
+            spent: Arc::default(),
+        });
         Ok(Call {
             method: head.method,
             uri: head.uri,
             headers: head.headers,
             body,
             peer,
+            known,
+            share,
         })
+    }
+
+    /// Who calls; from here on somebody answers for the body, and for the signature.
+    pub async fn caller(&self, app: &App, envelope: Option<&Envelope>) -> Result<Caller, Failure> {
+        if let Some(known) = &self.known {
+            return Ok(known.clone());
+        }
+        let caller = app.auth.caller(&app.hub, self.evidence(envelope)).await?;
+        self.share.give_back();
+        if let Some(mark) = caller.mark {
+            *self.peer.spent.0.lock() = Some(mark);
+        }
+        Ok(caller)
     }
 
     /// The id in `/api/v1/<family>/<id>…`.
@@ -88,44 +126,6 @@ impl Call {
     }
 }
 
-/// The whole body; one that says it is too large is refused before it is read.
-async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Failure> {
-    if body.is_end_stream() {
-        return Ok(Bytes::new());
-    }
-    let told = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if told.is_some_and(|bytes| bytes > limits::BODY_BYTES_MAX as u64) {
-        return Err(Failure::BodyTooLarge);
-    }
-    match tokio::time::timeout(BODY_WITHIN, collect(body)).await {
-        Ok(read) => read,
-        Err(_) => Err(Failure::BodyCut),
-    }
-}
-
-async fn collect(mut body: Body) -> Result<Bytes, Failure> {
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Failure::BodyCut)?.into_data() else {
-            continue;
-        };
-        if first.len() + all.len() + data.len() > limits::BODY_BYTES_MAX {
-            return Err(Failure::BodyTooLarge);
-        }
-        // Nearly every body comes in one piece and need not be copied.
-        if first.is_empty() && all.is_empty() {
-            first = data;
-            continue;
-        }
-        all.extend_from_slice(&std::mem::take(&mut first));
-        all.extend_from_slice(&data);
-    }
-    Ok(if all.is_empty() { first } else { all.freeze() })
-}
-
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -146,58 +146,9 @@ fn hex(digit: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
-
-    async fn read(request: axum::http::request::Builder, body: Body) -> Result<Call, Failure> {
-        Call::read(request.body(body).unwrap()).await
-    }
-
-    fn at(uri: &str) -> axum::http::request::Builder {
-        axum::http::Request::builder().uri(uri)
-    }
-
-    #[tokio::test]
-    async fn a_body_of_the_limit_is_read_and_one_byte_more_is_not() {
-        for (bytes, fits) in [
-            (limits::BODY_BYTES_MAX - 1, true),
-            (limits::BODY_BYTES_MAX, true),
-            (limits::BODY_BYTES_MAX + 1, false),
-        ] {
-            let body = vec![b' '; bytes];
-            // In one piece, announced; and in pieces that nobody announced.
-            let announced = at("/x").header(header::CONTENT_LENGTH, bytes);
-            assert_eq!(
-                read(announced, Body::from(body.clone())).await.is_ok(),
-                fits,
-                "{bytes}"
-            );
-            let pieces: Vec<Result<Bytes, std::io::Error>> = body
-                .chunks(100_000)
-                .map(|piece| Ok(Bytes::copy_from_slice(piece)))
-                .collect();
-            let stream = Body::from_stream(futures_util::stream::iter(pieces));
-            let call = read(at("/x"), stream).await;
-            assert_eq!(
-                call.as_ref().map(|call| call.body.len()).ok(),
-                fits.then_some(bytes),
-                "{bytes}"
-            );
-        }
-    }
-
-    #[tokio::test]
-    async fn an_announced_body_is_refused_before_it_is_read() {
-        let unread = Body::from_stream(futures_util::stream::poll_fn(
-            |_| -> std::task::Poll<Option<std::io::Result<Bytes>>> {
-                panic!("the body was read");
-            },
-        ));
-        let announced = at("/x").header(header::CONTENT_LENGTH, limits::BODY_BYTES_MAX + 1);
-        assert!(matches!(
-            read(announced, unread).await,
-            Err(Failure::BodyTooLarge)
-        ));
-    }
 
     #[tokio::test]
     async fn the_id_in_the_path_is_decoded() {
@@ -208,7 +159,8 @@ mod tests {
             ("/api/v1/agents/%zz", None),
             ("/api/v1/agents/%ff", None),
         ] {
-            let call = read(at(uri), Body::empty()).await.unwrap();
+            let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
+            let call = Call::read(request, None, Share::default()).await.unwrap();
             assert_eq!(call.id().ok().as_deref(), id, "{uri}");
         }
     }

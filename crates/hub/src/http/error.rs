@@ -30,6 +30,8 @@ pub enum Failure {
     MethodNotAllowed,
     WrongHost(String),
     TooManyStreams,
+    /// Bodies of callers that are not yet known take all the room they may.
+    NoRoom,
 }
 
 /// When to come back after a failure of ours, in seconds.
@@ -79,15 +81,16 @@ impl Failure {
                     "too many event streams are open; close one, or read pages with ?after=";
                 (ErrorBody::new(Code::Overloaded, message), Some(RETRY_AFTER))
             }
+            Failure::NoRoom => {
+                let message = "too many large bodies of callers that are not yet known are being read; try again, or bring a token in Authorization: Bearer";
+                (ErrorBody::new(Code::Overloaded, message), Some(RETRY_AFTER))
+            }
         }
     }
 
-    /// The connection is of no more use: a body that nobody reads may follow.
-    pub fn ends_connection(&self) -> bool {
-        matches!(
-            self,
-            Failure::BodyTooLarge | Failure::BodyCut | Failure::HeadersTooLarge
-        )
+    /// The connection is of no more use: what follows is not read.
+    fn ends_connection(&self) -> bool {
+        matches!(self, Failure::HeadersTooLarge)
     }
 
     pub fn into_reply(self) -> Reply {
@@ -246,6 +249,7 @@ mod tests {
             (Failure::MethodNotAllowed, 405, "method_not_allowed", None),
             (Failure::WrongHost("x".into()), 421, "wrong_host", None),
             (Failure::TooManyStreams, 503, "overloaded", Some(1)),
+            (Failure::NoRoom, 503, "overloaded", Some(1)),
         ];
         for (failure, status, code, retry_after) in cases {
             let (body, told) = failure.answer();

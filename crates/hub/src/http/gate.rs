@@ -7,7 +7,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 
-use super::call::Peer;
 use super::error::Failure;
 use crate::config::{Http, Network};
 
@@ -51,27 +50,38 @@ impl Gate {
         }
         let host = called_by(headers, request.uri());
         if !self.is_ours(host, local) {
-            return Err(wrong("Host", host));
+            return Err(Failure::WrongHost(format!(
+                "Host {:?} is not a name of this hub; add it to [http] allowed_hosts",
+                cut(host)
+            )));
         }
         if let Some(origin) = headers.get(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or_default();
-            let name = origin.split_once("://").map_or("", |(_, rest)| rest);
-            if !self.is_ours(name, local) {
-                return Err(wrong("Origin", origin));
+            if !is_origin(origin, host) {
+                return Err(elsewhere("Origin", origin, host));
             }
         }
         if is_from_elsewhere(headers, request.uri().path()) {
-            return Err(wrong("Origin", "another site"));
+            return Err(elsewhere("Origin", "another site", host));
         }
         Ok(())
     }
 
+    /// Whether many may come from this address: a trusted proxy, and this machine.
+    pub fn speaks_for_many(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        ip.is_loopback() || self.is_proxy(ip)
+    }
+
+    fn is_proxy(&self, ip: IpAddr) -> bool {
+        self.proxies.iter().any(|network| network.contains(ip))
+    }
+
     /// Whom a request is from: the peer, or whom a trusted proxy names.
-    pub fn peer(&self, headers: &HeaderMap, remote: IpAddr) -> Peer {
+    pub fn sender(&self, headers: &HeaderMap, remote: IpAddr) -> IpAddr {
         let mut ip = remote.to_canonical();
-        let trusted = |ip: IpAddr| self.proxies.iter().any(|network| network.contains(ip));
-        if self.proxies.is_empty() || !trusted(ip) {
-            return Peer { ip };
+        if !self.is_proxy(ip) {
+            return ip;
         }
         let named = headers
             .get_all("x-forwarded-for")
@@ -84,11 +94,11 @@ impl Gate {
                 break;
             };
             ip = named.to_canonical();
-            if !trusted(ip) {
+            if !self.is_proxy(ip) {
                 break;
             }
         }
-        Peer { ip }
+        ip
     }
 
     fn is_ours(&self, authority: &str, local: SocketAddr) -> bool {
@@ -134,10 +144,7 @@ pub fn check_referer(headers: &HeaderMap, uri: &Uri) -> Result<(), Failure> {
         let origin = referer.parse::<Uri>().ok();
         let authority = origin.as_ref().and_then(Uri::authority);
         if authority.is_none_or(|authority| !authority.as_str().eq_ignore_ascii_case(ours)) {
-            return Err(Failure::WrongHost(format!(
-                "Referer {:?} is another origin than {ours:?}; messages are not handed over to a page from elsewhere",
-                cut(referer)
-            )));
+            return Err(elsewhere("Referer", referer, ours));
         }
     }
     Ok(())
@@ -171,10 +178,29 @@ fn is_from_elsewhere(headers: &HeaderMap, path: &str) -> bool {
     cross_site && !says("sec-fetch-mode", "navigate")
 }
 
-fn wrong(what: &str, found: &str) -> Failure {
+/// Whether a page of this origin called the hub by the name that it came from, port included.
+fn is_origin(origin: &str, host: &str) -> bool {
+    let Some((scheme, authority)) = origin.split_once("://") else {
+        return false;
+    };
+    let default = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => "",
+    };
+    let plain = |authority: &'_ str| match authority.strip_suffix(default) {
+        // An address in brackets may end like a port.
+        Some(name) if name_of(authority) == name => name.to_ascii_lowercase(),
+        Some(_) | None => authority.to_ascii_lowercase(),
+    };
+    plain(authority) == plain(host)
+}
+
+fn elsewhere(what: &str, found: &str, host: &str) -> Failure {
     Failure::WrongHost(format!(
-        "{what} {:?} is not a name of this hub; add it to [http] allowed_hosts",
-        cut(found)
+        "{what} {:?} is another origin than {:?}, which this call names in Host; a proxy in between must leave Host as it is",
+        cut(found),
+        cut(host)
     ))
 }
 
@@ -245,12 +271,27 @@ mod tests {
         let host = ("host", "127.0.0.1:7373");
         for (origin, ours) in [
             ("http://127.0.0.1:7373", true),
-            ("http://localhost:3000", true),
+            ("https://127.0.0.1:7373", true),
+            ("http://127.0.0.1:3000", false),
+            ("http://127.0.0.1", false),
+            ("http://localhost:7373", false),
+            ("http://localhost:3000", false),
             ("https://evil.example", false),
+            ("127.0.0.1:7373", false),
             ("null", false),
             ("", false),
         ] {
             assert_eq!(passes(&gate, &[host, ("origin", origin)]), ours, "{origin}");
+        }
+        for (host, origin, ours) in [
+            ("localhost", "http://LOCALHOST:80", true),
+            ("localhost:443", "https://localhost", true),
+            ("localhost", "http://localhost:443", false),
+            ("[::1]:7373", "http://[::1]:7373", true),
+            ("[::1]", "http://[::1]:7373", false),
+        ] {
+            let headers = [("host", host), ("origin", origin)];
+            assert_eq!(passes(&gate, &headers), ours, "{host} {origin}");
         }
     }
 
@@ -338,13 +379,24 @@ mod tests {
         let peer = |remote: &str, forwarded: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("x-forwarded-for", forwarded.parse().unwrap());
-            gate.peer(&headers, remote.parse().unwrap()).ip.to_string()
+            gate.sender(&headers, remote.parse().unwrap()).to_string()
         };
         assert_eq!(peer("192.0.2.1", "198.51.100.1"), "192.0.2.1");
         assert_eq!(peer("10.0.0.1", "198.51.100.1"), "198.51.100.1");
         assert_eq!(peer("10.0.0.1", "127.0.0.1, 198.51.100.1"), "198.51.100.1");
         assert_eq!(peer("10.0.0.1", "198.51.100.1, 10.0.0.2"), "198.51.100.1");
         assert_eq!(peer("10.0.0.1", "garbage"), "10.0.0.1");
+        for (ip, many) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.8.0.1", true),
+            ("10.0.0.1", true),
+            ("::ffff:10.0.0.1", true),
+            ("192.0.2.1", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(gate.speaks_for_many(ip.parse().unwrap()), many, "{ip}");
+        }
     }
 
     #[test]

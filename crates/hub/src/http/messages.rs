@@ -34,7 +34,7 @@ pub async fn receive(app: Shared, call: Call) -> Result<Reply, Failure> {
     if matches!(fetch, Fetch::Next(_)) && !app.auth.is_asked_for() {
         gate::check_referer(&call.headers, &call.uri)?;
     }
-    let caller = app.auth.caller(&app.hub, call.evidence(None)).await?;
+    let caller = call.caller(&app, None).await?;
     let asked = from_wire::Call::Receive { fetch, wait_for };
     let mut reply = operation::perform(
         &app,

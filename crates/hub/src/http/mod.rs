@@ -6,6 +6,7 @@
 mod accept;
 mod admin;
 mod agents;
+mod body;
 mod call;
 mod claim;
 mod error;
@@ -26,6 +27,7 @@ pub mod reply;
 mod reports;
 mod routes;
 pub mod seal;
+mod seats;
 mod status;
 mod tasks;
 mod watch;
@@ -50,6 +52,7 @@ use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::rate::{Class, RateLimits};
 use crate::sql::Sql;
+use body::Room;
 use call::Call;
 use gate::Gate;
 pub(crate) use ids::Ids;
@@ -69,6 +72,9 @@ pub struct App {
     started_at: IsoTime,
     store: &'static str,
     streams: Arc<Semaphore>,
+    room: Arc<Room>,
+    /// Figures, and why the ledger is not ready, are for anybody.
+    metrics_are_public: bool,
     /// Raw SQL, where the ledger has a door for it.
     pub sql: Option<Sql>,
 }
@@ -97,6 +103,8 @@ impl App {
             started_at,
             store,
             streams: Arc::new(Semaphore::new(events::STREAMS_MAX)),
+            room: Arc::default(),
+            metrics_are_public: config.metrics_are_public,
             sql,
         }
     }
@@ -111,7 +119,7 @@ impl App {
 
     /// Whoever asks for something to read.
     async fn reader(&self, call: &Call) -> Result<Caller, Failure> {
-        let caller = self.auth.caller(&self.hub, call.evidence(None)).await?;
+        let caller = call.caller(self, None).await?;
         caller.may_read()?;
         if let Some(agent) = caller.is_agent() {
             self.limits.agent(Class::Other, agent)?;

@@ -43,10 +43,7 @@ pub async fn on_path(
         path_id,
         &mut app.context(&mut |kind| app.ids.fresh(kind)),
     )?;
-    let caller = app
-        .auth
-        .caller(&app.hub, call.evidence(Some(&envelope)))
-        .await?;
+    let caller = call.caller(app, Some(&envelope)).await?;
     let mut reply = perform(app, &caller, asked, Seal::of(call, &envelope), call.peer.ip).await?;
     reply.versionless = versionless;
     Ok(reply)

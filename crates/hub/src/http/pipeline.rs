@@ -78,33 +78,35 @@ fn available(app: &Shared) -> Result<&Sql, Denied> {
 impl Denied {
     fn into_reply(self) -> Reply {
         match self {
-            Denied::Failure(failure) => {
-                let (body, retry_after) = failure.answer();
-                let mut reply = Reply::json(body.status(), &Refused::from(body));
-                reply.retry_after = retry_after;
-                reply
-            }
+            Denied::Failure(failure) => refused(&failure),
             Denied::Refused(refusal) => {
                 let is_busy = matches!(refusal.code, "SQLITE_BUSY" | "STREAM_LIMIT");
                 let (status, error) = match is_busy {
                     true => (503, ErrorCode::Overloaded),
                     false => (400, ErrorCode::InvalidOperation),
                 };
-                let mut reply = Reply::json(status, &refused(refusal.code, error, refusal.message));
+                let mut reply = Reply::json(status, &coded(refusal.code, error, refusal.message));
                 reply.retry_after = is_busy.then_some(1);
                 reply
             }
-            Denied::NotHere => Reply::json(
-                501,
-                &refused("NOT_AVAILABLE", ErrorCode::NotFound, NOT_HERE),
-            ),
+            Denied::NotHere => {
+                Reply::json(501, &coded("NOT_AVAILABLE", ErrorCode::NotFound, NOT_HERE))
+            }
         }
     }
 }
 
+/// A failure in the shape that libSQL's clients read.
+pub fn refused(failure: &Failure) -> Reply {
+    let (body, retry_after) = failure.answer();
+    let mut reply = Reply::json(body.status(), &Refused::from(body));
+    reply.retry_after = retry_after;
+    reply
+}
+
 const NOT_HERE: &str = "libSQL over HTTP is not available on this engine; on PostgreSQL use psql, see docs/direct-sql.md";
 
-fn refused(code: &str, error: ErrorCode, message: impl Into<String>) -> Refused {
+fn coded(code: &str, error: ErrorCode, message: impl Into<String>) -> Refused {
     Refused {
         body: ErrorBody::new(error, message),
         code: code.to_owned(),

@@ -47,10 +47,7 @@ pub async fn protocol(app: Shared, call: Call) -> Result<Reply, Failure> {
         asked,
         versionless,
     } = Enveloped::read(&app, &call.body, call.header(seal::VERSION))?;
-    let caller = app
-        .auth
-        .caller(&app.hub, call.evidence(Some(&envelope)))
-        .await?;
+    let caller = call.caller(&app, Some(&envelope)).await?;
     let mut reply = perform(
         &app,
         &caller,
@@ -95,8 +92,7 @@ async fn whole(app: &App, call: &Call) -> Result<Option<Caller>, Failure> {
     if app.auth.is_asked_for() && !signed {
         return Ok(None);
     }
-    let evidence = call.evidence(None);
-    app.auth.caller(&app.hub, evidence).await.map(Some)
+    call.caller(app, None).await.map(Some)
 }
 
 /// A batch, as far as it is the same for all its operations.
@@ -194,7 +190,12 @@ impl<'a> Outer<'a> {
                 part: Some(index),
                 signed_part: self.whole.is_some().then_some(index),
             };
-            perform(self.app, caller, asked, seal, self.call.peer.ip).await
+            let performed = perform(self.app, caller, asked, seal, self.call.peer.ip).await;
+            let reply = performed.unwrap_or_else(Failure::into_reply);
+            if let Some(mark) = caller.mark.filter(|_| reply.may_come_again()) {
+                self.app.auth.forgive(mark);
+            }
+            Ok(reply)
         };
         performed.await.unwrap_or_else(Failure::into_reply)
     }

@@ -44,6 +44,11 @@ impl Reply {
         }
     }
 
+    /// The hub could not do it, or not now.
+    pub fn may_come_again(&self) -> bool {
+        may_come_again(self.status)
+    }
+
     pub fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() =
@@ -64,6 +69,11 @@ impl Reply {
         }
         response
     }
+}
+
+/// 429 and 503 say so: a signature that was answered like that is not used up.
+pub fn may_come_again(status: u16) -> bool {
+    matches!(status, 429 | 503)
 }
 
 /// Prints one of our own messages.

@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, on};
 
 use super::call::Call;
 use super::error::Failure;
-use super::reply::Reply;
+use super::reply::{Reply, may_come_again};
 use super::{
     Shared, admin, agents, claim, events, leases, memory, messages, pause, pipeline, protocol,
     quality, reports, status, tasks,
@@ -140,15 +140,32 @@ impl Table {
     {
         let app = Arc::clone(&self.app);
         let tally = app.metrics.tally(operation);
+        let is_sql = operation.starts_with("sql");
         let answer = move |request: Request| async move {
-            let answered = match Call::read(request).await {
-                Ok(call) => f(app, call).await,
-                Err(failure) => Err(failure),
+            let call = match Call::receive(&app, request).await {
+                Ok(call) => call,
+                Err(failure) => {
+                    let mut reply = match is_sql {
+                        true => pipeline::refused(&failure),
+                        false => failure.into_reply(),
+                    };
+                    // What follows of the body is not read.
+                    reply.closes = true;
+                    let response = reply.into_response();
+                    tally.count(response.status());
+                    return response;
+                }
             };
-            let response = match answered {
+            let spent = Arc::clone(&call.peer.spent);
+            let response = match f(Arc::clone(&app), call).await {
                 Ok(answer) => answer.into_response(),
                 Err(failure) => failure.into_response(),
             };
+            if let Some(mark) = spent.take()
+                && may_come_again(response.status().as_u16())
+            {
+                app.auth.forgive(mark);
+            }
             tally.count(response.status());
             response
         };

@@ -63,7 +63,7 @@ impl<'a> Opened<'a> {
     pub async fn around(app: &'a App, call: &'a Call, envelope: Envelope) -> Result<Self, Failure> {
         let versionless = is_versionless(call, &envelope)?;
         // A signature in the body says nothing of the path, and so counts only for what names itself in the body.
-        let caller = app.auth.caller(&app.hub, call.evidence(None)).await?;
+        let caller = call.caller(app, None).await?;
         Ok(Opened {
             app,
             call,
@@ -166,7 +166,12 @@ impl<'a> Seal<'a> {
                 }
             }
             (None, Some(own)) => from_wire::idempotency_key("requestId", own)?.into(),
-            (None, None) => return Ok(Guard { key: None, nonce }),
+            (None, None) => {
+                return Ok(Guard {
+                    nonce,
+                    ..Guard::default()
+                });
+            }
         };
         let principal = actor.unwrap_or(caller.name()).into();
         Ok(Guard {
@@ -179,6 +184,7 @@ impl<'a> Seal<'a> {
                 self.hash()?,
             )),
             nonce,
+            keeps_refusal: None,
         })
     }
 

@@ -98,7 +98,9 @@ pub async fn healthz(_app: Shared, _call: Call) -> Result<Response, Failure> {
 }
 
 /// Reads the ledger; an answer from memory would prove nothing. Where writing failed last, it also writes.
-pub async fn readyz(app: Shared, _call: Call) -> Result<Response, Failure> {
+///
+/// That it is not ready is for anybody to hear, why it is not only for those who may read.
+pub async fn readyz(app: Shared, call: Call) -> Result<Response, Failure> {
     let is_usable = async {
         let waits = app.hub.commit_waits();
         if waits >= limits::COMMIT_WAITS_MAX {
@@ -114,18 +116,23 @@ pub async fn readyz(app: Shared, _call: Call) -> Result<Response, Failure> {
         }
         Ok::<(), Error>(())
     };
-    match tokio::time::timeout(READY_WITHIN, is_usable).await {
-        Ok(usable) => {
-            usable?;
-            Ok(text("text/plain; charset=utf-8", "ready\n"))
-        }
-        Err(_) => {
-            Err(Error::Unavailable(format!("it did not answer within {READY_WITHIN:?}")).into())
-        }
-    }
+    let late = || Error::Unavailable(format!("it did not answer within {READY_WITHIN:?}"));
+    let usable = tokio::time::timeout(READY_WITHIN, is_usable).await;
+    let Err(why) = usable.unwrap_or_else(|_| Err(late())) else {
+        return Ok(text("text/plain; charset=utf-8", "ready\n"));
+    };
+    let may_know = app.metrics_are_public || app.reader(&call).await.is_ok();
+    let why = match may_know {
+        true => why,
+        false => Error::Unavailable("bring a token to be told why".to_owned()),
+    };
+    Err(why.into())
 }
 
-pub async fn metrics(app: Shared, _call: Call) -> Result<Response, Failure> {
+pub async fn metrics(app: Shared, call: Call) -> Result<Response, Failure> {
+    if !app.metrics_are_public {
+        app.reader(&call).await?;
+    }
     let read = app
         .hub
         .read(|reader| Ok((reader.head()?, reader.agent_counts()?)));
@@ -136,7 +143,7 @@ pub async fn metrics(app: Shared, _call: Call) -> Result<Response, Failure> {
         Ok(Err(error)) => return Err(error.into()),
         Err(_) => None,
     };
-    let figures = app.metrics.print(ledger, app.hub.stats());
+    let figures = app.metrics.print(ledger, app.hub.stats(), app.room.taken());
     Ok(text(
         "application/openmetrics-text; version=1.0.0; charset=utf-8",
         figures,

@@ -264,7 +264,10 @@ async fn large_heads_and_strange_hosts_are_refused() {
         .send(
             "GET",
             "/api/v1/status",
-            &[("host", "localhost"), ("origin", "http://localhost:7373")],
+            &[
+                ("host", "localhost:7373"),
+                ("origin", "http://localhost:7373"),
+            ],
             "",
         )
         .await

@@ -66,7 +66,7 @@ impl Worker {
         };
         let guard = Guard {
             key: Some((key, hash(said))),
-            nonce: None,
+            ..Guard::default()
         };
         match self.once(bus, complete, guard, render).await {
             Ok(Outcome::Fresh(done)) => Some(Verdict::yes(&render(&done))),

@@ -231,7 +231,7 @@ impl Worker {
                 },
                 [0; 32],
             )),
-            nonce: None,
+            ..Guard::default()
         };
         let outcome = self.once(bus, report, guard, render).await;
         match outcome {
