@@ -27,6 +27,9 @@ pub async fn search(app: Shared, call: Call) -> Result<Reply, Failure> {
         )
         .into());
     }
+    if words.contains('\0') {
+        return Err(Malformed::field("q", "must not have a NUL character").into());
+    }
     let limit = from_wire::page_size(query.limit)?;
     let look = move |reader: &dyn Reader| {
         let learnings = reader.learnings(&words, limit)?;

@@ -103,6 +103,7 @@ async fn the_field_to_blame_is_named() {
         ("/api/v1/events?after=x", "after"),
         ("/api/v1/messages", "agentId"),
         ("/api/v1/memory/search", "q"),
+        ("/api/v1/memory/search?q=a%00b", "q"),
         ("/api/v1/leases/check", "filePath"),
     ];
     for (path, field) in queries {
