@@ -16,6 +16,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT count(*) FROM \"sb_token\"", "SQLITE_AUTH"),
     ("SELECT hash FROM main.[SB_TOKEN]", "SQLITE_AUTH"),
     ("WITH sb_tasks_update AS (SELECT * FROM sb_token) SELECT * FROM sb_tasks_update", "SQLITE_AUTH"),
+    ("WITH \u{feff}sb_x AS (SELECT * FROM \u{feff}sb_token) SELECT * FROM \u{feff}sb_x", "SQLITE_AUTH"),
+    ("WITH \u{feff}sb_x AS (SELECT 'a' GLOB 'a') SELECT * FROM \u{feff}sb_x", "SQLITE_AUTH"),
     ("UPDATE sb_head SET seq = 0", "SQLITE_AUTH"),
     ("DELETE FROM sb_log", "SQLITE_AUTH"),
     ("INSERT INTO sb_hand DEFAULT VALUES", "SQLITE_AUTH"),

@@ -27,7 +27,7 @@ mod lease;
 mod message;
 mod task;
 
-pub use task::{DEPENDS_ON_DEPENDENCIES, TRANSITIONS};
+pub use task::{DEPENDS_ON_DEPENDENCIES, TRANSITIONS, is_stewards};
 
 /// One row that was written by hand.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,24 +16,27 @@ mod turn;
 mod watch;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
+use rusqlite::functions::FunctionFlags;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
 use super::alarm::Alarm;
 use super::condition::Condition;
 use super::errors::open_error;
+use super::triggers;
 use crate::Error;
 use guard::Guard;
 use turn::Turn;
-use watch::Watch;
+use watch::{Meter, Watch};
 
 pub use refused::Refused;
 pub use rows::{Allowance, Column, Described, Query, Rows};
 pub use rusqlite::types::Value;
-pub use session::Session;
+pub use session::{Rank, Session};
 pub use turn::Waits;
 
 /// How long a statement may run that only reads.
@@ -53,8 +56,12 @@ pub const VALUE_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub const SQL_BYTES_MAX: usize = 256 * 1024;
 /// Calls of functions that one statement may spell out.
 pub const FUNCTIONS_MAX: u32 = 1000;
-/// `LIKE` compares at most this many pairs of characters in one call.
-pub const LIKE_STEPS_MAX: usize = 64 * 1024 * 1024;
+/// What all of these may read together, once: the more there are, the smaller a value may be.
+pub const FUNCTIONS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// One `LIKE` looks at no more than this many bytes, those included that it comes back to.
+pub const LIKE_STEPS_MAX: usize = 1024 * 1024;
+/// As SQLite has it.
+pub const LIKE_PATTERN_BYTES_MAX: usize = 50_000;
 /// Values that a statement may be given.
 pub const PARAMETERS_MAX: usize = 4096;
 
@@ -93,8 +100,11 @@ impl Door {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = Connection::open_with_flags(self.condition.path(), flags)?;
         prepare(&db)?;
-        let guard = Arc::new(Guard::new(&db)?);
         let watch = Arc::new(Watch::new());
+        functions::replace_slow_ones(&db, &Meter::new(&watch, &self.turn))?;
+        let is_steward = Arc::new(AtomicBool::new(false));
+        tell_stewards(&db, &is_steward)?;
+        let guard = Arc::new(Guard::new(&db)?);
         arm(&mut db, &self.turn, &guard, &watch)?;
         let (condition, turn) = (Arc::clone(&self.condition), Arc::clone(&self.turn));
         Ok(Session::new(
@@ -104,6 +114,7 @@ impl Door {
             self.alarm.clone(),
             guard,
             watch,
+            is_steward,
         ))
     }
 
@@ -149,7 +160,7 @@ fn prepare(db: &Connection) -> rusqlite::Result<()> {
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
         (Limit::SQLITE_LIMIT_PARSER_DEPTH, 200),
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 50),
-        (Limit::SQLITE_LIMIT_VDBE_OP, 100_000),
+        (Limit::SQLITE_LIMIT_VDBE_OP, 25_000),
         (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
         (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 16),
         (Limit::SQLITE_LIMIT_ATTACHED, 0),
@@ -157,11 +168,21 @@ fn prepare(db: &Connection) -> rusqlite::Result<()> {
     ] {
         db.set_limit(limit, most)?;
     }
-    functions::replace_slow_ones(db)
+    Ok(())
+}
+
+/// What only a steward may is refused, unless the session serves one.
+fn tell_stewards(db: &Connection, is_steward: &Arc<AtomicBool>) -> rusqlite::Result<()> {
+    let is_steward = Arc::clone(is_steward);
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
+    db.create_scalar_function(triggers::IS_STEWARD, 0, flags, move |_| {
+        Ok(is_steward.load(Ordering::Relaxed))
+    })?;
+    triggers::install_stewards(db)
 }
 
 /// How often a running statement is looked at, in instructions.
-const LOOK_EVERY: i32 = 200;
+const LOOK_EVERY: i32 = 50;
 /// How long to sleep before asking again for a lock that another process holds.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 

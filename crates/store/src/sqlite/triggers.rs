@@ -11,6 +11,7 @@ mod guard;
 mod leases;
 mod messages;
 mod quality;
+mod steward;
 mod tasks;
 
 struct Trigger {
@@ -32,14 +33,7 @@ impl Trigger {
 
 /// Sees to it that the file has the triggers of this build.
 pub(super) fn install(db: &Connection) -> rusqlite::Result<()> {
-    for trigger in tasks::triggers()
-        .into_iter()
-        .chain(agents::triggers())
-        .chain(messages::triggers())
-        .chain(leases::triggers())
-        .chain(quality::triggers())
-        .chain(taken_names())
-    {
+    for trigger in guarding().into_iter().chain(taken_names()) {
         let sql = trigger.sql();
         // As bytes: what a flipped bit made no text of is made anew, too.
         let there: Option<Vec<u8>> = db
@@ -71,6 +65,38 @@ pub(super) fn install(db: &Connection) -> rusqlite::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Has a connection that serves others refuse what only a steward may, unless [`IS_STEWARD`] tells that it serves one.
+///
+/// These triggers are the connection's own: whoever opens the file itself has none of them.
+pub(super) fn install_stewards(db: &Connection) -> rusqlite::Result<()> {
+    for trigger in steward::triggers() {
+        db.execute_batch(&trigger.sql().replacen("CREATE", "CREATE TEMP", 1))?;
+    }
+    Ok(())
+}
+
+/// The function that tells it, for these triggers alone.
+pub(super) const IS_STEWARD: &str = "sb_is_steward";
+
+/// All that touch more than what a client may.
+pub(super) fn names() -> Vec<&'static str> {
+    let all = guarding().into_iter().chain(steward::triggers());
+    all.map(|trigger| trigger.name).collect()
+}
+
+fn guarding() -> Vec<Trigger> {
+    [
+        tasks::triggers(),
+        agents::triggers(),
+        messages::triggers(),
+        leases::triggers(),
+        quality::triggers(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The row as JSON, without the columns that are read from the row itself.

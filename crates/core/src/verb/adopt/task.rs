@@ -68,6 +68,15 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("canceled", "pending"),
 ];
 
+/// Those of them that only a steward makes: a task is canceled, ruled on, or tried again.
+pub fn is_stewards(from: &str, to: &str) -> bool {
+    to == "canceled"
+        || matches!(
+            from,
+            "needs_review" | "pending_retry" | "failed" | "canceled"
+        )
+}
+
 /// The one of them that holds only when every dependency is completed.
 pub const DEPENDS_ON_DEPENDENCIES: (&str, &str) = ("blocked", "ready");
 

@@ -1,6 +1,7 @@
 //! Functions of SQLite whose time grows with the product of their arguments, made anew so that it does not.
 //!
-//! A statement can only be stopped between two instructions, and a call is one instruction.
+//! A statement can only be stopped between two instructions, and a call is one instruction. So these charge for what
+//! they do, and stop in the middle of it when the statement must.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,30 +11,44 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, Result};
 
-use super::{LIKE_STEPS_MAX, VALUE_BYTES_MAX};
+use super::watch::Meter;
+use super::{LIKE_PATTERN_BYTES_MAX, LIKE_STEPS_MAX, VALUE_BYTES_MAX};
 
-pub(super) fn replace_slow_ones(db: &Connection) -> Result<()> {
+pub(super) fn replace_slow_ones(db: &Connection, meter: &Meter) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
         | FunctionFlags::SQLITE_INNOCUOUS;
-    db.create_scalar_function("instr", 2, flags, instr)?;
-    db.create_scalar_function("replace", 3, flags, replace)?;
-    db.create_scalar_function("like", 2, flags, like)?;
-    db.create_scalar_function("like", 3, flags, like)?;
+    let charged = || meter.clone();
+    let meter = charged();
+    db.create_scalar_function("instr", 2, flags, move |call| instr(call, &meter))?;
+    let meter = charged();
+    db.create_scalar_function("replace", 3, flags, move |call| replace(call, &meter))?;
+    for arguments in [2, 3] {
+        let meter = charged();
+        db.create_scalar_function("like", arguments, flags, move |call| like(call, &meter))?;
+    }
     for arguments in [1, 2] {
-        db.create_scalar_function("trim", arguments, flags, |call| trim(call, Ends::Both))?;
-        db.create_scalar_function("ltrim", arguments, flags, |call| trim(call, Ends::Left))?;
-        db.create_scalar_function("rtrim", arguments, flags, |call| trim(call, Ends::Right))?;
+        for (name, ends) in [
+            ("trim", Ends::Both),
+            ("ltrim", Ends::Left),
+            ("rtrim", Ends::Right),
+        ] {
+            let meter = charged();
+            db.create_scalar_function(name, arguments, flags, move |call| {
+                trim(call, ends, &meter)
+            })?;
+        }
     }
     Ok(())
 }
 
-fn instr(call: &Context<'_>) -> Result<Option<i64>> {
+fn instr(call: &Context<'_>, meter: &Meter) -> Result<Option<i64>> {
     let (haystack, needle) = (call.get_raw(0), call.get_raw(1));
     let in_bytes = matches!((haystack, needle), (ValueRef::Blob(_), ValueRef::Blob(_)));
     let (Some(haystack), Some(needle)) = (text(haystack), text(needle)) else {
         return Ok(None);
     };
+    meter.charge(haystack.len() + needle.len())?;
     let place = memmem::find(&haystack, &needle).map_or(0, |at| match in_bytes {
         true => at + 1,
         false => characters(&haystack[..at]).count() + 1,
@@ -41,10 +56,11 @@ fn instr(call: &Context<'_>) -> Result<Option<i64>> {
     Ok(Some(i64::try_from(place).unwrap_or(i64::MAX)))
 }
 
-fn replace(call: &Context<'_>) -> Result<Option<String>> {
+fn replace(call: &Context<'_>, meter: &Meter) -> Result<Option<String>> {
     let (Some(whole), Some(old)) = (text(call.get_raw(0)), text(call.get_raw(1))) else {
         return Ok(None);
     };
+    meter.charge(whole.len() + old.len())?;
     if old.is_empty() {
         return Ok(Some(String::from_utf8_lossy(&whole).into_owned()));
     }
@@ -56,6 +72,7 @@ fn replace(call: &Context<'_>) -> Result<Option<String>> {
     for at in memmem::find_iter(&whole, &*old) {
         replaced.extend_from_slice(&whole[copied..at]);
         replaced.extend_from_slice(&new);
+        meter.charge(new.len())?;
         copied = at + old.len();
         if replaced.len() > VALUE_BYTES_MAX {
             return Err(failure("string or blob too big"));
@@ -75,7 +92,7 @@ enum Ends {
     Right,
 }
 
-fn trim(call: &Context<'_>, ends: Ends) -> Result<Option<String>> {
+fn trim(call: &Context<'_>, ends: Ends, meter: &Meter) -> Result<Option<String>> {
     let Some(whole) = text(call.get_raw(0)) else {
         return Ok(None);
     };
@@ -86,6 +103,7 @@ fn trim(call: &Context<'_>, ends: Ends) -> Result<Option<String>> {
     let Some(dropped) = dropped else {
         return Ok(None);
     };
+    meter.charge(whole.len() + dropped.len())?;
     let dropped: HashSet<&[u8]> = characters(&dropped).collect();
     let (mut from, mut to) = (0, whole.len());
     if ends != Ends::Right {
@@ -106,7 +124,7 @@ fn trim(call: &Context<'_>, ends: Ends) -> Result<Option<String>> {
 }
 
 /// `like(pattern, text)`, with the character that takes `%` and `_` by their word as a third.
-fn like(call: &Context<'_>) -> Result<Option<bool>> {
+fn like(call: &Context<'_>, meter: &Meter) -> Result<Option<bool>> {
     let (pattern, subject) = (text(call.get_raw(0)), text(call.get_raw(1)));
     let escape = match call.len() {
         2 => None,
@@ -119,15 +137,14 @@ fn like(call: &Context<'_>) -> Result<Option<bool>> {
     let (Some(pattern), Some(subject)) = (pattern, subject) else {
         return Ok(None);
     };
-    if pattern.len().saturating_mul(subject.len()) > LIKE_STEPS_MAX {
-        return Err(failure(
-            "LIKE or GLOB pattern too complex for a text of this size",
-        ));
+    if pattern.len() > LIKE_PATTERN_BYTES_MAX {
+        return Err(too_complex());
     }
-    Ok(Some(matches(
-        &pieces(&pattern, escape.as_deref()),
-        &subject,
-    )))
+    matches(&pieces(&pattern, escape.as_deref()), &subject, meter).map(Some)
+}
+
+fn too_complex() -> Error {
+    failure("LIKE or GLOB pattern too complex for a text of this size")
 }
 
 /// A pattern, character by character.
@@ -158,20 +175,29 @@ fn pieces<'a>(pattern: &'a [u8], escape: Option<&[u8]>) -> Vec<Piece<'a>> {
 }
 
 /// Goes back to the last `%` only: what an earlier one matched can stay.
-fn matches(pattern: &[Piece<'_>], subject: &[u8]) -> bool {
+fn matches(pattern: &[Piece<'_>], subject: &[u8], meter: &Meter) -> Result<bool> {
     let (mut at, mut piece) = (0, 0);
+    let mut steps = 0;
     let mut retry: Option<(usize, usize)> = None;
     while at < subject.len() {
-        let length = character_at(subject, at);
-        let fits = match pattern.get(piece) {
-            Some(Piece::Any) => {
-                piece += 1;
-                retry = Some((at, piece));
-                continue;
+        if pattern.get(piece) == Some(&Piece::Any) {
+            piece += 1;
+            if piece == pattern.len() {
+                return Ok(true);
             }
+            retry = Some((at, piece));
+        }
+        let length = character_at(subject, at);
+        steps += length;
+        if steps > LIKE_STEPS_MAX {
+            return Err(too_complex());
+        }
+        meter.charge(length)?;
+        let fits = match pattern.get(piece) {
             Some(Piece::One) => true,
             Some(Piece::This(literal)) => literal.eq_ignore_ascii_case(&subject[at..at + length]),
-            None => false,
+            // Two of the first kind are one.
+            Some(Piece::Any) | None => false,
         };
         if fits {
             (at, piece) = (at + length, piece + 1);
@@ -180,10 +206,10 @@ fn matches(pattern: &[Piece<'_>], subject: &[u8]) -> bool {
             retry = Some((from, after));
             (at, piece) = (from, after);
         } else {
-            return false;
+            return Ok(false);
         }
     }
-    pattern[piece..].iter().all(|piece| *piece == Piece::Any)
+    Ok(pattern[piece..].iter().all(|piece| *piece == Piece::Any))
 }
 
 /// As text, the way SQLite would make it one; `None` for NULL.
@@ -235,9 +261,20 @@ fn failure(message: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use rusqlite::types::Value;
 
+    use super::super::turn::Turn;
+    use super::super::watch::Watch;
     use super::*;
+
+    fn ours() -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        let meter = Meter::new(&Arc::new(Watch::new()), &Arc::new(Turn::new()));
+        replace_slow_ones(&db, &meter).unwrap();
+        db
+    }
 
     fn answers(db: &Connection, sql: &str) -> Value {
         db.query_row(&format!("SELECT {sql}"), [], |row| row.get(0))
@@ -246,11 +283,7 @@ mod tests {
 
     #[test]
     fn they_answer_as_the_originals_do() {
-        let (plain, ours) = (
-            Connection::open_in_memory().unwrap(),
-            Connection::open_in_memory().unwrap(),
-        );
-        replace_slow_ones(&ours).unwrap();
+        let (plain, ours) = (Connection::open_in_memory().unwrap(), ours());
         let values = [
             "NULL",
             "''",
@@ -302,8 +335,7 @@ mod tests {
 
     #[test]
     fn large_arguments_take_no_more_than_a_moment() {
-        let db = Connection::open_in_memory().unwrap();
-        replace_slow_ones(&db).unwrap();
+        let db = ours();
         let long = "printf('%.*c', 1000000, 'a')";
         for (sql, expected) in [
             (
@@ -331,8 +363,7 @@ mod tests {
 
     #[test]
     fn replacing_does_not_grow_without_bound() {
-        let db = Connection::open_in_memory().unwrap();
-        replace_slow_ones(&db).unwrap();
+        let db = ours();
         let sql = "SELECT replace(printf('%.*c', 100000, 'a'), 'a', printf('%.*c', 100000, 'b'))";
         assert!(db.query_row(sql, [], |row| row.get::<_, Value>(0)).is_err());
     }

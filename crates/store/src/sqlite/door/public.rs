@@ -70,6 +70,18 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "last_insert_rowid", "last_value", "lead", "length", "like", "likelihood", "likely", "lower", "ltrim", "max",
     "min", "nth_value", "ntile", "nullif", "octet_length", "percent_rank", "printf", "quote", "random", "randomblob",
     "rank", "replace", "round", "row_number", "rtrim", "sign", "sqlite_version", "strftime", "string_agg", "substr",
-    "substring", "sum", "time", "timediff", "total", "total_changes", "trim", "typeof", "unhex", "unicode",
+    "substring", "sum", "time", "timediff", "total", "total_changes", "trim", "typeof", "unicode",
     "unixepoch", "unlikely", "upper", "zeroblob",
 ];
+
+/// What our triggers touch beside the public tables.
+pub(super) const TRIGGERS_TOUCH: &[&str] = &[
+    "sb_hand",
+    "sb_head",
+    "sb_record",
+    "sb_sql_agent",
+    "sb_task_transition",
+    "sb_was",
+];
+/// What they call beside the functions for everyone: on texts that they have measured before.
+pub(super) const TRIGGERS_CALL: &[&str] = &["glob", crate::sqlite::triggers::IS_STEWARD];

@@ -54,7 +54,7 @@ impl Refused {
             (ffi::SQLITE_TOOBIG, ..) => Refused::new(
                 "SQLITE_TOOBIG",
                 format!(
-                    "{message}: a text, a blob or a row may have at most {VALUE_BYTES_MAX} bytes"
+                    "{message}: a text, a blob or a row may have at most {VALUE_BYTES_MAX} bytes, and less where a statement has many calls of functions"
                 ),
             ),
             (code, ..) => Refused::new(name(code), message),

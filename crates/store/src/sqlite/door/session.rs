@@ -1,17 +1,23 @@
 //! One stranger's connection: statements in, rows or a refusal out, and at most one transaction open.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use memchr::memmem;
 use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::limits::Limit;
 use rusqlite::{Batch, Connection, Statement, TransactionState};
 
-use super::guard::{Guard, spells_private};
+use super::guard::Guard;
 use super::refused::{Refused, stopped_because};
 use super::rows::{Allowance, Described, Failure, Query, Rows, bind, collect, columns};
 use super::turn::Turn;
 use super::watch::{Watch, Why};
-use super::{HUB_WAITS_MAX, READ_FOR_MAX, TRANSACTION_FOR_MAX, TURN_WITHIN, WRITE_FOR_MAX};
+use super::{
+    FUNCTIONS_BYTES_MAX, HUB_WAITS_MAX, READ_FOR_MAX, TRANSACTION_FOR_MAX, TURN_WITHIN,
+    VALUE_BYTES_MAX, WRITE_FOR_MAX,
+};
 use crate::Error;
 use crate::sqlite::alarm::Alarm;
 use crate::sqlite::condition::Condition;
@@ -22,6 +28,15 @@ pub struct Session {
     state: State,
 }
 
+/// Whom a session serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// May do what agents may, as any of them.
+    Agent,
+    /// May also decide what only a person does.
+    Steward,
+}
+
 #[derive(Debug)]
 struct State {
     condition: Arc<Condition>,
@@ -29,6 +44,10 @@ struct State {
     alarm: Alarm,
     guard: Arc<Guard>,
     watch: Arc<Watch>,
+    /// Read by the triggers that refuse what only a steward may.
+    is_steward: Arc<AtomicBool>,
+    /// Calls of functions in the statement that was prepared last.
+    functions: u32,
     /// Has its turn to write.
     has_turn: bool,
     /// The transaction began as one that only reads.
@@ -47,6 +66,7 @@ impl Session {
         alarm: Alarm,
         guard: Arc<Guard>,
         watch: Arc<Watch>,
+        is_steward: Arc<AtomicBool>,
     ) -> Self {
         let state = State {
             condition,
@@ -54,6 +74,8 @@ impl Session {
             alarm,
             guard,
             watch,
+            is_steward,
+            functions: 0,
             has_turn: false,
             only_reads: false,
             since: None,
@@ -62,12 +84,18 @@ impl Session {
         Session { db, state }
     }
 
+    /// From now on it serves one of this rank.
+    pub fn serve(&mut self, rank: Rank) {
+        let is_steward = rank == Rank::Steward;
+        self.state.is_steward.store(is_steward, Ordering::Relaxed);
+    }
+
     /// Does one statement.
     pub fn execute(&mut self, query: &Query<'_>, allowance: &Allowance) -> Result<Rows, Refused> {
         if let Some(ended) = self.ends_lost(query.sql) {
             return ended;
         }
-        public_only(query.sql)?;
+        self.state.guard.admits(query.sql)?;
         let mut statements = Batch::new(&self.db, query.sql);
         let first = self.state.prepare(&mut statements, allowance.until)?;
         let Some(first) = first else {
@@ -91,7 +119,7 @@ impl Session {
         if let Some(ended) = self.ends_lost(sql) {
             return ended.map(drop);
         }
-        public_only(sql)?;
+        self.state.guard.admits(sql)?;
         let allowance = Allowance {
             rows: 0,
             bytes: 0,
@@ -111,7 +139,7 @@ impl Session {
 
     /// Looks at a statement without doing it.
     pub fn describe(&mut self, sql: &str, until: Instant) -> Result<Described, Refused> {
-        public_only(sql)?;
+        self.state.guard.admits(sql)?;
         let mut statements = Batch::new(&self.db, sql);
         let statement = self.state.prepare(&mut statements, until)?;
         let statement = statement
@@ -143,6 +171,7 @@ impl Session {
 
     /// Rolls back what is open and forgets it, so that the next stranger finds nothing of it.
     pub fn reset(&mut self) {
+        self.serve(Rank::Agent);
         self.state.roll_back(&self.db);
         self.state.lost = None;
     }
@@ -175,6 +204,9 @@ impl State {
         self.watch.begin(until, self.has_turn);
         let prepared = statements.next();
         self.watch.end();
+        if let Ok(Some(_)) = &prepared {
+            self.functions = self.guard.functions();
+        }
         prepared.map_err(|error| Failure::Sqlite(error).explain(self, self.watch.why()))
     }
 
@@ -188,7 +220,9 @@ impl State {
         let in_transaction = !db.is_autocommit();
         let until = self.until(READ_FOR_MAX, allowance.until);
         self.watch.begin(until, self.has_turn);
+        set_value_max(db, value_bytes_max(self.functions, query.sql));
         let ran = self.attempt(db, statement, query, allowance);
+        set_value_max(db, VALUE_BYTES_MAX);
         let stopped = self.watch.why();
         self.watch.end();
         let ran = ran.map_err(|failure| failure.explain(self, stopped));
@@ -351,14 +385,17 @@ impl Failure {
     }
 }
 
-fn public_only(sql: &str) -> Result<(), Refused> {
-    if spells_private(sql) {
-        return Err(Refused::new(
-            "SQLITE_AUTH",
-            "names that begin with sb_ are the hub's own; a value that does must be given as an argument",
-        ));
-    }
-    Ok(())
+/// Instructions between two loops are not looked at while they run. So many calls must be of small values.
+fn value_bytes_max(functions: u32, sql: &str) -> usize {
+    let joins = memmem::find_iter(sql.as_bytes(), "||").count();
+    let calls = usize::try_from(functions).unwrap_or(usize::MAX) + joins;
+    VALUE_BYTES_MAX.min(FUNCTIONS_BYTES_MAX / calls.max(1))
+}
+
+fn set_value_max(db: &Connection, bytes: usize) {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)
+        .expect("SQLite knows this limit");
 }
 
 /// Whether a text is this one word.

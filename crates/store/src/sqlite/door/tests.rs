@@ -1,5 +1,9 @@
 //! What strangers can do with a ledger, and what they cannot, on a file of its own.
 
+mod bounds;
+mod fuzz;
+mod steward;
+
 use std::time::{Duration, Instant};
 
 use switchboard_core::Slice;
@@ -119,7 +123,8 @@ fn the_public_tables_can_be_read_and_written() {
 
 #[test]
 fn arguments_are_given_by_place_or_by_name_with_its_sign_or_without() {
-    let mut session = world().door.open().unwrap();
+    let world = world();
+    let mut session = world.door.open().unwrap();
     let named = [
         (":a".to_owned(), Value::Integer(1)),
         ("b".to_owned(), Value::Integer(2)),
@@ -157,7 +162,8 @@ fn arguments_are_given_by_place_or_by_name_with_its_sign_or_without() {
 
 #[test]
 fn a_statement_is_described_without_being_done() {
-    let mut session = world().door.open().unwrap();
+    let world = world();
+    let mut session = world.door.open().unwrap();
     let until = plenty().until;
     let described = session
         .describe(
@@ -182,7 +188,8 @@ fn a_statement_is_described_without_being_done() {
 
 #[test]
 fn what_clients_do_at_their_start_is_answered_as_done() {
-    let mut session = world().door.open().unwrap();
+    let world = world();
+    let mut session = world.door.open().unwrap();
     for sql in [
         "CREATE TABLE IF NOT EXISTS tasks (id TEXT PRIMARY KEY, title TEXT)",
         "CREATE INDEX IF NOT EXISTS idx_tasks_status ON tasks(status)",
@@ -236,6 +243,17 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("WITH sb_tasks_hand AS (SELECT * FROM [sb_token]) SELECT * FROM sb_tasks_hand", "sb_"),
     ("SELECT * FROM (SELECT * FROM 'sb_token') AS sb_x", "sb_"),
     ("DELETE FROM sb_head", "sb_"),
+    // What SQLite skips where a word begins, and takes for a part of it elsewhere.
+    ("WITH \u{feff}sb_x AS (SELECT * FROM \u{feff}sb_token) SELECT * FROM \u{feff}sb_x", "sb_token is not"),
+    ("WITH \u{feff}sb_x AS (SELECT 'a' GLOB 'a') SELECT * FROM \u{feff}sb_x", "glob"),
+    ("WITH \u{feff}sb_tasks_insert AS (SELECT * FROM \u{feff}sb_token) SELECT * FROM \u{feff}sb_tasks_insert", "argument"),
+    ("WITH \u{feff}\"sb_tasks_insert\" AS (SELECT glob('a', 'a')) SELECT * FROM [sb_tasks_insert]", "argument"),
+    ("WITH sb_tasks AS (SELECT * FROM sb_log) SELECT * FROM sb_tasks", "sb_log is not"),
+    ("WITH SB_TASKS_INSERT AS (SELECT * FROM sb_log) SELECT * FROM SB_TASKS_INSERT", "sb_log is not"),
+    ("SELECT ?1sb_x FROM sb_token", "sb_token is not"),
+    ("SELECT '' AS a\u{feff}sb_steward_sends FROM tasks", "argument"),
+    ("SELECT sb_is_steward()", "sb_is_steward"),
+    ("SELECT unhex('00', '')", "unhex"),
     ("UPDATE tasks SET rev = 5", "tasks.rev"),
     ("UPDATE agents SET key_generation = 0", "agents.key_generation"),
     ("INSERT INTO agents(id, name) VALUES ('a', 'a') ON CONFLICT(id) DO UPDATE SET presence = 'live'", "presence"),

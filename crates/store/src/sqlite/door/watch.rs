@@ -1,7 +1,10 @@
 //! Looks at a running statement every so many instructions, and stops it when it goes too far.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use rusqlite::ffi;
 
 use super::turn::Turn;
 use super::{HUB_WAITS_MAX, MEMORY_BYTES_MAX};
@@ -18,6 +21,15 @@ pub(super) struct Watch {
     /// When to look at it again.
     memory_at: AtomicU64,
     why: AtomicU8,
+    /// What functions did since it was last looked at.
+    steps: AtomicU64,
+}
+
+/// Looks at a statement from inside of a function: a call is one instruction, however long it takes.
+#[derive(Clone, Debug)]
+pub(super) struct Meter {
+    watch: Arc<Watch>,
+    turn: Arc<Turn>,
 }
 
 /// Why a statement was stopped.
@@ -31,6 +43,34 @@ pub(super) enum Why {
 
 /// Nearly all statements are done before their memory is looked at once.
 const MEMORY_EVERY: Duration = Duration::from_millis(5);
+/// Steps of functions between two looks.
+const STEPS: u64 = 16 * 1024;
+
+impl Meter {
+    pub fn new(watch: &Arc<Watch>, turn: &Arc<Turn>) -> Self {
+        Meter {
+            watch: Arc::clone(watch),
+            turn: Arc::clone(turn),
+        }
+    }
+
+    /// Charges for work, and refuses to go on when the statement must stop.
+    pub fn charge(&self, steps: usize) -> rusqlite::Result<()> {
+        let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+        let before = self.watch.steps.fetch_add(steps, Ordering::Relaxed);
+        if before.saturating_add(steps) < STEPS {
+            return Ok(());
+        }
+        self.watch.steps.store(0, Ordering::Relaxed);
+        match self.watch.must_stop(&self.turn) {
+            true => Err(rusqlite::Error::SqliteFailure(
+                ffi::Error::new(ffi::SQLITE_INTERRUPT),
+                None,
+            )),
+            false => Ok(()),
+        }
+    }
+}
 
 impl Watch {
     pub fn new() -> Self {
@@ -41,6 +81,7 @@ impl Watch {
             memory: AtomicU64::new(0),
             memory_at: AtomicU64::new(0),
             why: AtomicU8::new(0),
+            steps: AtomicU64::new(0),
         }
     }
 
@@ -154,5 +195,17 @@ mod tests {
         watch.begin(later, true);
         assert!(watch.must_stop(&turn));
         assert_eq!(watch.why(), Some(Why::Closed));
+    }
+    #[test]
+    fn work_is_charged_until_the_statement_must_stop() {
+        let (turn, watch) = (Arc::new(Turn::new()), Arc::new(Watch::new()));
+        let meter = Meter::new(&watch, &turn);
+        meter.charge(usize::MAX).unwrap();
+        watch.begin(Instant::now(), false);
+        for _ in 0..STEPS - 1 {
+            meter.charge(1).unwrap();
+        }
+        assert!(meter.charge(1).is_err());
+        assert_eq!(watch.why(), Some(Why::Time));
     }
 }

@@ -107,6 +107,23 @@ fn the_table_has_every_change_that_a_hand_may_make() {
     assert_eq!(listed, TRANSITIONS);
 }
 
+/// Over HTTP each of these takes a steward: `cancel`, `retry`, `approve`, `reject`.
+#[test]
+fn what_ends_revives_or_rules_on_a_task_is_a_stewards() {
+    let mut stewards: Vec<String> = Vec::new();
+    for (from, to) in TRANSITIONS
+        .iter()
+        .filter(|(from, to)| is_stewards(from, to))
+    {
+        stewards.push(format!("{from} {to}"));
+    }
+    let expected = "pending canceled, ready canceled, blocked canceled, claimed canceled, in_progress canceled, \
+        pending_retry ready, pending_retry pending, pending_retry failed, pending_retry canceled, \
+        needs_review completed, needs_review ready, needs_review failed, needs_review canceled, \
+        failed ready, failed pending, canceled ready, canceled pending";
+    assert_eq!(stewards.join(", "), expected);
+}
+
 #[test]
 fn every_change_of_status_by_hand_comes_to_what_the_verbs_make_of_it() {
     for case in CASES {

@@ -1,0 +1,76 @@
+//! What only a steward may, refused to whoever is none.
+
+use switchboard_core::verb::{TRANSITIONS, is_stewards};
+
+use super::guard::refuse;
+use super::{IS_STEWARD, Trigger, kept};
+
+pub(super) fn triggers() -> Vec<Trigger> {
+    let trigger = |name, on: &str, sentence: &str, condition: &str| Trigger {
+        name,
+        on: on.to_owned(),
+        body: vec![refuse(
+            &format!("{sentence}; this takes a token of scope sql:steward"),
+            &format!("NOT {IS_STEWARD}() AND ({condition})"),
+        )],
+    };
+    let baseline = "quality_baseline: only a steward sets it";
+    vec![
+        trigger(
+            "sb_steward_status",
+            "BEFORE UPDATE OF status ON tasks",
+            "tasks.status: only a steward cancels a task, rules on one that needs review, or has one tried again",
+            &rulings(),
+        ),
+        trigger(
+            "sb_steward_describes",
+            &format!("BEFORE UPDATE OF {} ON tasks", DESCRIBED.join(", ")),
+            &format!("tasks: only a steward changes {}", DESCRIBED.join(", ")),
+            &kept(DESCRIBED),
+        ),
+        trigger(
+            "sb_steward_sends",
+            "BEFORE INSERT ON messages",
+            "messages.from_agent: the sender is an agent that is registered",
+            "NOT EXISTS (SELECT 1 FROM agents WHERE id = NEW.from_agent AND presence <> 'gone')",
+        ),
+        trigger(
+            "sb_steward_baseline_insert",
+            "BEFORE INSERT ON quality_baseline",
+            baseline,
+            "1",
+        ),
+        trigger(
+            "sb_steward_baseline_update",
+            "BEFORE UPDATE ON quality_baseline",
+            baseline,
+            "1",
+        ),
+        trigger(
+            "sb_steward_baseline_delete",
+            "BEFORE DELETE ON quality_baseline",
+            baseline,
+            "1",
+        ),
+    ]
+}
+
+/// What a task asks for.
+const DESCRIBED: &[&str] = &[
+    "title",
+    "description",
+    "priority",
+    "type",
+    "required_skills",
+    "files",
+    "estimated_minutes",
+    "max_retries",
+    "branch",
+    "audience",
+];
+
+fn rulings() -> String {
+    let rulings = TRANSITIONS.iter().filter(|(a, b)| is_stewards(a, b));
+    let pairs: Vec<String> = rulings.map(|(a, b)| format!("'{a} {b}'")).collect();
+    format!("OLD.status || ' ' || NEW.status IN ({})", pairs.join(", "))
+}
