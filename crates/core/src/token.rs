@@ -22,5 +22,6 @@ words! {
         Viewer = "viewer",
         Node = "node",
         Sql = "sql",
+        SqlSteward = "sql:steward",
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use switchboard_core::changes::Nonce;
 use switchboard_core::token::{Scope, Token};
 use switchboard_core::{AgentId, Message};
+use switchboard_store::sqlite::door::Rank;
 use switchboard_wire::signature::AgentKey;
 
 use super::Mark;
@@ -38,8 +39,10 @@ pub enum Principal {
     Viewer(Arc<str>),
     /// Another gateway.
     Node(Arc<str>),
-    /// The public tables only.
+    /// The public tables only, as any agent.
     Sql(Arc<str>),
+    /// The public tables only, also as a person.
+    SqlSteward(Arc<str>),
     /// Acts only as itself.
     Agent(AgentId),
 }
@@ -71,6 +74,7 @@ impl Caller {
             Scope::Viewer => Principal::Viewer(name),
             Scope::Node => Principal::Node(name),
             Scope::Sql => Principal::Sql(name),
+            Scope::SqlSteward => Principal::SqlSteward(name),
         };
         Caller {
             principal,
@@ -86,7 +90,8 @@ impl Caller {
             Principal::Steward(name)
             | Principal::Viewer(name)
             | Principal::Node(name)
-            | Principal::Sql(name) => name,
+            | Principal::Sql(name)
+            | Principal::SqlSteward(name) => name,
             Principal::Agent(agent) => agent.as_str(),
         }
     }
@@ -98,7 +103,8 @@ impl Caller {
             Principal::Steward(_)
             | Principal::Viewer(_)
             | Principal::Node(_)
-            | Principal::Sql(_) => None,
+            | Principal::Sql(_)
+            | Principal::SqlSteward(_) => None,
         }
     }
 
@@ -125,7 +131,7 @@ impl Caller {
             }),
             Principal::Viewer(_) => Err(Failure::Forbidden("a viewer only reads")),
             Principal::Node(_) => Err(Failure::Forbidden("a node does not act as an agent here")),
-            Principal::Sql(_) => Err(Failure::Forbidden(SQL_ONLY)),
+            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
         }
     }
 
@@ -135,7 +141,7 @@ impl Caller {
             Principal::Steward(_) | Principal::Agent(_) => Ok(()),
             Principal::Viewer(_) => Err(Failure::Forbidden("a viewer only reads")),
             Principal::Node(_) => Err(Failure::Forbidden("a node does not make tasks here")),
-            Principal::Sql(_) => Err(Failure::Forbidden(SQL_ONLY)),
+            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
         }
     }
 
@@ -146,7 +152,7 @@ impl Caller {
             Principal::Agent(_) | Principal::Viewer(_) | Principal::Node(_) => Err(
                 Failure::Forbidden("this takes a steward; bring a token of that scope"),
             ),
-            Principal::Sql(_) => Err(Failure::Forbidden(SQL_ONLY)),
+            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
         }
     }
 
@@ -156,14 +162,15 @@ impl Caller {
             | Principal::Viewer(_)
             | Principal::Node(_)
             | Principal::Agent(_) => Ok(()),
-            Principal::Sql(_) => Err(Failure::Forbidden(SQL_ONLY)),
+            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
         }
     }
 
-    /// Statements of its own, on the public tables.
-    pub fn may_send_sql(&self) -> Result<(), Failure> {
+    /// Statements of its own, on the public tables, and as whom.
+    pub fn may_send_sql(&self) -> Result<Rank, Failure> {
         match &self.principal {
-            Principal::Sql(_) => Ok(()),
+            Principal::Sql(_) => Ok(Rank::Agent),
+            Principal::SqlSteward(_) => Ok(Rank::Steward),
             Principal::Steward(_)
             | Principal::Viewer(_)
             | Principal::Node(_)
@@ -180,7 +187,7 @@ impl Caller {
             Principal::Agent(_) | Principal::Node(_) => Err(Failure::Forbidden(
                 "everyone's messages are for stewards and viewers",
             )),
-            Principal::Sql(_) => Err(Failure::Forbidden(SQL_ONLY)),
+            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
         }
     }
 
@@ -200,12 +207,13 @@ impl Caller {
             Principal::Steward(_)
             | Principal::Viewer(_)
             | Principal::Node(_)
-            | Principal::Sql(_) => self.may_read_messages(),
+            | Principal::Sql(_)
+            | Principal::SqlSteward(_) => self.may_read_messages(),
         }
     }
 }
 
-const SQL_ONLY: &str = "a token of scope sql opens the public tables and nothing else";
+const SQL_ONLY: &str = "a token for SQL opens the public tables and nothing else";
 
 #[cfg(test)]
 mod tests {
@@ -257,6 +265,10 @@ mod tests {
             ),
             (
                 bearer(Scope::Sql),
+                [false, false, false, false, false, false, true],
+            ),
+            (
+                bearer(Scope::SqlSteward),
                 [false, false, false, false, false, false, true],
             ),
         ];

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use switchboard_core::changes::Nonce;
 use switchboard_core::token::Token;
 use switchboard_core::{AgentId, Timestamp, limits};
+use switchboard_store::sqlite::door::Rank;
 use switchboard_wire::IsoTime;
 use switchboard_wire::jetpack::{Envelope, from_wire};
 use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest, body_to_sign, same};
@@ -131,16 +132,20 @@ impl Auth {
         self.replays.lock().forgive(mark);
     }
 
-    /// The token of scope sql that a call brings. It has to, also where nothing else is asked for.
-    pub async fn sql_token(&self, hub: &Hub, headers: &HeaderMap) -> Result<String, Failure> {
+    /// The token for SQL that a call brings, and as whom. It has to, also where nothing else is asked for.
+    pub async fn sql_token(
+        &self,
+        hub: &Hub,
+        headers: &HeaderMap,
+    ) -> Result<(String, Rank), Failure> {
         let given = headers.get(header::AUTHORIZATION).ok_or_else(|| {
             Failure::Unauthenticated(
                 "bring a token of scope sql in Authorization: Bearer; 'switchboard token create <name> --scope sql' makes one".to_owned(),
             )
         })?;
         let caller = self.bearer(hub, given.as_bytes()).await?;
-        caller.may_send_sql()?;
-        Ok(caller.name().to_owned())
+        let rank = caller.may_send_sql()?;
+        Ok((caller.name().to_owned(), rank))
     }
 
     /// Whether a caller would still be let in: its token not revoked, its key not replaced. The ledger itself is asked.

@@ -1,6 +1,6 @@
 //! Raw SQL for libSQL's clients: who may bring it here, and what they are told if it cannot be done.
 //!
-//! It takes a token of scope sql always, also where nothing else is asked for. The rest is `crate::sql`.
+//! It takes a token of scope sql or sql:steward always, also where nothing else is asked for. The rest is `crate::sql`.
 
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -64,10 +64,10 @@ async fn answer(
     call: &Call,
     read: impl FnOnce(&[u8]) -> Result<(Option<String>, Asked), Failure>,
 ) -> Result<Reply, Denied> {
-    let token = app.auth.sql_token(&app.hub, &call.headers).await?;
+    let (token, rank) = app.auth.sql_token(&app.hub, &call.headers).await?;
     let sql = available(app)?;
     let (baton, asked) = read(&call.body)?;
-    let body = sql.call(&token, baton.as_deref(), asked).await?;
+    let body = sql.call(&token, rank, baton.as_deref(), asked).await?;
     Ok(Reply::bytes(200, body))
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use switchboard_store::sqlite::door::{Door, Refused};
+use switchboard_store::sqlite::door::{Door, Rank, Refused};
 use switchboard_wire::hrana::{Batch, StreamRequest};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
@@ -95,6 +95,7 @@ impl Sql {
     pub async fn call(
         &self,
         token: &str,
+        rank: Rank,
         baton: Option<&str>,
         asked: Asked,
     ) -> Result<Vec<u8>, Refused> {
@@ -108,7 +109,7 @@ impl Sql {
             let mut streams = self.shared.streams.lock();
             match baton {
                 Some(baton) => streams.take(baton, token)?,
-                None => streams.make(token, asked.stays())?,
+                None => streams.make(token, rank, asked.stays())?,
             }
         };
         let taken = Taken {

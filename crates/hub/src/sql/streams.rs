@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
-use switchboard_store::sqlite::door::{HUB_WAITS_MAX, Refused, Session, TRANSACTION_FOR_MAX};
+use switchboard_store::sqlite::door::{HUB_WAITS_MAX, Rank, Refused, Session, TRANSACTION_FOR_MAX};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -21,6 +21,7 @@ const GONE_MAX: usize = 256;
 /// One client's stream between two of its calls.
 pub struct Stream {
     token: Arc<str>,
+    pub rank: Rank,
     gate: Arc<Semaphore>,
     /// Counted among those that go on.
     counted: bool,
@@ -61,7 +62,7 @@ impl Streams {
     }
 
     /// A new stream, which goes on after its first call if it `stays`.
-    pub fn make(&mut self, token: &str, stays: bool) -> Result<Stream, Refused> {
+    pub fn make(&mut self, token: &str, rank: Rank, stays: bool) -> Result<Stream, Refused> {
         let transactions = self
             .open
             .values()
@@ -102,6 +103,7 @@ impl Streams {
         self.counted += usize::from(stays);
         Ok(Stream {
             token: name,
+            rank,
             gate: Arc::clone(&known.gate),
             counted: stays,
             stored: HashMap::new(),

@@ -246,7 +246,11 @@ impl Work {
     fn session(&mut self) -> Result<&mut Session, Refused> {
         let session = match self.stream_mut().session.take() {
             Some(session) => session,
-            None => self.fresh_session()?,
+            None => {
+                let mut session = self.fresh_session()?;
+                session.serve(self.stream().rank);
+                session
+            }
         };
         Ok(self.stream_mut().session.insert(session))
     }

@@ -140,6 +140,67 @@ async fn it_takes_a_token_of_its_own_scope_always() {
     hub.running.shutdown().await;
 }
 
+/// What a worker's token may not, and a steward's may. It is taken in, in this order.
+const STEWARDS: [&str; 5] = [
+    "UPDATE tasks SET status = 'completed' WHERE id = 't'",
+    "UPDATE tasks SET title = 'mine' WHERE id = 'u'",
+    "INSERT OR REPLACE INTO quality_baseline(id, tests_passing) VALUES (1, 7)",
+    "INSERT INTO messages(id, type, from_agent, to_agent) VALUES ('m', 'custom', 'steward', 'ann')",
+    "DELETE FROM tasks WHERE id = 'u'",
+];
+
+#[tokio::test]
+async fn what_only_a_steward_may_takes_a_token_of_scope_sql_steward() {
+    let mut hub = start_sql().await;
+    for sql in [
+        "INSERT INTO agents(id, name) VALUES ('ann', 'ann')",
+        "INSERT INTO tasks(id, title, status) VALUES ('t', 't', 'ready'), ('u', 'u', 'ready')",
+        "UPDATE tasks SET status = 'claimed', assigned_agent = 'ann' WHERE id = 't'",
+        "UPDATE tasks SET status = 'needs_review' WHERE id = 't'",
+        "INSERT INTO messages(id, type, from_agent, to_agent) VALUES ('a', 'custom', 'ann', 'ann')",
+    ] {
+        let done = hub.execute(sql).await;
+        assert_eq!(done["type"], "ok", "{sql}: {done}");
+    }
+    shows(&hub, "/api/v1/messages?all=true", "\"from\":\"ann\"").await;
+    for sql in STEWARDS {
+        let done = hub.execute(sql).await;
+        assert_eq!(done["error"]["code"], "SQLITE_CONSTRAINT", "{sql}: {done}");
+        let said = done["error"]["message"].as_str().unwrap();
+        assert!(said.contains("scope sql:steward"), "{sql}: {said}");
+    }
+    let sender =
+        hub.execute("INSERT INTO messages(id, type, from_agent) VALUES ('b', 'custom', 'bob')");
+    let sender = sender.await;
+    assert_eq!(sender["type"], "error", "{sender}");
+    hub.token = token(hub.client, "sql:steward").await;
+    for sql in STEWARDS {
+        let done = hub.execute(sql).await;
+        assert_eq!(done["type"], "ok", "{sql}: {done}");
+    }
+    shows(&hub, "/api/v1/messages?all=true", "\"from\":\"steward\"").await;
+    shows(&hub, "/api/v1/tasks/t", "\"status\":\"completed\"").await;
+    shows(&hub, "/api/v1/tasks/u", "\"status\":\"canceled\"").await;
+    shows(&hub, "/api/v1/quality/baseline", "\"testsPassing\":7").await;
+    // The connection that a steward used before is now a worker's.
+    hub.token = token(hub.client, "sql").await;
+    let done = hub.execute("DELETE FROM quality_baseline").await;
+    assert_eq!(done["type"], "error", "{done}");
+    hub.running.shutdown().await;
+}
+
+/// Waits until the hub has taken in what was written.
+async fn shows(hub: &SqlHub, path: &str, what: &str) {
+    let began = Instant::now();
+    loop {
+        let found = hub.client.get(path).await;
+        if found.text.contains(what) {
+            return;
+        }
+        assert!(began.elapsed() < SOON, "{path}: {}", found.text);
+    }
+}
+
 #[tokio::test]
 async fn a_revoked_token_ends_its_streams() {
     let hub = start_sql().await;

@@ -273,7 +273,7 @@ async fn tokens_open_what_their_scope_says_until_they_are_revoked() {
     let client = hub.client;
     let steward = steward(&hub).await;
     let mut made = Vec::new();
-    for scope in ["viewer", "node", "sql"] {
+    for scope in ["viewer", "node", "sql", "sql:steward"] {
         let body = json!({ "name": scope, "scope": scope });
         let token = bearer(client, "POST", "/api/v1/tokens", &steward, body)
             .await

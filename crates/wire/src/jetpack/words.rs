@@ -211,5 +211,6 @@ words! {
         Viewer = "viewer",
         Node = "node",
         Sql = "sql",
+        SqlSteward = "sql:steward",
     }
 }

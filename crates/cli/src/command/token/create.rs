@@ -12,7 +12,8 @@ use crate::words::one_of;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Only a steward makes tokens: under auth = \"hmac\" whoever can read the key file in the hub's data directory is one.
-Scopes: steward decides and steers, viewer reads, node is another gateway, sql the public tables only.
+Scopes: steward decides and steers, viewer reads, node is another gateway. sql opens the public tables and nothing
+else, to read and to write as any agent; sql:steward also cancels, rules on reviews, sets the baseline and sends as a person there.
 
 Examples:
   switchboard token create alice
@@ -47,7 +48,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     screen.line("")?;
     let secret = clean(token.secret.as_deref().unwrap_or_default());
     match token.scope {
-        Scope::Sql => {
+        Scope::Sql | Scope::SqlSteward => {
             screen.line(format_args!("  export JETPACK_DB_URL={}", client.address()))?;
             screen.line(format_args!("  export JETPACK_DB_TOKEN={secret}"))?;
         }

@@ -6,7 +6,7 @@ use super::{Answered, No, Play, distance, named, or, text};
 use crate::scenarios::act::Call;
 
 /// Somebody who is no agent.
-const STEWARD: &str = "steward";
+pub(super) const STEWARD: &str = "steward";
 
 impl Play {
     /// If the id is taken, and by this very process, it goes on.

@@ -7,13 +7,14 @@ use serde_json::{Map, Value, json};
 use switchboard_store::ManualClock;
 use switchboard_wire::IsoTime;
 
+use super::agents::STEWARD;
 use super::pipeline;
 use crate::scenarios::http::HubHere;
 
 pub enum Door {
     File(Connection),
-    /// With this token.
-    Pipeline(String),
+    /// With a token of scope `sql`, and one of scope `sql:steward` for the steward.
+    Pipeline(String, String),
 }
 
 /// Parameters by their names, without the colon.
@@ -36,12 +37,8 @@ impl Door {
         Door::File(db)
     }
 
-    /// A token of scope `sql`, as a steward makes one.
     pub async fn pipeline(hub: &mut HubHere) -> Door {
-        let asked = json!({"name": "scenes", "scope": "sql"});
-        let made = hub.post("/api/v1/tokens", &asked).await;
-        let token = made.body["token"]["secret"].as_str();
-        Door::Pipeline(token.unwrap_or_else(|| panic!("{}", made.body)).to_owned())
+        Door::Pipeline(token(hub, "sql").await, token(hub, "sql:steward").await)
     }
 
     /// Runs statements in turn; the first that fails undoes them all.
@@ -53,9 +50,21 @@ impl Door {
     ) -> Result<Vec<Ran>, String> {
         match self {
             Door::File(db) => on_file(db, statements, given),
-            Door::Pipeline(token) => pipeline::run(hub, token, statements, given).await,
+            Door::Pipeline(agents, stewards) => {
+                let is_steward = given.get("agent").is_some_and(|agent| agent == STEWARD);
+                let token = if is_steward { stewards } else { agents };
+                pipeline::run(hub, token, statements, given).await
+            }
         }
     }
+}
+
+/// As a steward makes one.
+async fn token(hub: &mut HubHere, scope: &str) -> String {
+    let asked = json!({"name": "scenes", "scope": scope});
+    let made = hub.post("/api/v1/tokens", &asked).await;
+    let token = made.body["token"]["secret"].as_str();
+    token.unwrap_or_else(|| panic!("{}", made.body)).to_owned()
 }
 
 fn on_file(db: &Connection, statements: &[String], given: &Given) -> Result<Vec<Ran>, String> {
