@@ -53,11 +53,38 @@ pub const STEWARD: &str = "steward";
 /// Who speaks when the hub itself does.
 pub const HUB: &str = "switchboard";
 
+const RESERVED: [&str; 2] = [STEWARD, HUB];
+
 impl AgentId {
-    /// Whether no agent can have this id, because somebody else speaks under it.
-    pub fn is_reserved(&self) -> bool {
-        [STEWARD, HUB].contains(&self.as_str())
+    /// Whether somebody speaks under this id who is no agent.
+    pub fn is_no_agent(&self) -> bool {
+        RESERVED.contains(&self.as_str())
     }
+
+    /// Whether no agent can have this id: it is one of those, or a person would take it for one.
+    pub fn is_reserved(&self) -> bool {
+        RESERVED.iter().any(|name| looks_like(&self.0, name))
+    }
+}
+
+/// Whether the two differ in nothing but case, and characters that cannot be seen or only turn the others around.
+fn looks_like(text: &str, name: &str) -> bool {
+    let seen = text.chars().filter(|letter| !is_unseen(*letter));
+    seen.flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .eq(name.chars())
+}
+
+/// What Unicode calls default ignorable, and the controls of direction.
+fn is_unseen(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 ids! {
@@ -75,4 +102,33 @@ ids! {
     /// What an agent calls a request for a budget.
     RequestId,
     GrantId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_reads_like_a_reserved_one_is_reserved() {
+        for id in [
+            "steward",
+            "Steward",
+            "SWITCHBOARD",
+            "\u{17f}teward",
+            "\u{fb06}eward",
+            "ste\u{200b}ward",
+            "steward\u{feff}",
+            "\u{202e}steward\u{202c}",
+            "\u{2066}switch\u{ad}board\u{2069}",
+            "s\u{fe0f}teward",
+            "switchboard\u{e0041}",
+        ] {
+            assert!(AgentId::from(id).is_reserved(), "{id:?}");
+        }
+        for id in ["stewards", "steward-2", "switchboard1", "käthe", "s", ""] {
+            assert!(!AgentId::from(id).is_reserved(), "{id:?}");
+        }
+        assert!(AgentId::from("steward").is_no_agent());
+        assert!(!AgentId::from("Steward").is_no_agent(), "nobody is");
+    }
 }

@@ -67,7 +67,7 @@ impl RateLimits {
 
     /// A call by an agent; a person who speaks is none.
     pub fn agent(&self, class: Class, agent: &AgentId) -> Result<(), TooFast> {
-        if !self.on || agent.is_reserved() {
+        if !self.on || agent.is_no_agent() {
             return Ok(());
         }
         let rate = match class {

@@ -156,7 +156,10 @@ fn check_unreserved(id: &AgentId) -> Result<(), Refusal> {
     if id.is_reserved() {
         return Err(Refusal::Invalid {
             field: "agent.id",
-            message: format!("{id} is reserved; take another id"),
+            message: format!(
+                "{:?} is reserved, or looks like an id that is; take another id",
+                id.as_str()
+            ),
         });
     }
     Ok(())

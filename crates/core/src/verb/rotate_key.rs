@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_reserved_id_gets_no_key() {
-        for agent in ["steward", "switchboard"] {
+        for agent in ["steward", "switchboard", "STEWARD", "\u{feff}switchboard"] {
             let outcome = Swarm::with_agent(Standing::Live).run(RotateKey {
                 agent: agent.into(),
             });

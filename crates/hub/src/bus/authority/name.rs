@@ -29,7 +29,7 @@ pub enum NotAName {
     TooLong,
     #[error("an id must not have control characters")]
     Control,
-    #[error("'{0}' is the hub's own; no worker can have it")]
+    #[error("{0:?} is the hub's own, or looks like it; no worker can have it")]
     Reserved(String),
 }
 
@@ -220,6 +220,7 @@ mod tests {
             assert!(Name::for_role(reserved, Role::Worker).is_err());
             assert!(Name::for_role(reserved, Role::Operator).is_ok());
         }
+        assert!(Name::for_role("Stew\u{200d}ard", Role::Worker).is_err());
     }
 
     #[test]

@@ -87,11 +87,13 @@ fn an_agent_inserted_as_offline_has_been_here() {
 
 #[test]
 fn an_agent_inserted_under_a_reserved_id_leaves_no_row() {
-    let mut swarm = Swarm::new();
-    let written = inserted(&swarm, row(crate::HUB, None));
-    assert_eq!(word(&swarm.adopt(written)), "invalid");
-    assert_eq!(swarm.said(), ["write_undone"]);
-    assert!(swarm.agents.is_empty());
+    for id in [crate::HUB, "Switchboard", "ste\u{200b}ward"] {
+        let mut swarm = Swarm::new();
+        let written = inserted(&swarm, row(id, None));
+        assert_eq!(word(&swarm.adopt(written)), "invalid", "{id:?}");
+        assert_eq!(swarm.said(), ["write_undone"]);
+        assert!(swarm.agents.is_empty());
+    }
 }
 
 #[test]
