@@ -85,6 +85,7 @@ pub fn worker_hello(id: &str, manner: Manner) -> Vec<u8> {
             ..HelloWorker::default()
         }),
         repo: Some(HelloRepo::default()),
+        auth: None,
     };
     print(Role::Worker, id, FIRST_SEQ, &hello)
 }
@@ -96,6 +97,7 @@ pub fn operator_hello(id: &str) -> Vec<u8> {
         capabilities: Vec::new(),
         worker: None,
         repo: None,
+        auth: None,
     };
     print(Role::Operator, id, FIRST_SEQ, &hello)
 }

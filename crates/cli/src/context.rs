@@ -107,7 +107,7 @@ impl Context {
     }
 
     /// The token given, else that of the hub on this machine whose master key this person can read.
-    fn token(&self, data_dir: Option<&Path>) -> Option<String> {
+    pub fn token(&self, data_dir: Option<&Path>) -> Option<String> {
         let given = self.options.token.clone();
         let own = || {
             let key = fs::read_to_string(data_dir?.join(KEY_FILE)).ok()?;

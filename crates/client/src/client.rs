@@ -183,7 +183,7 @@ fn loopback(url: &Url) -> bool {
 }
 
 fn signer(agent: String, key: &str) -> Result<Signer, Error> {
-    let key = AgentKey::from_hex(key).ok_or_else(|| {
+    let key = AgentKey::from_text(key).ok_or_else(|| {
         Error::Invalid(format!(
             "the key of {agent} is no signing key; make one with 'switchboard agent add {agent}'"
         ))

@@ -341,7 +341,7 @@ async fn each_try_is_signed_anew_over_what_is_sent() {
             nonce: Some(&nonce),
             body: body.as_bytes(),
         };
-        let key = AgentKey::from_hex(&key).unwrap();
+        let key = AgentKey::from_text(&key).unwrap();
         assert!(key.verify(&signed.to_sign(), &get("switchboard-signature")));
         nonces.push(nonce);
     }

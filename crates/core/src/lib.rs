@@ -26,6 +26,7 @@ pub mod quality;
 pub mod record;
 pub mod refusal;
 pub mod replay;
+pub mod rights;
 pub mod served;
 pub mod skills;
 pub mod slice;

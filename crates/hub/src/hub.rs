@@ -279,7 +279,20 @@ impl Hub {
         V: Verb + Send + 'static,
         V::Reply: Send,
     {
-        match self.submit(verb, Guard::default(), None).await? {
+        self.run_signed(verb, None).await
+    }
+
+    /// The same with a signature that is committed together with the change.
+    pub(crate) async fn run_signed<V>(
+        &self,
+        verb: V,
+        nonce: Option<Nonce>,
+    ) -> Result<V::Reply, Error>
+    where
+        V: Verb + Send + 'static,
+        V::Reply: Send,
+    {
+        match self.submit(verb, Guard { key: None, nonce }, None).await? {
             Outcome::Fresh(reply) => Ok(reply),
             Outcome::Replayed(_) => Err(Error::Broken),
         }
@@ -479,6 +492,8 @@ impl Listener for Arc<Shared> {
             self.wakeups.others_are_busy();
         }
         self.wakeups.agents_changed(&batch.notices.changed_agents);
+        self.wakeups
+            .tokens_ended(batch.log.iter().map(|logged| &logged.event));
         for agent in &batch.notices.inboxes {
             self.wakeups.message_waits(agent);
         }

@@ -151,16 +151,17 @@ impl Running {
         let hub = Hub::start(engine, hub_config).await?;
         let started_at = wall();
         let tls = acceptor.is_some();
+        let auth = Arc::new(Auth::new(config.auth, master));
         let app = Arc::new(App::new(
             &config,
             hub.clone(),
-            Auth::new(config.auth, master),
+            Arc::clone(&auth),
             started_at,
             store,
             sql,
         ));
         let door = open_door(&app, &config).await;
-        let bus = Bus::open(&hub, &config, app.stopping.clone()).await?;
+        let bus = Bus::open(&hub, &config, auth, app.stopping.clone()).await?;
         if let Some(bus) = &bus {
             let shared = Arc::clone(&bus.shared);
             let _ = app.metrics.bus.set(Arc::new(move || shared.figures()));

@@ -97,7 +97,7 @@ impl Follow {
         self.shared.reached(upto);
         while self.after < upto {
             let wakeups = self.shared.wakeups();
-            if !wakeups.has_claims() && !wakeups.has_inboxes() {
+            if !wakeups.has_claims() && !wakeups.has_inboxes() && !wakeups.has_tokens() {
                 // Misses nobody: who waits registers before it looks, and whoever registers from now on looks at a
                 // ledger that has all this.
                 self.after = upto;
@@ -124,6 +124,7 @@ impl Follow {
             .iter()
             .for_each(|logged| news.add(&logged.event));
         let wakeups = self.shared.wakeups();
+        wakeups.tokens_ended(page.events.iter().map(|logged| &logged.event));
         if wakeups.has_claims() {
             let ready: Vec<TaskId> = news.ready.into_iter().collect();
             for tasks in ready.chunks(IDS_PER_LOOK) {
@@ -202,7 +203,7 @@ impl News {
                 self.agents_busied = true;
             }
             Event::AgentStatusChanged { .. } => self.agents_busied = true,
-            Event::TaskCompleted { agent, .. } => {
+            Event::TaskCompleted { agent, .. } | Event::AgentKeyRotated { agent, .. } => {
                 self.agents.insert(agent.clone());
             }
             Event::TaskCanceled { task, .. } => {
@@ -214,10 +215,9 @@ impl News {
                 self.messages.push(message.clone());
             }
             Event::AgentSilent { .. } | Event::AgentDeregistered { .. } => self.agents_left = true,
-            // Nobody waits for these. What becomes due is asked for by every coordinator's caretaker.
+            // Nobody waits for these, or is told of them otherwise. What becomes due is asked for by every coordinator's caretaker.
             Event::AgentRegistered { .. }
             | Event::AgentReturned { .. }
-            | Event::AgentKeyRotated { .. }
             | Event::AgentForgotten { .. }
             | Event::CommandObeyed { .. }
             | Event::TaskBlocked { .. }

@@ -2,6 +2,8 @@
 //!
 //! One new task wakes one waiting agent. A waiter that was woken but goes away, or finds nothing, passes it on.
 
+mod tokens;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use switchboard_core::{Agent, AgentId, Changes, LaneKey, Refusal, Slice, Timesta
 use tokio::sync::Notify;
 
 use crate::hub::Shared;
+pub(crate) use tokens::TokenWatch;
+use tokens::Tokens;
 
 #[derive(Default)]
 pub(crate) struct Wakeups {
@@ -19,6 +23,7 @@ pub(crate) struct Wakeups {
     inboxes: Mutex<HashMap<AgentId, Vec<Arc<Notify>>>>,
     /// Streams on which agents are told whatever concerns them.
     streams: Mutex<HashMap<AgentId, Arc<Notify>>>,
+    tokens: Tokens,
 }
 
 #[derive(Default)]
@@ -157,6 +162,7 @@ impl Wakeups {
     pub fn wake_all(&self) {
         self.wake_all_claims();
         self.all_agents_changed();
+        self.all_tokens_changed();
         for bells in self.inboxes.lock().values() {
             bells.iter().for_each(|bell| bell.notify_one());
         }

@@ -432,10 +432,12 @@ pub(crate) fn learning<R: Columns>(row: &R) -> Result<Learning, R::Error> {
 pub(crate) const TOKEN: &str = "id, name, scope, hash, created_at, revoked_at";
 
 pub(crate) fn token<R: Columns>(row: &R) -> Result<Token, R::Error> {
+    let (scope, agent) = word(row, 2, Token::read_grant)?;
     Ok(Token {
         id: text(row, 0)?.into(),
         name: text(row, 1)?,
-        scope: word(row, 2, switchboard_core::token::Scope::parse)?,
+        scope,
+        agent,
         hash: hash(row, 3)?,
         created_at: Timestamp(int(row, 4)?),
         revoked_at: instant(row, 5)?,

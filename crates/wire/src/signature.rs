@@ -13,6 +13,10 @@ use crate::{Malformed, parse};
 
 /// Length of master keys and agent keys, in bytes.
 pub const KEY_LEN: usize = 32;
+/// What stands before a key that is shown, so that it is known for one; no part of the key.
+const KEY_PREFIX: &str = "sbk_";
+/// What stands before the digits of a token.
+const TOKEN_PREFIX: &str = "sbt_";
 /// What a key is for; keys for different purposes have nothing to do with each other.
 const AGENT_PURPOSE: &[u8] = b"switchboard agent signing key v1";
 const STEWARD_PURPOSE: &[u8] = b"switchboard local steward token v1";
@@ -46,7 +50,7 @@ impl MasterKey {
     ///
     /// Reading the key is as good as being the steward, so nothing more is asked of such a person.
     pub fn steward_token(&self) -> String {
-        format!("sbt_{}", to_hex(&self.derive(STEWARD_PURPOSE, &[])))
+        AgentKey(self.derive(STEWARD_PURPOSE, &[])).as_token()
     }
 
     fn derive(&self, purpose: &[u8], info: &[&[u8]]) -> [u8; KEY_LEN] {
@@ -61,14 +65,29 @@ impl MasterKey {
 }
 
 impl AgentKey {
-    /// Reads the hexadecimal form that was shown once.
-    pub fn from_hex(text: &str) -> Option<Self> {
-        Some(Self(from_hex(text.trim())?.try_into().ok()?))
+    /// Reads what was shown once: `sbk_` and 64 hexadecimal digits, or, of older keys, the digits alone.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let text = text.trim();
+        Self::from_digits(text.strip_prefix(KEY_PREFIX).unwrap_or(text))
     }
 
     /// To be shown once.
-    pub fn to_hex(&self) -> String {
-        to_hex(&self.0)
+    pub fn to_text(&self) -> String {
+        format!("{KEY_PREFIX}{}", to_hex(&self.0))
+    }
+
+    /// The key that a token's secret spells.
+    pub fn of_token(secret: &str) -> Option<Self> {
+        Self::from_digits(secret.trim().strip_prefix(TOKEN_PREFIX)?)
+    }
+
+    /// The secret of the token that has this key: `sbt_` and 64 hexadecimal digits.
+    pub fn as_token(&self) -> String {
+        format!("{TOKEN_PREFIX}{}", to_hex(&self.0))
+    }
+
+    fn from_digits(digits: &str) -> Option<Self> {
+        Some(Self(from_hex(digits)?.try_into().ok()?))
     }
 
     /// HMAC-SHA256 in lower-case hexadecimal.
@@ -241,7 +260,22 @@ mod tests {
         assert_ne!(key, master().agent_key("a2", 1));
         assert_ne!(key, master().agent_key("a1", 2));
         assert_ne!(key, MasterKey::new([8; KEY_LEN]).agent_key("a1", 1));
-        assert_eq!(AgentKey::from_hex(&key.to_hex()), Some(key.clone()));
+        let shown = key.to_text();
+        assert_eq!(shown.len(), 4 + 2 * KEY_LEN);
+        assert_eq!(AgentKey::from_text(&shown), Some(key.clone()));
+        let digits = shown.strip_prefix("sbk_").unwrap();
+        assert_eq!(
+            AgentKey::from_text(digits),
+            Some(key.clone()),
+            "an older one"
+        );
+        assert_eq!(AgentKey::of_token(&key.as_token()), Some(key.clone()));
+        assert_eq!(AgentKey::of_token(&shown), None, "a key is no token");
+        assert_eq!(
+            AgentKey::from_text(&key.as_token()),
+            None,
+            "nor the other way round"
+        );
         assert_eq!(format!("{key:?}"), "AgentKey(…)");
     }
 
@@ -252,7 +286,7 @@ mod tests {
         assert_ne!(token, MasterKey::new([8; KEY_LEN]).steward_token());
         let digits = token.strip_prefix("sbt_").unwrap();
         assert_eq!(digits.len(), 2 * KEY_LEN);
-        assert_ne!(digits, master().agent_key("", 0).to_hex());
+        assert_ne!(token, master().agent_key("", 0).as_token());
         let read = MasterKey::from_hex(&format!("{}\n", to_hex(&[7; KEY_LEN]))).unwrap();
         assert_eq!(read.steward_token(), token);
         assert!(MasterKey::from_hex("07").is_none());
@@ -265,10 +299,10 @@ mod tests {
             key.sign("Hi There"),
             "198a607eb44bfbc69903a0f1cf2bbdc5ba0aa3f3d9ae3c1c7a3b1696a0b68cf7"
         );
-        let derived = master().agent_key("a1", 1).to_hex();
+        let derived = master().agent_key("a1", 1).to_text();
         assert_eq!(
             derived,
-            "726178ce6f369f34460f12618f647acb47c97a12bb2fe5162471f46a6df58140"
+            "sbk_726178ce6f369f34460f12618f647acb47c97a12bb2fe5162471f46a6df58140"
         );
     }
 
@@ -287,7 +321,7 @@ mod tests {
             assert!(!key.verify("text", bad), "{bad}");
         }
         assert!(key.verify("text", &good));
-        assert_eq!(AgentKey::from_hex("00"), None);
+        assert_eq!(AgentKey::from_text("00"), None);
         assert!(body_to_sign(b"[]").is_err());
     }
 }

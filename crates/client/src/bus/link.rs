@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use switchboard_wire::IsoTime;
 use switchboard_wire::agentbus::codec::{Line, Lines};
 use switchboard_wire::agentbus::envelope::{self, FrameWriter, Sender};
-use switchboard_wire::agentbus::message::{Hello, Inbound, Message, Outbound, Welcome};
+use switchboard_wire::agentbus::message::{Credential, Hello, Inbound, Message, Outbound, Welcome};
 use switchboard_wire::agentbus::{ErrorCode, UtcTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
+use ulid::Ulid;
 
 use super::clock;
 use super::dial::{Dial, Socket};
@@ -47,6 +49,29 @@ pub(super) enum Keep {
     Nothing,
 }
 
+/// What every connection of one sender begins with.
+pub(super) struct Greeting {
+    pub sender: Sender<'static>,
+    pub hello: Hello,
+    /// What to sign it with, for a director that asks who it is.
+    pub credential: Option<Credential>,
+}
+
+impl Greeting {
+    /// The hello for one connection: a signature counts once.
+    fn hello(&self) -> Hello {
+        let Sender { role, id, .. } = &self.sender;
+        let auth = self.credential.as_ref().map(|credential| {
+            let nonce = Ulid::generate().to_string();
+            credential.sign(*role, id, IsoTime(clock::now().0), nonce)
+        });
+        Hello {
+            auth,
+            ..self.hello.clone()
+        }
+    }
+}
+
 /// An open connection.
 pub(super) struct Link {
     addr: String,
@@ -64,8 +89,7 @@ impl Link {
     /// Connects, says hello, and waits for the welcome.
     pub async fn open(
         dial: &dyn Dial,
-        sender: Sender<'static>,
-        hello: &Hello,
+        greeting: &Greeting,
         keep: Keep,
     ) -> Result<(Link, Welcome), BusError> {
         let mut link = Link {
@@ -74,12 +98,12 @@ impl Link {
             lines: Lines::new(LINE_BYTES_MAX),
             chunk: vec![0; CHUNK_BYTES].into(),
             frames: VecDeque::new(),
-            writer: FrameWriter::new(sender),
+            writer: FrameWriter::new(greeting.sender.clone()),
             out: Vec::new(),
             keep,
             kept: Vec::new(),
         };
-        link.write(hello);
+        link.write(&greeting.hello());
         link.flush().await?;
         let until = Instant::now() + WELCOME_WITHIN;
         let unanswered = || BusError::NoWelcome {

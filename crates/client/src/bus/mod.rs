@@ -38,6 +38,7 @@ pub use dial::TlsFiles;
 pub use error::BusError;
 pub use link::{Frame, Way};
 pub use operator::{Operator, OperatorConfig, OperatorEvent, OperatorEvents, OperatorHandle};
+pub use switchboard_wire::agentbus::message::Credential;
 pub use telemetry::Telemetry;
 pub use throttle::Throttle;
 pub use worker::{Worker, WorkerConfig, WorkerEvent, WorkerEvents, WorkerHandle};

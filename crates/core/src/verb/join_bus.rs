@@ -23,8 +23,6 @@ pub struct JoinBus {
     pub ttl: Duration,
     /// The connection, by a name that no other one has.
     pub stream: String,
-    /// Who it is has been proved, or need not be.
-    pub is_proved: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -52,10 +50,6 @@ impl Verb for JoinBus {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Joined, Changes), Refusal> {
         check_unreserved(&self.agent)?;
         let mut changes = Changes::default();
-        // Also one that signed off: its messages still wait for it.
-        if let Some(known) = slice.agent(&self.agent) {
-            self.check(known)?;
-        }
         let known = slice.agent(&self.agent).filter(|known| !known.is_gone());
         let mut agent = match known {
             Some(known) => awake(known, &mut changes, now),
@@ -90,18 +84,6 @@ impl Verb for JoinBus {
 }
 
 impl JoinBus {
-    /// An id that was proved elsewhere is not given to someone who proves nothing.
-    fn check(&self, known: &Agent) -> Result<(), Refusal> {
-        if self.is_proved || !known.doors.contains(&Door::Jetpack) {
-            return Ok(());
-        }
-        Err(Refusal::AgentAlreadyRegistered {
-            agent: self.agent.clone(),
-            seen_at: known.seen_at,
-            holds: Vec::new(),
-        })
-    }
-
     fn newcomer(&self, slice: &Slice, now: Timestamp) -> Agent {
         let mut agent = match slice.agent(&self.agent) {
             Some(gone) => gone.clone(),
@@ -135,7 +117,6 @@ mod tests {
             skills: Skills::new(["rust"]),
             ttl: TTL,
             stream: "s".to_owned(),
-            is_proved: true,
         }
     }
 
@@ -195,18 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn whoever_proves_nothing_gets_no_id_that_others_have() {
-        let mut stranger = join("A");
-        stranger.is_proved = false;
-        for standing in [Standing::Live, Standing::Silent, Standing::Gone] {
-            let outcome = Swarm::with_agent(standing).run(stranger.clone());
-            assert_eq!(word(&outcome), "agent_already_registered", "{standing:?}");
+    fn nobody_joins_under_a_name_of_the_hub_or_one_that_reads_like_it() {
+        for id in ["steward", "Switchboard", "stew\u{2060}ard"] {
+            assert_eq!(word(&Swarm::new().run(join(id))), "invalid", "{id:?}");
         }
-        let mut swarm = Swarm::new();
-        stranger.agent = "W".into();
-        swarm.ok(stranger.clone());
-        swarm.ok(stranger);
-        let reserved = word(&swarm.run(join("steward")));
-        assert_eq!(reserved, "invalid");
     }
 }

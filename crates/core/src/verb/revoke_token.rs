@@ -54,6 +54,7 @@ mod tests {
             id: "k".into(),
             name: "ci".to_owned(),
             scope: Scope::Viewer,
+            agent: None,
             hash: [7; 32],
         });
         assert_eq!((token.created_at, token.revoked_at), (swarm.now, None));

@@ -309,7 +309,6 @@ pub(crate) fn join_bus(agent: &str) -> JoinBus {
         skills: Skills::default(),
         ttl: Duration::from_secs(90),
         stream: "s".to_owned(),
-        is_proved: true,
     }
 }
 

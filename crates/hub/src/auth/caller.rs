@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use switchboard_core::changes::Nonce;
+use switchboard_core::rights::Right;
 use switchboard_core::token::{Scope, Token};
 use switchboard_core::{AgentId, Message};
 use switchboard_store::sqlite::door::Rank;
@@ -15,7 +16,7 @@ use crate::http::Failure;
 pub struct Caller {
     pub principal: Principal,
     /// The signature that proved it; committed with what it asks for.
-    nonce: Option<Nonce>,
+    pub(super) nonce: Option<Nonce>,
     /// The same in the memory of what was used a moment ago.
     pub mark: Option<Mark>,
     pub proof: Proof,
@@ -26,32 +27,27 @@ pub struct Caller {
 pub enum Proof {
     /// Nothing is asked for, or what was shown never changes.
     Lasting,
-    /// The hash of a token's secret.
-    Token([u8; 32]),
+    /// A token, by the hash of its secret and by its name.
+    Token {
+        hash: [u8; 32],
+        name: Arc<str>,
+    },
     Key(AgentKey),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Principal {
-    /// A person: decides, approves, steers.
-    Steward(Arc<str>),
-    /// Reads.
-    Viewer(Arc<str>),
-    /// Another gateway.
-    Node(Arc<str>),
-    /// The public tables only, as any agent.
-    Sql(Arc<str>),
-    /// The public tables only, also as a person.
-    SqlSteward(Arc<str>),
     /// Acts only as itself.
     Agent(AgentId),
+    /// A person or a program that is no agent, by the id of its token.
+    Bearer(Scope, Arc<str>),
 }
 
 impl Caller {
     /// Whoever reaches a hub that asks for nothing, or can read its master key.
     pub fn steward() -> Self {
         Caller {
-            principal: Principal::Steward("steward".into()),
+            principal: Principal::Bearer(Scope::Steward, "steward".into()),
             nonce: None,
             mark: None,
             proof: Proof::Lasting,
@@ -60,38 +56,43 @@ impl Caller {
 
     pub fn agent(agent: AgentId, nonce: Nonce, key: AgentKey) -> Self {
         Caller {
-            principal: Principal::Agent(agent),
             nonce: Some(nonce),
+            ..Caller::key(agent, key)
+        }
+    }
+
+    /// Whoever has an agent's key.
+    pub fn key(agent: AgentId, key: AgentKey) -> Self {
+        Caller {
+            principal: Principal::Agent(agent),
+            nonce: None,
             mark: None,
             proof: Proof::Key(key),
         }
     }
 
     pub fn bearer(token: &Token) -> Self {
-        let name = token.id.as_str().into();
-        let principal = match token.scope {
-            Scope::Steward => Principal::Steward(name),
-            Scope::Viewer => Principal::Viewer(name),
-            Scope::Node => Principal::Node(name),
-            Scope::Sql => Principal::Sql(name),
-            Scope::SqlSteward => Principal::SqlSteward(name),
+        let principal = match (token.scope, &token.agent) {
+            (_, Some(agent)) => Principal::Agent(agent.clone()),
+            // Without its agent, which the rules never write, it may do the least.
+            (Scope::Agent, None) => Principal::Bearer(Scope::Node, token.id.as_str().into()),
+            (scope, None) => Principal::Bearer(scope, token.id.as_str().into()),
         };
         Caller {
             principal,
             nonce: None,
             mark: None,
-            proof: Proof::Token(token.hash),
+            proof: Proof::Token {
+                hash: token.hash,
+                name: token.name.as_str().into(),
+            },
         }
     }
 
     /// The name that its idempotency keys are kept under, and that goes into the record.
     pub fn name(&self) -> &str {
         match &self.principal {
-            Principal::Steward(name)
-            | Principal::Viewer(name)
-            | Principal::Node(name)
-            | Principal::Sql(name)
-            | Principal::SqlSteward(name) => name,
+            Principal::Bearer(_, name) => name,
             Principal::Agent(agent) => agent.as_str(),
         }
     }
@@ -100,11 +101,14 @@ impl Caller {
     pub fn is_agent(&self) -> Option<&AgentId> {
         match &self.principal {
             Principal::Agent(agent) => Some(agent),
-            Principal::Steward(_)
-            | Principal::Viewer(_)
-            | Principal::Node(_)
-            | Principal::Sql(_)
-            | Principal::SqlSteward(_) => None,
+            Principal::Bearer(..) => None,
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        match &self.principal {
+            Principal::Agent(_) => Scope::Agent,
+            Principal::Bearer(scope, _) => *scope,
         }
     }
 
@@ -120,74 +124,38 @@ impl Caller {
         })
     }
 
+    pub fn may(&self, right: Right) -> Result<(), Failure> {
+        let scope = self.scope();
+        if scope.may(right) {
+            return Ok(());
+        }
+        // Whatever it asks for, a token for SQL is told what it is for.
+        let missing = match scope.may(Right::Sql) && right != Right::SqlSteward {
+            true => Right::Read,
+            false => right,
+        };
+        Err(Failure::Forbidden(missing.refusal()))
+    }
+
     /// An agent acts as itself, the steward as anyone.
     pub fn may_act_as(&self, agent: &AgentId) -> Result<(), Failure> {
+        self.may(Right::Act)?;
         match &self.principal {
-            Principal::Steward(_) => Ok(()),
-            Principal::Agent(own) if own == agent => Ok(()),
-            Principal::Agent(own) => Err(Failure::NotYou {
+            Principal::Agent(own) if own != agent => Err(Failure::NotYou {
                 caller: own.clone(),
                 agent: agent.clone(),
             }),
-            Principal::Viewer(_) => Err(Failure::Forbidden("a viewer only reads")),
-            Principal::Node(_) => Err(Failure::Forbidden("a node does not act as an agent here")),
-            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
-        }
-    }
-
-    /// Agents may make tasks too; they plan.
-    pub fn may_create(&self) -> Result<(), Failure> {
-        match &self.principal {
-            Principal::Steward(_) | Principal::Agent(_) => Ok(()),
-            Principal::Viewer(_) => Err(Failure::Forbidden("a viewer only reads")),
-            Principal::Node(_) => Err(Failure::Forbidden("a node does not make tasks here")),
-            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
-        }
-    }
-
-    /// What only a person decides.
-    pub fn may_steer(&self) -> Result<(), Failure> {
-        match &self.principal {
-            Principal::Steward(_) => Ok(()),
-            Principal::Agent(_) | Principal::Viewer(_) | Principal::Node(_) => Err(
-                Failure::Forbidden("this takes a steward; bring a token of that scope"),
-            ),
-            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
-        }
-    }
-
-    pub fn may_read(&self) -> Result<(), Failure> {
-        match &self.principal {
-            Principal::Steward(_)
-            | Principal::Viewer(_)
-            | Principal::Node(_)
-            | Principal::Agent(_) => Ok(()),
-            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
+            Principal::Agent(_) => Ok(()),
+            Principal::Bearer(..) => self.may(Right::ActAsAnyone),
         }
     }
 
     /// Statements of its own, on the public tables, and as whom.
     pub fn may_send_sql(&self) -> Result<Rank, Failure> {
-        match &self.principal {
-            Principal::Sql(_) => Ok(Rank::Agent),
-            Principal::SqlSteward(_) => Ok(Rank::Steward),
-            Principal::Steward(_)
-            | Principal::Viewer(_)
-            | Principal::Node(_)
-            | Principal::Agent(_) => Err(Failure::Forbidden(
-                "this takes a token of scope sql; 'switchboard token create <name> --scope sql' makes one",
-            )),
-        }
-    }
-
-    /// Everybody's messages.
-    pub fn may_read_messages(&self) -> Result<(), Failure> {
-        match &self.principal {
-            Principal::Steward(_) | Principal::Viewer(_) => Ok(()),
-            Principal::Agent(_) | Principal::Node(_) => Err(Failure::Forbidden(
-                "everyone's messages are for stewards and viewers",
-            )),
-            Principal::Sql(_) | Principal::SqlSteward(_) => Err(Failure::Forbidden(SQL_ONLY)),
+        self.may(Right::Sql)?;
+        match self.scope().may(Right::SqlSteward) {
+            true => Ok(Rank::Steward),
+            false => Ok(Rank::Agent),
         }
     }
 
@@ -204,34 +172,17 @@ impl Caller {
             Principal::Agent(_) => Err(Failure::Forbidden(
                 "this message was neither sent by you nor to you",
             )),
-            Principal::Steward(_)
-            | Principal::Viewer(_)
-            | Principal::Node(_)
-            | Principal::Sql(_)
-            | Principal::SqlSteward(_) => self.may_read_messages(),
+            Principal::Bearer(..) => self.may(Right::ReadMessages),
         }
     }
 }
 
-const SQL_ONLY: &str = "a token for SQL opens the public tables and nothing else";
-
 #[cfg(test)]
 mod tests {
-    use switchboard_core::{Timestamp, TokenId};
+    use switchboard_core::Timestamp;
     use switchboard_wire::signature::MasterKey;
 
     use super::*;
-
-    fn bearer(scope: Scope) -> Caller {
-        Caller::bearer(&Token {
-            id: TokenId::from("tok_1"),
-            name: "n".to_owned(),
-            scope,
-            hash: [0; 32],
-            created_at: Timestamp(0),
-            revoked_at: None,
-        })
-    }
 
     fn agent(id: &str) -> Caller {
         let nonce = Nonce {
@@ -242,56 +193,38 @@ mod tests {
         Caller::agent(id.into(), nonce, MasterKey::new([1; 32]).agent_key(id, 1))
     }
 
-    #[test]
-    fn each_principal_may_do_its_part_and_no_more() {
-        // act as a1, act as a2, create, steer, read, read all messages, send SQL
-        let cases = [
-            (
-                Caller::steward(),
-                [true, true, true, true, true, true, false],
-            ),
-            (
-                bearer(Scope::Steward),
-                [true, true, true, true, true, true, false],
-            ),
-            (agent("a1"), [true, false, true, false, true, false, false]),
-            (
-                bearer(Scope::Viewer),
-                [false, false, false, false, true, true, false],
-            ),
-            (
-                bearer(Scope::Node),
-                [false, false, false, false, true, false, false],
-            ),
-            (
-                bearer(Scope::Sql),
-                [false, false, false, false, false, false, true],
-            ),
-            (
-                bearer(Scope::SqlSteward),
-                [false, false, false, false, false, false, true],
-            ),
-        ];
-        for (caller, may) in cases {
-            let found = [
-                caller.may_act_as(&"a1".into()).is_ok(),
-                caller.may_act_as(&"a2".into()).is_ok(),
-                caller.may_create().is_ok(),
-                caller.may_steer().is_ok(),
-                caller.may_read().is_ok(),
-                caller.may_read_messages().is_ok(),
-                caller.may_send_sql().is_ok(),
-            ];
-            assert_eq!(found, may, "{:?}", caller.principal);
-        }
+    fn bearer(scope: Scope, agent: Option<&str>) -> Caller {
+        Caller::bearer(&Token {
+            id: "tok_1".into(),
+            name: "n".to_owned(),
+            scope,
+            agent: agent.map(Into::into),
+            hash: [0; 32],
+            created_at: Timestamp(0),
+            revoked_at: None,
+        })
     }
 
     #[test]
-    fn an_agent_that_acts_as_another_is_told_so() {
-        assert!(matches!(
-            agent("a1").may_act_as(&"a2".into()),
-            Err(Failure::NotYou { .. })
-        ));
+    fn an_agent_acts_as_itself_and_a_steward_as_anyone() {
+        let a1 = AgentId::from("a1");
+        for caller in [
+            agent("a1"),
+            bearer(Scope::Agent, Some("a1")),
+            bearer(Scope::Steward, None),
+            Caller::steward(),
+        ] {
+            assert!(caller.may_act_as(&a1).is_ok(), "{caller:?}");
+        }
+        for caller in [agent("a2"), bearer(Scope::Agent, Some("a2"))] {
+            let refused = caller.may_act_as(&a1);
+            assert!(matches!(refused, Err(Failure::NotYou { .. })), "{caller:?}");
+        }
+        for scope in Scope::ALL {
+            let caller = bearer(*scope, None);
+            let is_steward = *scope == Scope::Steward;
+            assert_eq!(caller.may_act_as(&a1).is_ok(), is_steward, "{scope}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! is only a quick memory in front of it.
 
 mod caller;
+mod hello;
 mod keys;
 mod replay;
 mod token;
@@ -23,8 +24,7 @@ use crate::config::AuthMode;
 use crate::http::Failure;
 use crate::hub::Hub;
 
-pub use caller::Caller;
-use caller::Proof;
+pub use caller::{Caller, Principal, Proof};
 use keys::KeyCache;
 pub use replay::Mark;
 use replay::Replays;
@@ -77,12 +77,10 @@ struct Signed<'a> {
     text: String,
 }
 
-impl Signed<'_> {
-    fn said_at(&self) -> Result<IsoTime, Failure> {
-        self.timestamp.parse::<IsoTime>().map_err(|error| {
-            Failure::Unauthenticated(format!("the signature's timestamp cannot be read: {error}"))
-        })
-    }
+fn said_at(timestamp: &str) -> Result<IsoTime, Failure> {
+    timestamp.parse::<IsoTime>().map_err(|error| {
+        Failure::Unauthenticated(format!("the signature's timestamp cannot be read: {error}"))
+    })
 }
 
 fn is_timely(said: IsoTime, now: Timestamp) -> Result<(), Failure> {
@@ -154,9 +152,9 @@ impl Auth {
             (Proof::Key(key), Some(agent)) => {
                 Ok(self.key_in_ledger(hub, agent).await?.as_ref() == Some(key))
             }
-            (Proof::Token(hash), None) => Ok(token_in_ledger(hub, *hash).await?.is_some()),
+            (Proof::Token { hash, .. }, _) => Ok(token_in_ledger(hub, *hash).await?.is_some()),
             (Proof::Lasting, None) => Ok(true),
-            (Proof::Key(_), None) | (Proof::Token(_) | Proof::Lasting, Some(_)) => Ok(false),
+            (Proof::Key(_), None) | (Proof::Lasting, Some(_)) => Ok(false),
         }
     }
 
@@ -172,7 +170,7 @@ impl Auth {
 
     /// The secret of a token; it follows from the master key, so that only its hash need be kept.
     pub fn token_secret(&self, id: &switchboard_core::TokenId) -> String {
-        token::secret(&self.master, id)
+        token::key(&self.master, id).as_token()
     }
 
     /// A key was replaced: what is remembered of the old one no longer counts.
@@ -193,7 +191,7 @@ impl Auth {
                 "sign the call as an agent (in its headers; one of the ten operations also in its body), or bring a token in Authorization: Bearer".to_owned(),
             ));
         };
-        let said = signed.said_at()?;
+        let said = said_at(signed.timestamp)?;
         is_timely(said, hub.wall())?;
         let (agent, nonce, key) = self.verified(hub, signed, said).await?;
         let Some(mark) = self.replays.lock().first_time(&nonce, hub.time()) else {
@@ -230,7 +228,7 @@ impl Auth {
                     .to_owned(),
             ));
         };
-        let said = signed.said_at()?;
+        let said = said_at(signed.timestamp)?;
         let timely = is_timely(said, hub.wall());
         let (agent, nonce, key) = self.verified(hub, signed, said).await?;
         Ok(Signer {
@@ -254,14 +252,7 @@ impl Auth {
                 signed.agent
             ))
         })?;
-        // The wall clock judges the signature, the ledger's forgets it, and may be the faster one meanwhile.
-        let left_ms = said.0.saturating_add(WINDOW_MS) - hub.wall().0;
-        let kept_ms = left_ms.saturating_add(left_ms.max(0) / limits::CLOCK_SLEW);
-        let nonce = Nonce {
-            agent: signed.agent.clone(),
-            value: signed.signature.to_ascii_lowercase().into(),
-            valid_until: Timestamp(hub.time().0.saturating_add(kept_ms)),
-        };
+        let nonce = nonce(hub, signed.agent.clone(), signed.signature, said);
         Ok((signed.agent, nonce, key))
     }
 
@@ -306,6 +297,18 @@ impl Auth {
             .map(|agent| agent.key_generation)
             .filter(|generation| *generation > 0);
         Ok(generation.map(|generation| self.agent_key(agent, generation)))
+    }
+}
+
+/// What is kept of a signature for as long as it could come again.
+fn nonce(hub: &Hub, agent: AgentId, signature: &str, said: IsoTime) -> Nonce {
+    // The wall clock judges the signature, the ledger's forgets it, and may be the faster one meanwhile.
+    let left_ms = said.0.saturating_add(WINDOW_MS) - hub.wall().0;
+    let kept_ms = left_ms.saturating_add(left_ms.max(0) / limits::CLOCK_SLEW);
+    Nonce {
+        agent,
+        value: signature.to_ascii_lowercase().into(),
+        valid_until: Timestamp(hub.time().0.saturating_add(kept_ms)),
     }
 }
 

@@ -6,17 +6,16 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest;
 use switchboard_core::TokenId;
 use switchboard_core::token::Token;
-use switchboard_wire::signature::MasterKey;
+use switchboard_wire::signature::{AgentKey, MasterKey};
 
 /// A revoked token works no longer than this on a coordinator that did not hear of it.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 const TOKENS_MAX: usize = 1024;
 
-/// `sbt_` and 64 hexadecimal digits. Nothing but the id is needed to make it again.
-pub fn secret(master: &MasterKey, id: &TokenId) -> String {
+/// What the secret of a token spells. Nothing but the id is needed to make it again.
+pub fn key(master: &MasterKey, id: &TokenId) -> AgentKey {
     // No agent's id begins with a space, so no agent's key is ever one of these.
-    let key = master.agent_key(&format!(" token {id}"), 0);
-    format!("sbt_{}", key.to_hex())
+    master.agent_key(&format!(" token {id}"), 0)
 }
 
 pub fn hash(secret: impl AsRef<[u8]>) -> [u8; 32] {
@@ -56,10 +55,11 @@ mod tests {
     #[test]
     fn a_secret_follows_from_its_id_and_the_master_key() {
         let master = MasterKey::new([1; 32]);
-        let one = secret(&master, &"tok_1".into());
-        assert_eq!(one, secret(&master, &"tok_1".into()));
-        assert_ne!(one, secret(&master, &"tok_2".into()));
-        assert_ne!(one, secret(&MasterKey::new([2; 32]), &"tok_1".into()));
+        let secret = |master: &MasterKey, id: &str| key(master, &id.into()).as_token();
+        let one = secret(&master, "tok_1");
+        assert_eq!(one, secret(&master, "tok_1"));
+        assert_ne!(one, secret(&master, "tok_2"));
+        assert_ne!(one, secret(&MasterKey::new([2; 32]), "tok_1"));
         assert_eq!(one.len(), 4 + 64);
         assert_ne!(hash(one.as_bytes()), hash(b""));
     }

@@ -7,8 +7,8 @@ use switchboard_core::MessageId;
 use switchboard_wire::agentbus::Role;
 use switchboard_wire::agentbus::codec::{Line, Lines};
 use switchboard_wire::agentbus::envelope::FrameWriter;
-use switchboard_wire::agentbus::message::{Inbound, Outbound};
-use switchboard_wire::agentbus::session::{Accepted, CloseReason, Session, Step};
+use switchboard_wire::agentbus::message::{Hello, HelloAuth, Inbound, Outbound};
+use switchboard_wire::agentbus::session::{Accepted, CloseReason, Peer, Session, Step};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -16,6 +16,7 @@ use super::authority::{Identity, Refused};
 use super::operator::Operator;
 use super::outbox::{Ended, Frame, Outbox};
 use super::pipe;
+use super::proof::Proof;
 use super::server::Shared;
 use super::worker::{Errand, Worker};
 
@@ -40,6 +41,8 @@ enum Who {
 struct Connection<S> {
     bus: Arc<Shared>,
     identity: Option<Identity>,
+    /// What the hello showed, where a certificate does not tell who it is.
+    proof: Option<Proof>,
     session: Session,
     writer: FrameWriter,
     outbox: Arc<Outbox>,
@@ -62,6 +65,8 @@ enum Woken {
     Time,
     Worker(Errand),
     Certificate(Refused),
+    /// Its token may have been revoked.
+    Token,
     Stopping,
 }
 
@@ -76,6 +81,7 @@ where
         outbox: Arc::new(Outbox::new(WORKER_BUFFER_BYTES)),
         bus,
         identity,
+        proof: None,
         socket_out,
         out: Vec::new(),
         written: 0,
@@ -136,6 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         self.carry_out(step);
                     }
                     Some(Ended::Left) => self.closing = Some(CloseReason::Left),
+                    Some(Ended::Unproven) => self.disown("key was replaced"),
                 },
                 Woken::Time => {
                     let step = self.session.tick(self.bus.millis());
@@ -153,9 +160,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     let step = self.session.refuse(refused.to_string());
                     self.carry_out(step);
                 }
+                Woken::Token => {
+                    if let Some(proof) = &self.proof
+                        && !proof.holds(&self.bus).await
+                    {
+                        self.disown("token was revoked");
+                    }
+                }
                 Woken::Stopping => return,
             }
         }
+    }
+
+    /// What it signed its hello with no longer counts.
+    fn disown(&mut self, what: &str) {
+        let why = format!("the {what}; say hello with one that counts");
+        let step = self.session.refuse(why);
+        self.carry_out(step);
     }
 
     async fn wait(&mut self, reader: &mut ReadHalf<S>) -> Woken {
@@ -182,6 +203,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 _ => std::future::pending().await,
             }
         };
+        let token = async {
+            match &self.proof {
+                Some(proof) => proof.rung().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             read = pipe::read(reader) => Woken::Read(read),
             wrote = pipe::write(&mut self.socket_out, ahead), if writes => Woken::Wrote(wrote),
@@ -189,6 +216,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Woken::Time,
             errand = worker => Woken::Worker(errand),
             refused = certificate => Woken::Certificate(refused),
+            () = token => Woken::Token,
             () = self.bus.stopping.cancelled() => Woken::Stopping,
         }
     }
@@ -241,54 +269,52 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         else {
             return;
         };
-        if let Err(why) = self.check_identity(peer.role, &peer.id) {
+        let entered = match self.prove(&peer, hello.auth.as_ref()).await {
+            Ok(()) => self.enter(&hello, &peer).await,
+            Err(why) => Err(why),
+        };
+        if let Err(why) = entered {
             let step = self.session.refuse(why);
-            return self.carry_out(step);
-        }
-        match peer.role {
-            Role::Operator => {
-                self.session.welcomed(self.bus.millis());
-                let bytes_max = self.bus.config.operator_buffer_bytes;
-                self.outbox.set_bytes_max(bytes_max);
-                let operator = Operator::enter(&self.bus, &peer, &self.outbox);
-                self.who = Who::Operator(operator);
-                super::snapshot::send(&self.bus, &self.outbox).await;
-            }
-            Role::Worker => match Worker::join(&self.bus, &hello, &peer, &self.outbox).await {
-                Ok(worker) => {
-                    self.session.welcomed(self.bus.millis());
-                    self.who = Who::Worker(Box::new(worker));
-                    if let Who::Worker(worker) = &mut self.who {
-                        worker.begin(&self.bus).await;
-                    }
-                }
-                Err(why) => {
-                    let step = self.session.refuse(why);
-                    self.carry_out(step);
-                }
-            },
-            Role::Director => {}
+            self.carry_out(step);
         }
     }
 
-    /// agentbus.security.mtls_identity: the certificate says who it is, and as what.
-    fn check_identity(&self, role: Role, id: &str) -> Result<(), String> {
-        let Some(identity) = &self.identity else {
-            return Ok(());
-        };
-        if identity.name.as_str() != id {
-            return Err(format!(
-                "sender.id: the certificate is that of {}",
-                identity.name
-            ));
-        }
-        if identity.role.as_str() != role.as_str() {
-            return Err(format!(
-                "sender.role: the certificate is that of a {}",
-                identity.role
-            ));
+    async fn enter(&mut self, hello: &Hello, peer: &Peer) -> Result<(), String> {
+        match peer.role {
+            Role::Operator => {
+                if let Some(proof) = &self.proof {
+                    proof.spend(&self.bus).await?;
+                }
+                self.session.welcomed(self.bus.millis());
+                let bytes_max = self.bus.config.operator_buffer_bytes;
+                self.outbox.set_bytes_max(bytes_max);
+                let operator = Operator::enter(&self.bus, peer, &self.outbox);
+                self.who = Who::Operator(operator);
+                super::snapshot::send(&self.bus, &self.outbox).await;
+            }
+            Role::Worker => {
+                let proof = self.proof.as_ref();
+                let worker = Worker::join(&self.bus, hello, peer, proof, &self.outbox).await?;
+                self.session.welcomed(self.bus.millis());
+                self.who = Who::Worker(Box::new(worker));
+                if let Who::Worker(worker) = &mut self.who {
+                    worker.begin(&self.bus).await;
+                }
+            }
+            Role::Director => {}
         }
         Ok(())
+    }
+
+    /// Who it is: by its certificate, or by what it signed its hello with.
+    async fn prove(&mut self, peer: &Peer, given: Option<&HelloAuth>) -> Result<(), String> {
+        match &self.identity {
+            Some(identity) => check_identity(identity, peer.role, &peer.id),
+            None => {
+                self.proof = Some(Proof::of(&self.bus, peer, given).await?);
+                Ok(())
+            }
+        }
     }
 
     fn carry_out(&mut self, step: Step<'_>) {
@@ -373,6 +399,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.written = self.out.len();
         }
     }
+}
+
+/// agentbus.security.mtls_identity: the certificate says who it is, and as what.
+fn check_identity(identity: &Identity, role: Role, id: &str) -> Result<(), String> {
+    if identity.name.as_str() != id {
+        return Err(format!(
+            "sender.id: the certificate is that of {}",
+            identity.name
+        ));
+    }
+    if identity.role.as_str() != role.as_str() {
+        return Err(format!(
+            "sender.role: the certificate is that of a {}",
+            identity.role
+        ));
+    }
+    Ok(())
 }
 
 /// Puts a message on its way.

@@ -16,6 +16,7 @@ mod memory;
 mod operator;
 mod outbox;
 mod pipe;
+mod proof;
 mod registry;
 mod relay;
 mod server;

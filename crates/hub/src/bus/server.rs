@@ -29,6 +29,7 @@ use super::drift::{Drift, Policy};
 use super::interfaces::{Surroundings, choose};
 use super::registry::Registry;
 use super::{listen, relay};
+use crate::auth::Auth;
 use crate::config::{self, Config, Security};
 use crate::http::Ids;
 use crate::hub::Hub;
@@ -53,8 +54,7 @@ pub(crate) struct Shared {
     pub authority: Option<Authority>,
     pub memory: Option<Memory>,
     pub budgets: Budgets,
-    /// Nobody can pose as an agent that proved itself at another door.
-    pub is_proved: bool,
+    pub auth: Arc<Auth>,
     pub ids: Ids,
     pub stopping: CancellationToken,
     /// At most so many workers have a task at a time, if there is a bound.
@@ -91,6 +91,7 @@ impl Bus {
     pub async fn open(
         hub: &Hub,
         config: &Config,
+        auth: Arc<Auth>,
         stopping: CancellationToken,
     ) -> Result<Option<Bus>, ServeError> {
         if !config.bus.enabled {
@@ -121,7 +122,6 @@ impl Bus {
         })?;
         let watcher = authority.as_ref().map(Authority::watch);
         let drift = Drift::start(&settings.sync_main).await;
-        let is_proved = authority.is_some() || config.auth == config::AuthMode::None;
         let run_id = run_id(hub.time());
         let memory = match settings.memory.enabled {
             true => Some(remember(hub, &settings.memory, &run_id).await),
@@ -139,7 +139,7 @@ impl Bus {
             drift_policy: Policy::new(&settings.sync_main),
             drift,
             authority,
-            is_proved,
+            auth,
             ids: Ids::default(),
             slots: settings
                 .director

@@ -60,7 +60,7 @@ pub(crate) use ids::Ids;
 /// What every call has at hand.
 pub struct App {
     pub hub: Hub,
-    pub auth: Auth,
+    pub auth: Arc<Auth>,
     pub limits: RateLimits,
     pub metrics: Metrics,
     pub stopping: CancellationToken,
@@ -85,7 +85,7 @@ impl App {
     pub fn new(
         config: &Config,
         hub: Hub,
-        auth: Auth,
+        auth: Arc<Auth>,
         started_at: IsoTime,
         store: &'static str,
         sql: Option<Sql>,
@@ -120,7 +120,7 @@ impl App {
     /// Whoever asks for something to read.
     async fn reader(&self, call: &Call) -> Result<Caller, Failure> {
         let caller = call.caller(self, None).await?;
-        caller.may_read()?;
+        caller.may(Right::Read)?;
         if let Some(agent) = caller.is_agent() {
             self.limits.agent(Class::Other, agent)?;
         }

@@ -241,7 +241,7 @@ async fn a_key_that_was_kept_before_becomes_the_ledgers_if_it_has_none() {
 }
 
 /// How far the ledger's clock is ahead of the machine's.
-fn ahead_ms(ledger: &Ledger) -> i64 {
+pub fn ahead_ms(ledger: &Ledger) -> i64 {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     ledger.clock.now().0 - i64::try_from(wall.as_millis()).unwrap()
 }

@@ -424,7 +424,7 @@ async fn a_signed_change_is_not_repeated_after_a_restart() {
     let made = bearer(client, "POST", "/api/v1/agents/a1/keys", &token, json!({}))
         .await
         .expect(201);
-    let key = AgentKey::from_hex(made["key"].as_str().unwrap()).unwrap();
+    let key = AgentKey::from_text(made["key"].as_str().unwrap()).unwrap();
     let master = std::fs::read_to_string(home.path().join(".switchboard/key")).unwrap();
     let master: [u8; 32] = switchboard_wire::signature::from_hex(&master)
         .unwrap()

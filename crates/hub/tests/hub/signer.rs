@@ -9,7 +9,7 @@ use switchboard_wire::signature::{AgentKey, SignedRequest, body_to_sign};
 
 use crate::harness::{Answer, Client, TestHub};
 
-fn now_ms() -> i64 {
+pub fn now_ms() -> i64 {
     i64::try_from(
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -37,6 +37,7 @@ pub async fn make_token(running: &Running, scope: &str) -> String {
         id: format!("tok_{scope}").into(),
         name: scope.to_owned(),
         scope: Scope::parse(scope).unwrap(),
+        agent: None,
         hash: digest.as_ref().try_into().unwrap(),
     };
     running.hub.run(verb).await.unwrap();
@@ -65,7 +66,7 @@ pub async fn key(hub: &TestHub, token: &str, agent: &str) -> AgentKey {
     )
     .await
     .expect(201);
-    AgentKey::from_hex(made["key"].as_str().unwrap()).unwrap()
+    AgentKey::from_text(made["key"].as_str().unwrap()).unwrap()
 }
 
 pub struct Signer<'a> {

@@ -285,14 +285,13 @@ fn token(make: &mut Maker<'_>) -> Deed {
         Some(_) | None => {
             let mut hash = [7; 32];
             hash[..8].copy_from_slice(&make.next.to_be_bytes());
+            let scope = make.random.pick(Scope::ALL).copied();
+            let scope = scope.unwrap_or(Scope::Viewer);
             Deed::other(CreateToken {
                 id: format!("k{}", make.next).into(),
                 name: "ci".to_owned(),
-                scope: make
-                    .random
-                    .pick(Scope::ALL)
-                    .copied()
-                    .unwrap_or(Scope::Viewer),
+                scope,
+                agent: (scope == Scope::Agent).then(|| "a1".into()),
                 hash,
             })
         }

@@ -314,7 +314,6 @@ pub(super) fn doors_and_silence(world: &mut World<'_>) {
         skills: Skills::default(),
         ttl: Duration::from_secs(seconds),
         stream: format!("{agent}'s \"first\""),
-        is_proved: true,
     };
     ledger.run(join("hasty", 30)).expect("the id is free");
     ledger.run(join("both", 90)).expect("the id is free");
@@ -415,7 +414,6 @@ pub(super) fn streams_that_end(world: &mut World<'_>) {
         skills: Skills::default(),
         ttl: MINUTE,
         stream: stream.to_owned(),
-        is_proved: true,
     };
     ledger.run(join("s1")).expect("the id is free");
     let mut mail = send("m1", "ann", Some("bob"));

@@ -483,7 +483,8 @@ pub(super) fn keys_come_back(world: &mut World<'_>) {
     let token = Token {
         id: "k1".into(),
         name: ODD.to_owned(),
-        scope: Scope::Steward,
+        scope: Scope::Agent,
+        agent: Some("a:b".into()),
         hash: [9; 32],
         created_at: START,
         revoked_at: None,

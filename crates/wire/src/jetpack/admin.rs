@@ -13,7 +13,7 @@ pub struct KeyResponse {
     pub success: bool,
     pub agent_id: String,
     pub generation: u64,
-    /// Hexadecimal, shown only here.
+    /// `sbk_` and 64 hexadecimal digits, which spell the key; shown only here.
     pub key: String,
 }
 
@@ -26,9 +26,13 @@ pub struct KeyRevokedResponse {
 
 /// `POST /tokens`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct NewTokenRequest {
     pub name: String,
     pub scope: Scope,
+    /// The agent that a token of scope `agent` is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
 }
 
 /// A token.
@@ -38,6 +42,9 @@ pub struct Token {
     pub id: String,
     pub name: String,
     pub scope: Scope,
+    /// The agent that it acts as, if its scope is `agent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
     pub created_at: IsoTime,
     /// Only in the answer that makes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

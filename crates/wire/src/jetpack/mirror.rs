@@ -54,7 +54,7 @@ mirror!(wire::DeliveryState, core::DeliveryState {
     Queued = Queued, Delivered = Handed, Acknowledged = Acknowledged, Expired = Expired,
 });
 mirror!(wire::Scope, core::token::Scope {
-    Steward = Steward, Viewer = Viewer, Node = Node, Sql = Sql, SqlSteward = SqlSteward,
+    Steward = Steward, Viewer = Viewer, Node = Node, Sql = Sql, SqlSteward = SqlSteward, Agent = Agent, Operator = Operator,
 });
 mirror!(wire::NoTaskReason, core::verb::NoTask {
     NoMatchingTasks = NoMatchingTasks, AllTasksClaimed = AllTasksClaimed,

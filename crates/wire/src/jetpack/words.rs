@@ -212,5 +212,7 @@ words! {
         Node = "node",
         Sql = "sql",
         SqlSteward = "sql:steward",
+        Agent = "agent",
+        Operator = "operator",
     }
 }

@@ -137,3 +137,71 @@ fn tail_shows_heartbeats_as_they_came() {
     assert_eq!(frame["sender"]["id"], "w", "{frame}");
     assert_eq!(frame["payload"]["state"]["stage"], "CODE", "{frame}");
 }
+
+#[test]
+fn where_the_hub_asks_who_connects_the_commands_sign() {
+    let mut project = Project::new().with_bus();
+    project.give_flags(&["--auth", "hmac"]);
+    let hub = project.start();
+    let addr = hub.bus().to_string();
+    // Whoever can read the key file needs nothing else.
+    assert!(status(&project)["director"]["state"].is_string());
+    for order in [["send", "pause"], ["send", "resume"]] {
+        let sent = bus(&project, &order).status();
+        assert!(sent.expect("it starts").success(), "{order:?}");
+    }
+    let made = |arguments: &[&str]| -> Value {
+        let mut command = Command::new(switchboard());
+        let command = command.args(arguments).arg("--json");
+        let ended = command.current_dir(project.root()).output();
+        serde_json::from_slice(&ended.expect("it starts").stdout).expect("it is JSON")
+    };
+    made(&["task", "add", "t"]);
+    let worker = ["worker", "--id", "w", "--once", "--run", "echo done"];
+    let ended = bus(&project, &worker).output().expect("it starts");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+
+    // Anybody else brings a token, or is told how to get one.
+    let elsewhere = tempfile::tempdir().expect("a directory can be made");
+    let ask = |token: Option<&str>| {
+        let mut command = bus(&project, &["status", "--addr", &addr]);
+        command.current_dir(elsewhere.path());
+        match token {
+            Some(token) => command.env("SWITCHBOARD_TOKEN", token),
+            None => command.env_remove("SWITCHBOARD_TOKEN"),
+        };
+        let ended = command.output().expect("it starts");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        (ended.status.success(), said)
+    };
+    let secret = |scope: &str| {
+        let made = made(&["token", "create", "--scope", scope]);
+        let secret = made["token"]["secret"].as_str();
+        secret.expect("it is shown").to_owned()
+    };
+    let (let_in, said) = ask(None);
+    assert!(
+        !let_in && said.contains("token create --scope operator"),
+        "{said}"
+    );
+    let (let_in, said) = ask(Some(&secret("operator")));
+    assert!(let_in, "{said}");
+    let (let_in, said) = ask(Some(&secret("viewer")));
+    assert!(!let_in && said.contains("operator"), "{said}");
+    let (let_in, said) = ask(Some("hunter2"));
+    assert!(!let_in && said.contains("token create"), "{said}");
+
+    // A worker goes by the agent and the key that were exported for it.
+    let key = made(&["agent", "add", "builder"])["key"].take();
+    made(&["task", "add", "u"]);
+    let mut worker = bus(&project, &["worker", "--once", "--run", "echo $WORKER_ID"]);
+    let worker = worker
+        .args(["--addr", &addr])
+        .current_dir(elsewhere.path())
+        .env("SWITCHBOARD_AGENT", "builder")
+        .env("SWITCHBOARD_KEY", key.as_str().expect("it is shown"));
+    let ended = worker.output().expect("it starts");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+}

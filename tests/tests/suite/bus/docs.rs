@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
 use switchboard_test_cluster::Missing;
-use switchboard_tests::{Project, until};
+use switchboard_tests::{Project, switchboard, until};
 
 use super::peer::Peer;
 
@@ -17,15 +18,21 @@ const PORT: &str = "8731";
 /// Short, so that a worker is soon asked whether it is there.
 const SETTINGS: &str = "[timeouts]\nworker_heartbeat_ttl_seconds = 4\n";
 
-/// The block after a comment such as `<!-- python: worker -->`, made to connect to this port.
-fn block(kind: &str, port: u16) -> String {
+/// The block after a comment such as `<!-- python: worker -->`.
+fn shown(kind: &str, what: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/agentbus.md");
     let text = fs::read_to_string(path).expect("docs/agentbus.md can be read");
-    let opening = format!("<!-- {kind}: worker -->\n```{kind}\n");
-    let (_, rest) = text.split_once(&opening).expect("the page shows a worker");
+    let opening = format!("<!-- {kind}: {what} -->\n```{kind}\n");
+    let (_, rest) = text.split_once(&opening).expect("the page shows it");
     let (block, _) = rest
         .split_once("```")
         .expect("a block that was opened is closed");
+    block.to_owned()
+}
+
+/// The worker, made to connect to this port.
+fn block(kind: &str, port: u16) -> String {
+    let block = shown(kind, "worker");
     assert_eq!(block.matches(PORT).count(), 1, "it connects once:\n{block}");
     block.replace(PORT, &port.to_string())
 }
@@ -59,6 +66,62 @@ fn the_worker_in_ten_lines_of_python_does_tasks_and_stays_alive() {
         python.arg("-c").arg(block("python", port));
         python
     });
+}
+
+#[test]
+fn the_worker_in_python_signs_its_hello_as_the_page_shows() {
+    let found = Command::new("python3").arg("--version").output();
+    if !found.is_ok_and(|found| found.status.success()) {
+        return Missing::Python.skip("the worker in Python that signs");
+    }
+    let mut project = Project::new().with_bus();
+    project.give_flags(&["--auth", "hmac"]);
+    let hub = project.start();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(switchboard());
+        let ended = command
+            .args(arguments)
+            .arg("--json")
+            .current_dir(project.root())
+            .output();
+        let ended = ended.expect("it starts");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{arguments:?}: {said}");
+        serde_json::from_slice::<Value>(&ended.stdout).expect("it is JSON")
+    };
+    let text = |value: &Value| value.as_str().expect("it is text").to_owned();
+    let token = [
+        "token",
+        "create",
+        "--scope",
+        "agent",
+        "--agent",
+        "ten-lines",
+    ];
+    for secret in [
+        text(&run(&["agent", "add", "ten-lines"])["key"]),
+        text(&run(&token)["token"]["secret"]),
+    ] {
+        let made = run(&["task", "add", "signed"]);
+        let task = text(&made["task"]["id"]);
+        let hello = r#""repo": {}"#;
+        let signed =
+            format!(r#"{hello}, "auth": auth("worker", me["id"], os.environ["SWITCHBOARD_KEY"])"#);
+        let worker = block("python", hub.bus().port());
+        assert_eq!(worker.matches(hello).count(), 1, "{worker}");
+        let program = shown("python", "auth") + &worker.replace(hello, &signed);
+        let mut python = Command::new("python3");
+        python
+            .arg("-c")
+            .arg(program)
+            .env("SWITCHBOARD_KEY", &secret);
+        let _program = Program::start(&mut python);
+        let done = until("it does its task", || {
+            let shown = run(&["task", "show", &task])["task"].take();
+            (shown["status"] == "completed").then_some(shown)
+        });
+        assert_eq!(done["assignedAgent"], "ten-lines", "{done}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod crash;
 mod crowd;
 mod cuts;
 mod docs;
+mod identity;
 mod interop;
 pub mod peer;
 mod settings;

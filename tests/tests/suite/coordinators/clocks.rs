@@ -196,7 +196,7 @@ fn key_of(client: &mut Client, master: &MasterKey, agent: &str) -> AgentKey {
         format!("Bearer {}", master.steward_token()),
     );
     let made = client.send(&request).expect("it is answered").expect(201);
-    let key = made["key"].as_str().and_then(AgentKey::from_hex);
+    let key = made["key"].as_str().and_then(AgentKey::from_text);
     key.expect("a key is made")
 }
 

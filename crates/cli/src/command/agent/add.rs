@@ -43,7 +43,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     ))?;
     screen.line("")?;
     screen.line(
-        "Sign every call: HMAC-SHA256 in hex, with the 32 bytes this key spells, over five lines:",
+        "Sign every call: HMAC-SHA256 in hex, with the 32 bytes that the key spells after sbk_, over five lines:",
     )?;
     screen.line("  METHOD, path?query, timestamp, nonce, sha256 of the body in hex")?;
     screen.line("and send the headers Switchboard-Agent, -Timestamp, -Nonce and -Signature.")?;

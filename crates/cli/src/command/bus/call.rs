@@ -48,6 +48,7 @@ impl Call {
         )?;
         let config = OperatorConfig {
             tls: reach.tls.clone(),
+            credential: reach.credential.clone(),
             backoff: IMPATIENT,
             ..OperatorConfig::new(&reach.addr, id)
         };

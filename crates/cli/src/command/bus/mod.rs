@@ -16,6 +16,7 @@ use crate::failure::Failure;
 
 pub const EXAMPLES: &str = "\
 Workers and operators connect to the bus over TCP and speak one JSON object per line.
+Under mutual TLS a certificate says who one is; with auth = \"hmac\" the hello is signed, by --token or the key of the hub here.
 
 Examples:
   switchboard bus status                      the director, its workers and its queue

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
-use switchboard_client::bus::TlsFiles;
+use switchboard_client::bus::{Credential, TlsFiles};
 use switchboard_core::Timestamp;
 use switchboard_hub::bus::authority::{Existing, Name, Order, Registrar, Role, Serial};
 
@@ -58,6 +58,8 @@ pub const VISIT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 pub struct Reach {
     pub addr: String,
     pub tls: Option<TlsFiles>,
+    /// What to sign the hello with.
+    pub credential: Option<Credential>,
     /// Kept for as long as it is used.
     _pass: Option<Pass>,
 }
@@ -99,27 +101,42 @@ impl Door {
             return Ok(Reach {
                 addr,
                 tls: Some(tls),
+                credential: None,
                 _pass: None,
             });
         }
-        match &found {
-            Found::Running { data_dir, hub }
-                if hub.bus_tls && hub.bus_addr().as_ref() == Some(&addr) =>
-            {
-                let (tls, pass) = pass(data_dir, visitor)?;
-                Ok(Reach {
-                    addr,
-                    tls: Some(tls),
-                    _pass: Some(pass),
-                })
+        let own = match &found {
+            Found::Running { data_dir, hub } if hub.bus_addr().as_ref() == Some(&addr) => {
+                Some((data_dir, hub.bus_tls))
             }
-            _ => Ok(Reach {
+            _ => None,
+        };
+        if let Some((data_dir, true)) = own {
+            let (tls, pass) = pass(data_dir, visitor)?;
+            return Ok(Reach {
                 addr,
-                tls: None,
-                _pass: None,
-            }),
+                tls: Some(tls),
+                credential: None,
+                _pass: Some(pass),
+            });
         }
+        let token = context.token(own.map(|(data_dir, _)| data_dir.as_path()));
+        Ok(Reach {
+            addr,
+            tls: None,
+            credential: token.as_deref().map(credential).transpose()?,
+            _pass: None,
+        })
     }
+}
+
+/// What was printed when it was made.
+pub fn credential(text: &str) -> Result<Credential, Failure> {
+    Credential::from_text(text).ok_or_else(|| {
+        Failure::Usage(
+            "the token is none that a hub made; 'switchboard token create' prints one".to_owned(),
+        )
+    })
 }
 
 impl Reach {

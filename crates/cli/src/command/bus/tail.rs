@@ -62,6 +62,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let reach = args.door.reach(context, &visitor)?;
     let config = OperatorConfig {
         tls: reach.tls.clone(),
+        credential: reach.credential.clone(),
         backoff: IMPATIENT,
         show_lines: context.screen.json(),
         ..OperatorConfig::new(&reach.addr, &id)

@@ -1,7 +1,7 @@
 //! `switchboard token create`: a token, whose secret is shown once.
 
 use clap::Args as ClapArgs;
-use switchboard_client::jetpack::{NewTokenRequest, Scope};
+use switchboard_client::jetpack::{NewTokenRequest, Scope, Token};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -12,11 +12,13 @@ use crate::words::one_of;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Only a steward makes tokens: under auth = \"hmac\" whoever can read the key file in the hub's data directory is one.
-Scopes: steward decides and steers, viewer reads, node is another gateway. sql opens the public tables and nothing
-else, to read and to write as any agent; sql:steward also cancels, rules on reviews, sets the baseline and sends as a person there.
+Scopes: steward decides and steers, viewer reads, operator watches the bus and gives its orders, agent acts as one agent,
+node is another gateway. sql opens the public tables and nothing else, to read and to write as any agent; sql:steward
+also cancels, rules on reviews, sets the baseline and sends as a person there.
 
 Examples:
   switchboard token create alice
+  switchboard token create --scope agent --agent worker-3
   switchboard token create --scope sql        (for libSQL's clients: prints JETPACK_DB_URL and JETPACK_DB_TOKEN)
   export SWITCHBOARD_TOKEN=$(switchboard token create ci --scope viewer --json | jq -r .token.secret)")]
 pub struct Args {
@@ -25,12 +27,16 @@ pub struct Args {
     /// What it may do
     #[arg(long, short, default_value = "steward", value_parser = one_of::<Scope>(Scope::WORDS))]
     scope: Scope,
+    /// The agent that a token of scope agent is for
+    #[arg(long, value_name = "ID", required_if_eq("scope", "agent"))]
+    agent: Option<String>,
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let request = NewTokenRequest {
         name: args.name.unwrap_or_else(|| args.scope.to_string()),
         scope: args.scope,
+        agent_id: args.agent,
     };
     let client = context.client()?;
     let answer = client.admin().create_token(&request).await?;
@@ -40,10 +46,11 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     }
     let token = &answer.token;
     screen.line(format_args!(
-        "token {} for {} may act as {}:",
+        "token {} for {} may act as {}{}:",
         clean(&token.id),
         clean(&token.name),
-        token.scope
+        token.scope,
+        of_agent(token)
     ))?;
     screen.line("")?;
     let secret = clean(token.secret.as_deref().unwrap_or_default());
@@ -52,7 +59,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
             screen.line(format_args!("  export JETPACK_DB_URL={}", client.address()))?;
             screen.line(format_args!("  export JETPACK_DB_TOKEN={secret}"))?;
         }
-        Scope::Steward | Scope::Viewer | Scope::Node => {
+        Scope::Steward | Scope::Viewer | Scope::Node | Scope::Agent | Scope::Operator => {
             screen.line(format_args!("  export SWITCHBOARD_TOKEN={secret}"))?;
         }
     }
@@ -61,4 +68,10 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         "The secret is not stored and not shown again.",
         Tone::Warn,
     ))?)
+}
+
+/// The agent that it is for, if it is for one.
+pub fn of_agent(token: &Token) -> String {
+    let agent = token.agent_id.as_deref();
+    agent.map_or(String::new(), |agent| format!(" {}", clean(agent)))
 }

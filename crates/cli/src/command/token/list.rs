@@ -2,6 +2,7 @@
 
 use clap::Args as ClapArgs;
 
+use super::create::of_agent;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Table, cell};
@@ -29,7 +30,7 @@ pub async fn run(_: Args, context: &mut Context) -> Result<(), Failure> {
         table.row([
             cell(&token.id),
             cell(&token.name),
-            cell(token.scope),
+            cell(format!("{}{}", token.scope, of_agent(token))),
             cell(relative(token.created_at, now)),
         ]);
     }

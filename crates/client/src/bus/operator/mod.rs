@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use switchboard_wire::agentbus::envelope::Sender;
 use switchboard_wire::agentbus::message::{
-    CatalogRefreshRequest, EngramRequest, Hello, Inbound, OperatorAck, OperatorCommand, Payload,
-    ReleasePublished, Welcome,
+    CatalogRefreshRequest, Credential, EngramRequest, Hello, Inbound, OperatorAck, OperatorCommand,
+    Payload, ReleasePublished, Welcome,
 };
 use switchboard_wire::agentbus::{PROTOCOL_VERSION, Role};
 use tokio::sync::{mpsc, oneshot};
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::backoff::{Backoff, BackoffPolicy};
 use super::dial::{Dial, Endpoint, TlsFiles};
 use super::error::BusError;
-use super::link::{Frame, Keep, Way};
+use super::link::{Frame, Greeting, Keep, Way};
 use super::pending::Pending;
 use run::Runner;
 
@@ -35,6 +35,8 @@ pub struct OperatorConfig {
     pub addr: String,
     /// For a director under mutual TLS.
     pub tls: Option<TlsFiles>,
+    /// For a director that asks who connects.
+    pub credential: Option<Credential>,
     pub id: String,
     pub capabilities: Vec<String>,
     pub backoff: BackoffPolicy,
@@ -47,6 +49,7 @@ impl OperatorConfig {
         Self {
             addr: addr.into(),
             tls: None,
+            credential: None,
             id: id.into(),
             capabilities: Vec::new(),
             backoff: BackoffPolicy::default(),
@@ -117,18 +120,22 @@ impl Operator {
             capabilities: config.capabilities,
             worker: None,
             repo: None,
+            auth: None,
         };
         hello.check()?;
         let (to_runner, orders) = mpsc::channel(ORDERS_MAX);
         let (events, receiver) = mpsc::channel(EVENTS_MAX);
         let runner = Runner {
             dial,
-            sender: Sender {
-                role: Role::Operator,
-                id: config.id.into(),
-                run_id: None,
+            greeting: Greeting {
+                sender: Sender {
+                    role: Role::Operator,
+                    id: config.id.into(),
+                    run_id: None,
+                },
+                hello,
+                credential: config.credential,
             },
-            hello,
             keep: if config.show_lines {
                 Keep::Lines
             } else {

@@ -2,10 +2,8 @@
 
 use std::collections::VecDeque;
 
-use switchboard_wire::agentbus::envelope::Sender;
 use switchboard_wire::agentbus::message::{
-    CatalogDelta, CatalogSnapshot, EngramContent, Hello, OperatorAck, Outbound,
-    ProjectStateSnapshot,
+    CatalogDelta, CatalogSnapshot, EngramContent, OperatorAck, Outbound, ProjectStateSnapshot,
 };
 use switchboard_wire::agentbus::parts::Gather;
 use tokio::sync::{mpsc, oneshot};
@@ -15,7 +13,7 @@ use super::{ORDERS_MAX, OperatorEvent, Order};
 use crate::bus::backoff::{Backoff, GOOD_AFTER};
 use crate::bus::dial::Dial;
 use crate::bus::error::BusError;
-use crate::bus::link::{self, Frame, Keep, Link};
+use crate::bus::link::{self, Frame, Greeting, Keep, Link};
 use crate::bus::pending::Pending;
 
 /// Commands that wait for their answer at a time; no more are taken meanwhile.
@@ -23,8 +21,7 @@ const UNANSWERED_MAX: usize = 64;
 
 pub(super) struct Runner {
     pub dial: Box<dyn Dial>,
-    pub sender: Sender<'static>,
-    pub hello: Hello,
+    pub greeting: Greeting,
     pub keep: Keep,
     pub orders: mpsc::Receiver<Order>,
     pub pending: Pending<OperatorEvent>,
@@ -98,8 +95,7 @@ impl Runner {
     async fn connect(&mut self) -> Result<Link, End> {
         let Self {
             dial,
-            sender,
-            hello,
+            greeting,
             keep,
             orders,
             pending,
@@ -107,7 +103,7 @@ impl Runner {
             ..
         } = self;
         let (mut link, welcome) = {
-            let open = Link::open(dial.as_ref(), sender.clone(), hello, *keep);
+            let open = Link::open(dial.as_ref(), greeting, *keep);
             tokio::pin!(open);
             loop {
                 tokio::select! {

@@ -13,9 +13,9 @@ use std::time::Duration;
 use switchboard_wire::agentbus::envelope::Sender;
 use switchboard_wire::agentbus::message::{
     AgentMessage, AgentMessageAck, BudgetGrant, CAPABILITY_ASSIGN, CAPABILITY_MESSAGE,
-    CatalogDelta, CatalogSnapshot, EngramAnnounce, EngramContent, Hello, HelloRepo, HelloWorker,
-    Inbound, MemoryEvent, OperatorCommand, Payload, ProtocolError, ReleasePublished, SyncRequired,
-    TaskAssigned, TaskProgress, TaskResultAck, TaskRevoked, Welcome, WorkerState,
+    CatalogDelta, CatalogSnapshot, Credential, EngramAnnounce, EngramContent, Hello, HelloRepo,
+    HelloWorker, Inbound, MemoryEvent, OperatorCommand, Payload, ProtocolError, ReleasePublished,
+    SyncRequired, TaskAssigned, TaskProgress, TaskResultAck, TaskRevoked, Welcome, WorkerState,
 };
 use switchboard_wire::agentbus::{PROTOCOL_VERSION, Role, Stage};
 use tokio::sync::{mpsc, oneshot};
@@ -26,7 +26,7 @@ use super::backoff::{Backoff, BackoffPolicy};
 use super::clock;
 use super::dial::{Dial, Endpoint, TlsFiles};
 use super::error::BusError;
-use super::link::{Keep, Way};
+use super::link::{Greeting, Keep, Way};
 use super::pending::Pending;
 use desk::Desk;
 use run::Runner;
@@ -45,6 +45,8 @@ pub struct WorkerConfig {
     pub addr: String,
     /// For a director under mutual TLS.
     pub tls: Option<TlsFiles>,
+    /// For a director that asks who connects.
+    pub credential: Option<Credential>,
     /// Also the sender's id.
     pub worker: HelloWorker,
     pub repo: HelloRepo,
@@ -63,6 +65,7 @@ impl WorkerConfig {
         Self {
             addr: addr.into(),
             tls: None,
+            credential: None,
             worker: HelloWorker {
                 worker_id: worker_id.into(),
                 ..HelloWorker::default()
@@ -90,6 +93,7 @@ impl WorkerConfig {
             capabilities: self.capabilities.clone(),
             worker: Some(self.worker.clone()),
             repo: Some(self.repo.clone()),
+            auth: None,
         }
     }
 }
@@ -170,8 +174,11 @@ impl Worker {
         let idle = clock::state(Stage::Start, 0, 0);
         let runner = Runner {
             dial,
-            sender: sender.clone(),
-            hello,
+            greeting: Greeting {
+                sender: sender.clone(),
+                hello,
+                credential: config.credential,
+            },
             keep: if config.show_lines {
                 Keep::Lines
             } else {

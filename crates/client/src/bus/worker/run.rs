@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use switchboard_wire::agentbus::envelope::Sender;
-use switchboard_wire::agentbus::message::{Hello, Inbound, Outbound, Welcome, WorkerLeaving};
+use switchboard_wire::agentbus::message::{Inbound, Outbound, Welcome, WorkerLeaving};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -14,7 +13,7 @@ use super::{Order, WorkerEvent};
 use crate::bus::backoff::{Backoff, GOOD_AFTER};
 use crate::bus::dial::Dial;
 use crate::bus::error::BusError;
-use crate::bus::link::{self, Keep, Link};
+use crate::bus::link::{self, Greeting, Keep, Link};
 use crate::bus::pending::Pending;
 
 /// Who closes without a connection waits so long for one, if something urgent is left.
@@ -24,8 +23,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) struct Runner {
     pub dial: Box<dyn Dial>,
-    pub sender: Sender<'static>,
-    pub hello: Hello,
+    pub greeting: Greeting,
     pub keep: Keep,
     pub orders: mpsc::Receiver<Order>,
     pub pending: Pending<WorkerEvent>,
@@ -100,8 +98,7 @@ impl Runner {
     async fn connect(&mut self, leaving: &mut Leaving) -> Result<Option<Link>, BusError> {
         let Self {
             dial,
-            sender,
-            hello,
+            greeting,
             keep,
             orders,
             pending,
@@ -109,7 +106,7 @@ impl Runner {
             ..
         } = self;
         let (mut link, welcome) = {
-            let open = Link::open(dial.as_ref(), sender.clone(), hello, *keep);
+            let open = Link::open(dial.as_ref(), greeting, *keep);
             tokio::pin!(open);
             loop {
                 tokio::select! {

@@ -34,7 +34,6 @@ async fn hub(agents: &[&str]) -> Hub {
             agent: (*agent).into(),
             skills: Skills::default(),
             ttl: Duration::from_secs(90),
-            is_proved: true,
         });
         joined.await.unwrap();
     }

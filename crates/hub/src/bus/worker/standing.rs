@@ -77,6 +77,9 @@ impl Worker {
                 return;
             }
         };
+        if self.is_signed && agent.key_generation != self.agent.key_generation {
+            return self.outbox.end(Ended::Unproven);
+        }
         let is_held = |held: &Held| {
             tasks
                 .iter()

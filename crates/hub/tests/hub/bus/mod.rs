@@ -6,6 +6,7 @@ mod crowd;
 mod drift;
 mod failures;
 mod framing;
+mod identity;
 mod kit;
 mod leaving;
 mod mail;

@@ -1,11 +1,8 @@
-//! Who may say what: roles, and ids that were proved elsewhere.
+//! Who may say what: roles.
 
 use serde_json::{Value, json};
-use switchboard_hub::config::AuthMode;
 
-use super::kit::{ASSIGN, Peer, bus, bus_as, entry, hello, make, shown};
-use crate::harness::registration;
-use crate::signer::{Signer, key, steward};
+use super::kit::{ASSIGN, Peer, bus, entry, hello, make, shown};
 
 /// One sound payload of each message that only the director sends, or only operators.
 fn not_for_workers() -> Vec<(&'static str, Value)> {
@@ -116,31 +113,6 @@ async fn nobody_comes_in_as_director_or_under_a_name_of_the_hub() {
     peer.greet("worker", "steward", hello("steward", &[])).await;
     peer.refused("role_forbidden").await;
     peer.ended().await;
-    hub.running.shutdown().await;
-}
-
-#[tokio::test]
-async fn an_id_that_was_proved_over_http_is_not_given_to_who_proves_nothing() {
-    // agentbus.security.no_transport_auth
-    let hub = bus_as(|config| config.auth = AuthMode::Hmac).await;
-    let token = steward(&hub).await;
-    let key = key(&hub, &token, "a1").await;
-    let body = registration("a1", &[]);
-    let signer = Signer::new("a1", &key);
-    let registered = signer.call(hub.client, "POST", "/api/v1/agents/register", &body);
-    registered.await.expect(200);
-    let mut peer = Peer::open(&hub).await;
-    peer.greet("worker", "a1", hello("a1", ASSIGN)).await;
-    let error = peer.refused("role_forbidden").await;
-    assert!(
-        error["message"].as_str().unwrap().starts_with("sender.id"),
-        "{error}"
-    );
-    peer.ended().await;
-    assert_eq!(peer.came("protocol_welcome.v1"), 0);
-    // Others need no credentials, as docker_network_only says.
-    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
-    worker.fence().await;
     hub.running.shutdown().await;
 }
 

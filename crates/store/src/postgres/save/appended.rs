@@ -211,7 +211,7 @@ fn tokens(save: &Save<'_>, queries: &mut Vec<Query>) {
         batch
             .text(token.id.as_str())
             .text(token.name.as_str())
-            .text(token.scope.as_str())
+            .text(token.grant().as_str())
             .bytes(&token.hash[..])
             .int(token.created_at.0)
             .int(token.revoked_at.map(|at| at.0))

@@ -355,7 +355,7 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
         .execute(params![
             token.id.as_str(),
             token.name,
-            token.scope.as_str(),
+            token.grant(),
             token.hash,
             token.created_at.0,
             token.revoked_at.map(|at| at.0),

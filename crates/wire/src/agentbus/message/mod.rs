@@ -9,6 +9,7 @@ mod heartbeat;
 mod mail;
 mod memory;
 mod operator;
+mod proof;
 mod protocol;
 mod snapshot;
 mod sync;
@@ -23,6 +24,7 @@ pub use memory::{
     EngramContent, EngramRequest, MemoryEvent,
 };
 pub use operator::{OperatorAck, OperatorCommand, ReleasePublished};
+pub use proof::{Credential, HelloAuth};
 pub use protocol::{
     CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, HelloRepo, HelloWorker, ProtocolError,
     ProtocolIncompatibility, SYNC_MAIN_AND_RESTART, Welcome, WelcomeDirector, WelcomeLimits,

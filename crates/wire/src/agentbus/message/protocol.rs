@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use switchboard_core::limits;
 
-use super::{MessageType, Payload};
+use super::{HelloAuth, MessageType, Payload};
 use crate::Malformed;
 use crate::agentbus::check::{self, Checked};
 use crate::agentbus::words::{ErrorCode, Role};
@@ -35,6 +35,13 @@ pub struct Hello {
         deserialize_with = "optional"
     )]
     pub repo: Option<HelloRepo>,
+    /// Required where the director asks who it is, and no certificate tells.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional"
+    )]
+    pub auth: Option<HelloAuth>,
 }
 
 /// Where a worker runs.
@@ -124,7 +131,7 @@ impl Payload for Hello {
             check::maybe_word("repo.main_ancestor_sha", repo.main_ancestor_sha.as_deref())?;
             check::maybe_word("repo.catalog_hash_seen", repo.catalog_hash_seen.as_deref())?;
         }
-        Ok(())
+        self.auth.as_ref().map_or(Ok(()), HelloAuth::check)
     }
 }
 

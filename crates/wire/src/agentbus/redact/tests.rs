@@ -19,6 +19,7 @@ const HIDDEN: &[&str] = &[
     "AIzaSyA0123456789abcdefghijklmnopqrstuv",
     "qZ8kLmN3pRsTuV5wXyZ1aBcDeFgHiJkL2mNoPq",
     "0123456789abcdef0123456789abcdef0123456789abcdef",
+    "sbk_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     "sbt_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     "sbk_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     "dop_v1_0123456789abcdef0123456789abcdef",

@@ -56,6 +56,7 @@ pub fn token(token: &core::token::Token, secret: Option<String>) -> Token {
         id: token.id.to_string(),
         name: token.name.clone(),
         scope: token.scope.into(),
+        agent_id: token.agent.as_ref().map(ToString::to_string),
         created_at: token.created_at.into(),
         secret,
     }

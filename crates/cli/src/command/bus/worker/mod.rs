@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::call::{FRESH_FOR, IMPATIENT, maybe_unknown};
 use super::failed::{failed, trying_again};
-use super::reach::{Door, Reach, VISIT_FOR, Visitor};
+use super::reach::{Door, Reach, VISIT_FOR, Visitor, credential};
 use super::show::{step, time};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -42,6 +42,9 @@ last line of output becomes the summary, and an exit code other than 0 is report
 
 Ctrl-C or SIGTERM ends the command and says worker_leaving.v1: the task goes back, no retry is spent, and nothing more is
 given to this worker. After a cut it goes on with its task, and says a result again until it is answered.
+
+A hub with auth = \"hmac\" wants the hello signed: by SWITCHBOARD_KEY, as 'switchboard agent add' prints it with
+SWITCHBOARD_AGENT, by the token given, or by the key of the hub here.
 
 Examples:
   switchboard bus worker
@@ -73,16 +76,22 @@ impl Args {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let exported = exported();
     let new = || format!("worker-{}", std::process::id());
-    let id = args.door.id(new);
+    let agent = exported.as_ref().map(|(agent, _)| agent.clone());
+    let id = args.door.id(|| agent.unwrap_or_else(new));
     let visitor = Visitor {
         id: &id,
         role: Role::Worker,
         lasts: VISIT_FOR,
     };
-    let reach = args.door.reach(context, &visitor)?;
+    let mut reach = args.door.reach(context, &visitor)?;
+    if let Some((_, key)) = exported.filter(|(agent, _)| *agent == id) {
+        reach.credential = Some(credential(&key)?);
+    }
     let config = WorkerConfig {
         tls: reach.tls.clone(),
+        credential: reach.credential.clone(),
         heartbeat_every: args.every(),
         backoff: IMPATIENT,
         show_lines: context.screen.json(),
@@ -100,6 +109,12 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let ended = bench.serve(events, &mut context.screen).await;
     worker.close().await;
     ended
+}
+
+/// The agent and its key, where they were exported as 'switchboard agent add' prints them.
+fn exported() -> Option<(String, String)> {
+    let given = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    given("SWITCHBOARD_AGENT").zip(given("SWITCHBOARD_KEY"))
 }
 
 /// What the worker has before it.

@@ -1,0 +1,87 @@
+//! What each kind of credential may do. The hub checks by this table, and prints it.
+
+use crate::token::Scope;
+
+words! {
+    /// Something that a caller may or may not do, through whatever door.
+    #[derive(Hash)]
+    pub enum Right {
+        /// See tasks, agents, leases, events, quality, memory.
+        Read = "read",
+        /// See everybody's messages.
+        ReadMessages = "read messages",
+        /// Register, claim, report, send and receive as oneself.
+        Act = "act as oneself",
+        /// The same as any agent.
+        ActAsAnyone = "act as anyone",
+        /// Make tasks.
+        Create = "create tasks",
+        /// Pause and resume; the orders of the bus.
+        Operate = "operate",
+        /// What a person decides: change, cancel, approve, tokens, keys, the baseline.
+        Steer = "steer",
+        /// Statements on the public tables, as any agent.
+        Sql = "SQL",
+        /// The same as a steward.
+        SqlSteward = "SQL as steward",
+    }
+}
+
+/// All that a scope may do. An agent that signs with its key has scope `agent`; whoever can read the hub's master key, or
+/// reaches a hub that asks for nothing, has scope `steward`.
+const fn rights(scope: Scope) -> &'static [Right] {
+    use Right::{
+        Act, ActAsAnyone, Create, Operate, Read, ReadMessages, Sql, SqlSteward, Steer,
+    };
+    match scope {
+        Scope::Steward => &[Read, ReadMessages, Act, ActAsAnyone, Create, Operate, Steer],
+        Scope::Viewer => &[Read, ReadMessages],
+        Scope::Node => &[Read],
+        Scope::Agent => &[Read, Act, Create],
+        Scope::Operator => &[Read, Operate],
+        Scope::Sql => &[Sql],
+        Scope::SqlSteward => &[Sql, SqlSteward],
+    }
+}
+
+impl Scope {
+    pub fn may(self, right: Right) -> bool {
+        rights(self).contains(&right)
+    }
+}
+
+impl Right {
+    /// What is said to who may not.
+    pub fn refusal(self) -> &'static str {
+        match self {
+            Right::Read => "a token for SQL opens the public tables and nothing else",
+            Right::ReadMessages => "everyone's messages are for stewards and viewers",
+            Right::Act | Right::ActAsAnyone => {
+                "this takes an agent's key, a token of scope agent, or a steward"
+            }
+            Right::Create => "only agents and stewards make tasks",
+            Right::Operate => "this takes an operator or a steward; bring a token of that scope",
+            Right::Steer => "this takes a steward; bring a token of that scope",
+            Right::Sql | Right::SqlSteward => {
+                "this takes a token of scope sql; 'switchboard token create <name> --scope sql' makes one"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_but_a_steward_steers_and_sql_opens_nothing_else() {
+        for scope in Scope::ALL {
+            let is_sql = scope.may(Right::Sql);
+            assert_eq!(scope.may(Right::Steer), *scope == Scope::Steward, "{scope}");
+            for right in Right::ALL {
+                let of_sql = matches!(right, Right::Sql | Right::SqlSteward);
+                assert!(!scope.may(*right) || of_sql == is_sql, "{scope} {right}");
+            }
+        }
+    }
+}
