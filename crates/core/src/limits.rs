@@ -105,6 +105,8 @@ pub const OTHERS_FIRST_FOR: Duration = Duration::from_secs(30);
 pub const RETRY_BASE: Duration = Duration::from_secs(30);
 pub const RETRY_MAX: Duration = Duration::from_secs(300);
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Streams of events that one caller may have open, where callers are known.
+pub const EVENT_STREAMS_PER_CALLER_MAX: usize = 16;
 /// Messages that one stream handed over and that were not acknowledged yet; past it those that must be wait.
 pub const UNACKNOWLEDGED_MAX: usize = 256;
 /// A task that was taken back from a worker is not pushed to it again for this long.

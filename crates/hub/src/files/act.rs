@@ -195,6 +195,7 @@ pub fn remedy(failure: &Failure) -> Remedy {
         | Failure::Forbidden(_)
         | Failure::TooFast(_)
         | Failure::TooManyStreams
-        | Failure::NoRoom => Remedy::Answer,
+        | Failure::NoRoom
+        | Failure::TooManyOfYours => Remedy::Answer,
     }
 }

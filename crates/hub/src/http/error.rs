@@ -1,7 +1,7 @@
 //! The one place where everything that can go wrong becomes an answer.
 
 use axum::response::Response;
-use switchboard_core::AgentId;
+use switchboard_core::{AgentId, limits};
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{ErrorBody, ErrorCode};
 
@@ -32,6 +32,8 @@ pub enum Failure {
     TooManyStreams,
     /// Bodies of callers that are not yet known take all the room they may.
     NoRoom,
+    /// The caller itself has them open.
+    TooManyOfYours,
 }
 
 /// When to come back after a failure of ours, in seconds.
@@ -84,6 +86,16 @@ impl Failure {
             Failure::NoRoom => {
                 let message = "too many large bodies of callers that are not yet known are being read; try again, or bring a token in Authorization: Bearer";
                 (ErrorBody::new(Code::Overloaded, message), Some(RETRY_AFTER))
+            }
+            Failure::TooManyOfYours => {
+                let max = limits::EVENT_STREAMS_PER_CALLER_MAX;
+                let message = format!(
+                    "you have {max} event streams open, which is as many as a caller may have; close one, or read pages with ?after="
+                );
+                (
+                    ErrorBody::new(Code::RateLimited, message),
+                    Some(RETRY_AFTER),
+                )
             }
         }
     }
@@ -250,6 +262,7 @@ mod tests {
             (Failure::WrongHost("x".into()), 421, "wrong_host", None),
             (Failure::TooManyStreams, 503, "overloaded", Some(1)),
             (Failure::NoRoom, 503, "overloaded", Some(1)),
+            (Failure::TooManyOfYours, 429, "rate_limited", Some(1)),
         ];
         for (failure, status, code, retry_after) in cases {
             let (body, told) = failure.answer();

@@ -12,18 +12,17 @@ use switchboard_core::{Event, Head, Logged, iso, limits};
 use switchboard_store::Reader;
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{EventPage, EventPlace, EventQuery, from_wire, to_wire};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Shared;
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
+use super::streams::OpenStream;
 use crate::auth::Caller;
 use crate::hub;
 
-/// Streams that may be open at a time.
-pub const STREAMS_MAX: usize = 512;
 /// A quiet stream says this often that it is still there.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 /// A stream looks into the log at most this often, however often something is committed.
@@ -118,11 +117,8 @@ async fn stream(
     caller: Caller,
     query: EventQuery,
 ) -> Result<Response, Failure> {
-    let seat = app
-        .streams
-        .clone()
-        .try_acquire_owned()
-        .map_err(|_| Failure::TooManyStreams)?;
+    let known = app.auth.is_asked_for().then(|| caller.principal.clone());
+    let seat = app.streams.take(known)?;
     // Subscribed before anything is read, so that an event committed in between still wakes the stream.
     let latest = app.hub.latest();
     let place: Option<EventPlace> = match call.header("last-event-id") {
@@ -191,7 +187,7 @@ struct Follow {
     /// When the caller has to be known again, however busy the stream is.
     check_at: Instant,
     look_at: Instant,
-    _seat: OwnedSemaphorePermit,
+    _seat: OpenStream,
 }
 
 impl Follow {

@@ -29,6 +29,7 @@ mod routes;
 pub mod seal;
 mod seats;
 mod status;
+mod streams;
 mod tasks;
 mod watch;
 mod with;
@@ -38,7 +39,6 @@ use std::sync::Arc;
 use switchboard_core::GatePolicy;
 use switchboard_wire::IsoTime;
 use switchboard_wire::jetpack::from_wire::Context;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use accept::Server;
@@ -57,6 +57,7 @@ use call::Call;
 use gate::Gate;
 pub(crate) use ids::Ids;
 
+
 /// What every call has at hand.
 pub struct App {
     pub hub: Hub,
@@ -71,10 +72,10 @@ pub struct App {
     root: String,
     started_at: IsoTime,
     store: &'static str,
-    streams: Arc<Semaphore>,
     room: Arc<Room>,
     /// Figures, and why the ledger is not ready, are for anybody.
     metrics_are_public: bool,
+    streams: Arc<streams::Streams>,
     /// Raw SQL, where the ledger has a door for it.
     pub sql: Option<Sql>,
 }
@@ -102,9 +103,9 @@ impl App {
             root: config.project.to_string_lossy().into_owned(),
             started_at,
             store,
-            streams: Arc::new(Semaphore::new(events::STREAMS_MAX)),
             room: Arc::default(),
             metrics_are_public: config.metrics_are_public,
+            streams: Arc::default(),
             sql,
         }
     }

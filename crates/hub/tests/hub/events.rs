@@ -210,3 +210,48 @@ async fn a_stream_ends_with_the_token_or_the_key_that_opened_it() {
     assert!(kept.next().await.is_some() && kept.next().await.is_some());
     hub.running.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_caller_has_at_most_sixteen_streams_and_others_have_theirs() {
+    let hub = start_signed().await;
+    let steward = steward(&hub).await;
+    let path = "/api/v1/events";
+    let own = format!("Bearer {steward}");
+    let own = [("authorization", own.as_str())];
+    let mut held = Vec::new();
+    for _ in 0..16 {
+        held.push(Stream::open_with(&hub, path, &own).await);
+    }
+    let streams = [own[0], ("accept", "text/event-stream")];
+    let more = hub.client.send("GET", path, &streams, "").await;
+    let told = more.refused(429, "rate_limited");
+    assert!(told["message"].as_str().unwrap().contains("16"), "{told}");
+    let page = hub.client.send("GET", path, &own, "").await;
+    page.expect(200);
+    let agent_key = key(&hub, &steward, "a1").await;
+    let signed = Signer::new("a1", &agent_key).headers("GET", path, "");
+    let signed: Vec<(&str, &str)> = signed
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let other = Stream::open_with(&hub, path, &signed).await;
+    held.pop();
+    crate::world::eventually(async || {
+        let again = hub.client.open("GET", path, &streams, Default::default());
+        again.await.status() == 200
+    })
+    .await;
+    drop((held, other));
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn where_nobody_is_asked_who_it_is_callers_are_not_counted() {
+    let hub = start().await;
+    let mut held = Vec::new();
+    for _ in 0..17 {
+        held.push(Stream::open(&hub, "/api/v1/events", None).await);
+    }
+    drop(held);
+    hub.running.shutdown().await;
+}
