@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use switchboard_wire::agentbus::ErrorCode;
-use switchboard_wire::agentbus::Stage;
 use switchboard_wire::agentbus::message::{
-    Accomplished, ErrorReport, Inbound, ProtocolError, ProtocolIncompatibility, TaskResultAck,
+    Accomplished, Credential, ErrorReport, Inbound, ProtocolError, ProtocolIncompatibility,
+    TaskResultAck,
 };
+use switchboard_wire::agentbus::{ErrorCode, Role, Stage};
+use switchboard_wire::signature::MasterKey;
 use tokio::time::Instant;
 
 use super::director::{Director, Pipes, Tries, config, news, soon, task};
@@ -46,6 +47,26 @@ async fn the_hello_comes_first_on_every_connection_and_under_the_same_id() {
         assert_eq!(conn.peer(), "worker-3");
         assert_eq!(hello.worker.unwrap().worker_id, "worker-3");
         assert!(matches!(conn.next_report().await, Inbound::WorkerError(_)));
+        conn.cut();
+    }
+}
+
+#[tokio::test]
+async fn every_connection_is_signed_anew_and_the_secret_stays_here() {
+    let director = Director::listen().await;
+    let key = MasterKey::new([7; 32]).agent_key("worker-3", 1);
+    let config = WorkerConfig {
+        credential: Some(Credential::Key(key.clone())),
+        ..config(&director.addr())
+    };
+    let (_worker, _events) = Worker::connect(config).unwrap();
+    let mut nonces = Vec::new();
+    for _ in 0..3 {
+        let (conn, hello) = director.welcome().await;
+        let auth = hello.auth.unwrap();
+        assert!(auth.is_of(&key, Role::Worker, "worker-3"), "{auth:?}");
+        assert!(!nonces.contains(&auth.nonce));
+        nonces.push(auth.nonce);
         conn.cut();
     }
 }
