@@ -3,6 +3,7 @@
 //! Clocks and replays are the hub's concern. Keys are derived from a master key, so nothing per secret is stored.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use aws_lc_rs::{constant_time, digest, hkdf, hmac};
 use serde_json::Value;
@@ -20,6 +21,7 @@ const TOKEN_PREFIX: &str = "sbt_";
 /// What a key is for; keys for different purposes have nothing to do with each other.
 const AGENT_PURPOSE: &[u8] = b"switchboard agent signing key v1";
 const STEWARD_PURPOSE: &[u8] = b"switchboard local steward token v1";
+const PROOF_PURPOSE: &[u8] = b"switchboard hub proof v1";
 
 /// The secret from which all agent keys follow.
 #[derive(Clone)]
@@ -53,6 +55,22 @@ impl MasterKey {
         AgentKey(self.derive(STEWARD_PURPOSE, &[])).as_token()
     }
 
+    /// What only who has this key can say to a nonce, at the address that was called.
+    ///
+    /// The address is part of it, so that nobody can have the words said elsewhere and pass them on.
+    pub fn proof(&self, nonce: &str, called: SocketAddr) -> String {
+        self.proof_key().sign(&proof_text(nonce, called))
+    }
+
+    /// Whether these are the words.
+    pub fn is_proof(&self, nonce: &str, called: SocketAddr, words: &str) -> bool {
+        self.proof_key().verify(&proof_text(nonce, called), words)
+    }
+
+    fn proof_key(&self) -> AgentKey {
+        AgentKey(self.derive(PROOF_PURPOSE, &[]))
+    }
+
     fn derive(&self, purpose: &[u8], info: &[&[u8]]) -> [u8; KEY_LEN] {
         let mut key = [0; KEY_LEN];
         hkdf::Salt::new(hkdf::HKDF_SHA256, purpose)
@@ -62,6 +80,10 @@ impl MasterKey {
             .expect("one block of output is always available");
         key
     }
+}
+
+fn proof_text(nonce: &str, called: SocketAddr) -> String {
+    format!("{nonce}\n{}\n{}", called.ip().to_canonical(), called.port())
 }
 
 impl AgentKey {
@@ -290,6 +312,23 @@ mod tests {
         let read = MasterKey::from_hex(&format!("{}\n", to_hex(&[7; KEY_LEN]))).unwrap();
         assert_eq!(read.steward_token(), token);
         assert!(MasterKey::from_hex("07").is_none());
+    }
+
+    #[test]
+    fn a_proof_is_of_one_key_for_one_nonce_at_one_address() {
+        let here: SocketAddr = "127.0.0.1:7373".parse().unwrap();
+        let proof = master().proof("n1", here);
+        assert!(master().is_proof("n1", here, &proof));
+        assert!(master().is_proof("n1", "[::ffff:127.0.0.1]:7373".parse().unwrap(), &proof));
+        assert!(!master().is_proof("n2", here, &proof));
+        for other in ["127.0.0.1:7374", "127.0.0.2:7373", "[::1]:7373"] {
+            assert!(
+                !master().is_proof("n1", other.parse().unwrap(), &proof),
+                "{other}"
+            );
+        }
+        assert!(!MasterKey::new([8; KEY_LEN]).is_proof("n1", here, &proof));
+        assert!(!master().is_proof("n1", here, ""));
     }
 
     #[test]

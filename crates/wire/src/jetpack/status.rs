@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Baseline, Paused};
 use crate::IsoTime;
+use crate::query::query;
 
 /// `GET /status`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -93,4 +94,19 @@ pub struct IdempotencyUse {
 pub struct QueueUse {
     pub waiting: u64,
     pub capacity: u64,
+}
+
+/// `GET /proof`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProofResponse {
+    pub success: bool,
+    /// HMAC-SHA256 over the nonce and the address that was called, under a key that follows from the master key.
+    pub proof: String,
+}
+
+query! {
+    /// `GET /proof`.
+    pub struct ProofQuery {
+        "nonce" => nonce: Option<String>, "32 to 128 hexadecimal digits, drawn for this call.";
+    }
 }
