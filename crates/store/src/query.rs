@@ -62,6 +62,10 @@ pub trait Reader: Send {
     fn oldest_event(&self) -> Result<Option<u64>, Error>;
     fn tokens(&self) -> Result<Vec<Token>, Error>;
     fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, Error>;
+    /// The key that all who serve this ledger sign with, where the ledger keeps it.
+    fn shared_key(&self) -> Result<Option<[u8; 32]>, Error> {
+        Ok(None)
+    }
 }
 
 /// What is shown of a task that somebody holds.

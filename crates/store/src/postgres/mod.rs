@@ -30,6 +30,7 @@ mod migrate;
 mod read;
 pub(crate) mod rows;
 mod save;
+pub mod secret;
 pub(crate) mod session;
 mod tail;
 mod time;
@@ -552,16 +553,10 @@ impl Engine for PostgresEngine {
         self.connect()?;
         let keep =
             Query::new("INSERT INTO sb_secret(id, key) VALUES (1, $1) ON CONFLICT DO NOTHING");
-        let queries = vec![
-            keep.bytes(fresh),
-            Query::new("SELECT key FROM sb_secret WHERE id = 1"),
-        ];
+        let queries = vec![keep.bytes(fresh), Query::new(secret::KEY)];
         let rows = self.send(None, queries, None)?;
         let kept = rows.last().and_then(|rows| rows.first());
-        let kept = kept.map(|row| row.bytes(0)).transpose()?.flatten();
-        let key = kept.and_then(|key| <[u8; 32]>::try_from(key).ok());
-        key.map(Some)
-            .ok_or_else(|| Error::Corrupt("the shared key has not 32 bytes".to_owned()))
+        kept.map(secret::key).transpose()
     }
 }
 

@@ -14,6 +14,7 @@ use super::address::Address;
 use super::filter::{ENGRAM_WORDS, LEARNING_WORDS, Scan, Way, Where, prefixes, select};
 use super::line::{Here, Line};
 use super::rows::{rows_max, signed};
+use super::secret;
 use super::session::Query;
 use crate::paging::{self, cursor, pages};
 use crate::query::{LANES_LOOKED_AT, LANES_SCANNED, Since};
@@ -446,6 +447,10 @@ impl Reader for PostgresReader {
     fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, Error> {
         let query = select(rows::TOKEN, "sb_token WHERE hash = $1");
         self.row(&query.bytes(hash), rows::token)
+    }
+
+    fn shared_key(&self) -> Result<Option<[u8; 32]>, Error> {
+        self.row(&Query::new(secret::KEY), secret::key)
     }
 }
 
