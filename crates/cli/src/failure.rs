@@ -55,6 +55,7 @@ impl Failure {
             Failure::Hub(
                 client::Error::Refused { .. }
                 | client::Error::Untrusted { .. }
+                | client::Error::Unproven { .. }
                 | client::Error::Unreadable { .. },
             ) => 1,
         }
@@ -75,6 +76,7 @@ impl Failure {
                 ("no_hub", None, None)
             }
             Failure::Hub(client::Error::Untrusted { .. }) => ("untrusted_certificate", None, None),
+            Failure::Hub(client::Error::Unproven { .. }) => ("unproven_hub", None, None),
             Failure::Hub(client::Error::Unreadable { .. }) => ("unreadable_answer", None, None),
             Failure::Hub(client::Error::Invalid(_)) | Failure::Usage(_) => ("usage", None, None),
             Failure::Import { .. } => ("invalid_file", None, None),
@@ -130,6 +132,11 @@ fn from_hub(error: &client::Error) -> String {
                 root(source)
             )
         }
+        client::Error::Unproven { .. } => {
+            format!(
+                "{error}: it does not show that it has the key in the data directory, so nothing was sent to it; if it is the hub, start it again with this version, or name it with --url and --token"
+            )
+        }
         client::Error::Unreadable { .. } => {
             format!(
                 "{error}; check with 'switchboard doctor' that this address is a hub of the same version"
@@ -142,7 +149,7 @@ fn from_hub(error: &client::Error) -> String {
 fn next_step(code: &str) -> Option<&'static str> {
     Some(match code {
         "unauthenticated" => {
-            "pass --token or set SWITCHBOARD_TOKEN (made with 'switchboard token create' by whoever started the hub, in its project)"
+            "pass --token, or set SWITCHBOARD_URL and SWITCHBOARD_TOKEN (made with 'switchboard token create' by whoever started the hub, in its project)"
         }
         "forbidden" | "not_you" => {
             "use a token of scope steward ('switchboard token create --scope steward NAME')"

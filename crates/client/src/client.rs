@@ -1,11 +1,12 @@
 //! The handle on a hub, and how it is set up.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 use reqwest::{Certificate, Url};
-use switchboard_wire::signature::AgentKey;
+use switchboard_wire::signature::{AgentKey, MasterKey};
 
 use crate::error::Error;
 use crate::retry::RetryPolicy;
@@ -29,6 +30,7 @@ impl Client {
             url: url.to_owned(),
             agent: None,
             token: None,
+            proven_by: None,
             authorities: Vec::new(),
             retry: RetryPolicy::default(),
             timeout: Duration::from_secs(30),
@@ -61,6 +63,7 @@ pub struct Builder {
     url: String,
     agent: Option<(String, String)>,
     token: Option<String>,
+    proven_by: Option<MasterKey>,
     authorities: Vec<Vec<u8>>,
     retry: RetryPolicy,
     timeout: Duration,
@@ -77,6 +80,14 @@ impl Builder {
     /// Sends this bearer token.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
+        self
+    }
+
+    /// Sends nothing before the hub has proven that it has this master key, each time anew.
+    ///
+    /// For an address that was found and may be somebody else's by now. It has to be a number, not a name.
+    pub fn proven_by(mut self, key: MasterKey) -> Self {
+        self.proven_by = Some(key);
         self
     }
 
@@ -112,7 +123,7 @@ impl Builder {
             .redirect(reqwest::redirect::Policy::none())
             // Retrying is done here, with the idempotency key and the waits in view.
             .retry(reqwest::retry::never());
-        if loopback(&base) {
+        if loopback(&base) || self.proven_by.is_some() {
             http = http.no_proxy();
         }
         if base.scheme() == "http" || !self.authorities.is_empty() {
@@ -135,12 +146,17 @@ impl Builder {
             .agent
             .map(|(agent, key)| signer(agent, &key))
             .transpose()?;
+        let prover = self
+            .proven_by
+            .map(|key| Ok::<_, Error>((key, socket(&base)?)))
+            .transpose()?;
         let (retry, timeout) = (self.retry, self.timeout);
         let transport = Transport {
             http,
             base,
             signer,
             token,
+            prover,
             retry,
             timeout,
             key: None,
@@ -173,13 +189,22 @@ fn address(url: &str) -> Result<Url, Error> {
     Ok(url)
 }
 
+/// The address that connections go to.
+fn socket(url: &Url) -> Result<SocketAddr, Error> {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let ip = host.parse::<IpAddr>();
+    let socket = ip.ok().zip(url.port_or_known_default());
+    socket.map(SocketAddr::from).ok_or_else(|| {
+        Error::Invalid(format!(
+            "'{url}' names no address that a hub could prove itself at; write it like http://127.0.0.1:7373"
+        ))
+    })
+}
+
 /// A proxy from the environment is never meant for a hub on this machine.
 fn loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost"
-        || host
-            .parse()
-            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 fn signer(agent: String, key: &str) -> Result<Signer, Error> {

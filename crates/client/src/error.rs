@@ -32,6 +32,9 @@ pub enum Error {
         #[source]
         source: reqwest::Error,
     },
+    /// Somebody answered who did not show that it has the hub's master key. Nothing else was sent there.
+    #[error("whoever listens at {address} did not prove to be the hub")]
+    Unproven { address: String },
     /// The hub answered, and the answer is not what it should be.
     #[error("the answer from {address} cannot be read: {reason}")]
     Unreadable { address: String, reason: String },
@@ -47,6 +50,7 @@ impl Error {
             Error::Refused { code, .. } => Some(code),
             Error::Unreachable { .. }
             | Error::Untrusted { .. }
+            | Error::Unproven { .. }
             | Error::Unreadable { .. }
             | Error::Invalid(_) => None,
         }
@@ -57,7 +61,10 @@ impl Error {
         match self {
             Error::Refused { status, .. } => transient_status(*status),
             Error::Unreachable { .. } => true,
-            Error::Untrusted { .. } | Error::Unreadable { .. } | Error::Invalid(_) => false,
+            Error::Untrusted { .. }
+            | Error::Unproven { .. }
+            | Error::Unreadable { .. }
+            | Error::Invalid(_) => false,
         }
     }
 }

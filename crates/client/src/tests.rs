@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use switchboard_wire::jetpack::{ClaimRequest, NewTask, ReceiveMessagesRequest, TaskQuery};
-use switchboard_wire::signature::{AgentKey, SignedRequest};
+use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
@@ -455,4 +455,36 @@ async fn from_now_on_stays_where_it_was_when_the_stream_is_cut_before_its_first_
     for request in &hub.requests().await[1..] {
         assert_eq!(header(request, "last-event-id").as_deref(), Some("7"));
     }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_to_whoever_does_not_prove_to_be_the_hub() {
+    let elsewhere = MasterKey::new([7; 32]).proof("n", "127.0.0.1:1".parse().unwrap());
+    let steps = [
+        Step::Answer(
+            "200 OK",
+            format!(r#"{{"success":true,"proof":"{elsewhere}"}}"#),
+        ),
+        Step::Answer("404 Not Found", "{}".to_owned()),
+        Step::Answer("200 OK", "ok".to_owned()),
+    ];
+    for step in steps {
+        let hub = StandIn::play(vec![step]).await;
+        let builder = hub
+            .builder()
+            .token("hush")
+            .proven_by(MasterKey::new([7; 32]));
+        let error = builder.build().unwrap().admin().status().await.unwrap_err();
+        assert!(matches!(error, Error::Unproven { .. }), "{error:?}");
+        let requests = hub.requests.lock().await;
+        assert_eq!(requests.len(), 1);
+        assert!(
+            requests[0].starts_with("GET /proof?nonce="),
+            "{}",
+            requests[0]
+        );
+        assert!(!requests[0].contains("hush"), "{}", requests[0]);
+    }
+    let named = Client::builder("http://localhost:1").proven_by(MasterKey::new([7; 32]));
+    assert!(matches!(named.build(), Err(Error::Invalid(_))));
 }

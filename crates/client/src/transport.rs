@@ -3,6 +3,7 @@
 //! Knows HTTP and the shape of a refusal, and nothing about tasks or agents. A mutating call carries one idempotency
 //! key however often it is sent, so a lost answer never makes a thing happen twice.
 
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -11,9 +12,9 @@ use reqwest::header::{
 };
 use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
-use switchboard_wire::IsoTime;
-use switchboard_wire::jetpack::EventPlace;
-use switchboard_wire::signature::{AgentKey, SignedRequest};
+use switchboard_wire::jetpack::{EventPlace, ProofQuery, ProofResponse};
+use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest, to_hex};
+use switchboard_wire::{IsoTime, Query as _};
 use tracing::debug;
 use ulid::Ulid;
 
@@ -23,6 +24,8 @@ use crate::retry::RetryPolicy;
 
 /// Largest answer that is read.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Largest proof that is read.
+const PROOF_BYTES_MAX: usize = 4096;
 const API: [&str; 2] = ["api", "v1"];
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -35,6 +38,8 @@ pub(crate) struct Transport {
     pub(crate) base: Url,
     pub(crate) signer: Option<Signer>,
     pub(crate) token: Option<HeaderValue>,
+    /// What the hub has to prove before anything is sent to it, and the address it is called at.
+    pub(crate) prover: Option<(MasterKey, SocketAddr)>,
     pub(crate) retry: RetryPolicy,
     pub(crate) timeout: Duration,
     /// The key to use instead of a fresh one.
@@ -93,7 +98,7 @@ impl Transport {
                 .attempt(call, &url, key.as_deref(), HeaderMap::new(), timeout)
                 .await
             {
-                Ok(response) => self.read(response).await,
+                Ok(response) => self.read(response, ANSWER_BYTES_MAX).await,
                 Err(error) => Err(error),
             };
             match answer {
@@ -114,6 +119,9 @@ impl Transport {
     ) -> Result<Response, Error> {
         let path = url.path();
         debug!(http.method = %call.method, http.path = path, key, "sends {} {path}", call.method);
+        if let Some((key, called)) = &self.prover {
+            self.prove(key, *called).await?;
+        }
         let headers = self.headers(call, url, key, extra)?;
         let mut request = self
             .http
@@ -130,6 +138,33 @@ impl Transport {
             Ok(response)
         } else {
             Err(self.refusal(response).await)
+        }
+    }
+
+    /// Asks the hub for what only who has the key can say. Nothing secret is sent for it.
+    async fn prove(&self, key: &MasterKey, called: SocketAddr) -> Result<(), Error> {
+        let unproven = || Error::Unproven {
+            address: self.address(),
+        };
+        let nonce = fresh_nonce();
+        let query = ProofQuery {
+            nonce: Some(nonce.clone()),
+        };
+        let call = Call::get(&["proof"]).bare().query(query.to_query());
+        let request = self.http.get(self.url(&call)?).timeout(self.timeout);
+        let response = request.send().await.map_err(|source| self.broken(source))?;
+        if !response.status().is_success() {
+            let refusal = self.refusal(response).await;
+            return Err(match refusal.is_transient() {
+                true => refusal,
+                false => unproven(),
+            });
+        }
+        let bytes = self.read(response, PROOF_BYTES_MAX).await?;
+        let answer: ProofResponse = serde_json::from_slice(&bytes).map_err(|_| unproven())?;
+        match key.is_proof(&nonce, called, &answer.proof) {
+            true => Ok(()),
+            false => Err(unproven()),
         }
     }
 
@@ -225,7 +260,8 @@ impl Transport {
             .and_then(|value| value.to_str().ok()?.trim().parse().ok())
             .map(Duration::from_secs);
         // If what was said is lost, that it was a refusal is still known.
-        let bytes = self.read(response).await.unwrap_or_default();
+        let bytes = self.read(response, ANSWER_BYTES_MAX).await;
+        let bytes = bytes.unwrap_or_default();
         let body: Refusal = serde_json::from_slice(&bytes).unwrap_or_default();
         Error::Refused {
             status,
@@ -239,15 +275,15 @@ impl Transport {
         }
     }
 
-    async fn read(&self, mut response: Response) -> Result<Bytes, Error> {
+    async fn read(&self, mut response: Response, most: usize) -> Result<Bytes, Error> {
         let mut bytes = BytesMut::new();
         while let Some(chunk) = response
             .chunk()
             .await
             .map_err(|source| self.broken(source))?
         {
-            if bytes.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Err(self.unreadable(format!("it is longer than {ANSWER_BYTES_MAX} bytes")));
+            if bytes.len() + chunk.len() > most {
+                return Err(self.unreadable(format!("it is longer than {most} bytes")));
             }
             bytes.extend_from_slice(&chunk);
         }
@@ -294,6 +330,7 @@ impl Retries {
             Error::Refused { retry_after, .. } => *retry_after,
             Error::Unreachable { .. }
             | Error::Untrusted { .. }
+            | Error::Unproven { .. }
             | Error::Unreadable { .. }
             | Error::Invalid(_) => None,
         };
@@ -318,6 +355,12 @@ struct Refusal {
     message: Option<String>,
     field: Option<String>,
     reason: Option<String>,
+}
+
+fn fresh_nonce() -> String {
+    // Two, because half of one is the time.
+    let parts = [Ulid::generate(), Ulid::generate()];
+    parts.map(|part| to_hex(&part.to_bytes())).concat()
 }
 
 fn visible(text: &str, what: &str) -> Result<HeaderValue, Error> {
