@@ -38,7 +38,7 @@ fn killed_at_any_moment_the_catalog_and_the_files_agree_after_a_restart() {
     let project = Project::new().with_bus();
     fs::create_dir(project.root().join("config")).expect("the project is empty");
     fs::write(project.root().join("config/dev.toml"), SMALL).expect("it can be written");
-    let memory = Memory(project.root().to_owned());
+    let memory = Memory(project.data_dir().to_owned());
     let mut after = json!(0);
     let (mut task, mut cut_off) = (0, 0);
     for round in 0..rounds {
@@ -136,7 +136,7 @@ fn ids(catalog: &Catalog) -> BTreeSet<String> {
     entries.map(|entry| entry.engram_id.clone()).collect()
 }
 
-/// The directory of a project's memory.
+/// The directory that a memory lies in.
 struct Memory(PathBuf);
 
 impl Memory {

@@ -124,7 +124,7 @@ impl Bus {
         let drift = Drift::start(&settings.sync_main).await;
         let run_id = run_id(hub.time());
         let memory = match settings.memory.enabled {
-            true => Some(remember(hub, &settings.memory, &run_id).await),
+            true => Some(remember(hub, config, &run_id).await),
             false => None,
         };
         let shared = Arc::new(Shared {
@@ -288,7 +288,21 @@ async fn grant(bus: Arc<Shared>) {
     }
 }
 
-async fn remember(hub: &Hub, settings: &config::Memory, run_id: &str) -> Memory {
+async fn remember(hub: &Hub, config: &Config, run_id: &str) -> Memory {
+    let settings = &config.bus.memory;
+    let in_project = config.project.join(config::MEMORY_DIR);
+    let before = settings.root_name.is_none().then_some(in_project);
+    if let Some(before) = before
+        .as_ref()
+        .filter(|dir| dir.join(config::CATALOG).is_file())
+    {
+        tracing::info!(
+            "engrams are kept in {}, no longer in {}; [memory] engram_root_dir = \"{}\" keeps them there",
+            settings.root_dir.display(),
+            before.display(),
+            config::MEMORY_DIR
+        );
+    }
     let tier = |budget: config::TierBudget| engram::Budget {
         bytes_max: budget.max_total_bytes,
         files_max: budget.max_files,
@@ -298,6 +312,7 @@ async fn remember(hub: &Hub, settings: &config::Memory, run_id: &str) -> Memory 
         Settings {
             root: settings.root_dir.clone(),
             catalog: settings.catalog.clone(),
+            before,
             run_id: run_id.to_owned(),
             buffer_bytes_max: settings
                 .buffer_max_bytes

@@ -197,7 +197,8 @@ impl Draft {
         if let Some(dir) = self.files_dir.take() {
             self.config.files.dir = project.join(dir);
         }
-        self.config.bus.resolve(&project);
+        let Config { bus, data_dir, .. } = &mut self.config;
+        bus.resolve(&project, data_dir);
         self.config.http.tls = match (self.tls_cert, self.tls_key, self.tls_self_signed) {
             (Some(cert), Some(key), false) => Tls::Files {
                 cert: project.join(cert),
@@ -343,6 +344,7 @@ mod tests {
             ("[limits]\nclaim_per_minute = 0", "limits.claim_per_minute"),
             ("[quality]\ncoverage_min = 101", "quality.coverage_min"),
             ("[http]\ntrusted_proxies = [\"x\"]", "http.trusted_proxies"),
+            ("[store]\nmode = \"0644\"", "store.mode"),
             ("[files]\nrescan_ms = 0", "files.rescan_ms"),
             ("[files]\nkeep_hours = \"long\"", "files.keep_hours"),
             ("auth = \"basic\"", "auth.mode"),

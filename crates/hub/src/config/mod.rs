@@ -20,8 +20,8 @@ use switchboard_store::copy::Place;
 use switchboard_store::postgres::Address;
 
 pub use bus::{
-    BUS_PORT, Backoff, Bus, DEV_FILE, Director, GithubLimits, Memory, ModelLimits, Retry, Security,
-    SyncAction, SyncMain, TierBudget,
+    BUS_PORT, Backoff, Bus, CATALOG, DEV_FILE, Director, GithubLimits, MEMORY_DIR, Memory,
+    ModelLimits, Retry, Security, SyncAction, SyncMain, TierBudget,
 };
 pub use load::{ConfigError, Loaded, Overrides};
 pub use net::Network;
@@ -45,6 +45,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub http: Http,
     pub store: StoreAt,
+    /// Who may read the data directory and the ledger's files.
+    pub store_mode: StoreMode,
     /// Whether the SQLite file also opens as `.jetpack/swarm.db`.
     pub swarm_db: bool,
     /// Serve a ledger that was moved elsewhere, as a person's own decision. Only `up` can say so.
@@ -153,6 +155,32 @@ impl fmt::Debug for PostgresUrl {
     }
 }
 
+/// Who else than its owner may open a ledger that is a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreMode {
+    Private,
+    GroupReads,
+    GroupWrites,
+}
+
+impl StoreMode {
+    pub fn of_file(self) -> u32 {
+        match self {
+            StoreMode::Private => 0o600,
+            StoreMode::GroupReads => 0o640,
+            StoreMode::GroupWrites => 0o660,
+        }
+    }
+
+    /// Nobody else makes or replaces files there: the key is among them.
+    pub fn of_directory(self) -> u32 {
+        match self {
+            StoreMode::Private => 0o700,
+            StoreMode::GroupReads | StoreMode::GroupWrites => 0o750,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthMode {
     /// Whoever reaches the socket is the steward.
@@ -192,11 +220,12 @@ impl Config {
         let store = StoreAt::Sqlite(data_dir.join(DATABASE));
         Config {
             files: Files::of_project(&project),
-            bus: Bus::of_project(&project),
+            bus: Bus::of_project(&project, &data_dir),
             project,
             data_dir,
             http: Http::default(),
             store,
+            store_mode: StoreMode::Private,
             swarm_db: true,
             abandon_move: false,
             auth: AuthMode::None,

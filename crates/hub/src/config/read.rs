@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{AuthMode, LogFormat, Network};
+use super::{AuthMode, LogFormat, Network, StoreMode};
 
 /// A value before it is understood.
 #[derive(Clone, Debug)]
@@ -197,6 +197,23 @@ impl Setting for Vec<Network> {
             .iter()
             .map(|text| text.parse().ok())
             .collect()
+    }
+}
+
+impl Setting for StoreMode {
+    const WANTED: &'static str = "\"0600\", or \"0640\" or \"0660\" to let the group in";
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        value.as_str().and_then(Self::from_text)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "0600" => Some(StoreMode::Private),
+            "0640" => Some(StoreMode::GroupReads),
+            "0660" => Some(StoreMode::GroupWrites),
+            _ => None,
+        }
     }
 }
 

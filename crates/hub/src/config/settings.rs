@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::bus::{DEV_SETTINGS, OWN_SETTINGS};
 use super::read::{AtLeastOne, Given, Percent, Unless, read};
-use super::{AuthMode, Config, LogFormat, Network};
+use super::{AuthMode, Config, LogFormat, Network, StoreMode};
 
 /// A configuration in the making: what defaults depend on other settings is decided at the end.
 pub struct Draft {
@@ -57,6 +57,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("files.dir", |d, g| read(g).map(|v| d.files_dir = Some(v))),
     ("files.rescan_ms", |d, g| count(g).map(|v| d.config.files.rescan_every = Duration::from_millis(v.into()))),
     ("files.keep_hours", |d, g| count(g).map(|v| d.config.files.keep_for = HOUR * v)),
+    ("store.mode", |d, g| read::<StoreMode>(g).map(|v| d.config.store_mode = v)),
     ("store.swarm_db", |d, g| read(g).map(|v| d.config.swarm_db = v)),
     ("auth.mode", |d, g| read::<AuthMode>(g).map(|v| d.config.auth = v)),
     ("metrics.public", |d, g| read(g).map(|v| d.config.metrics_are_public = v)),

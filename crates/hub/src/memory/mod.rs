@@ -46,6 +46,8 @@ const NO_VERSION: &str = "19700101-000000Z";
 pub struct Settings {
     pub root: PathBuf,
     pub catalog: PathBuf,
+    /// Where the files were before, if that is elsewhere; nothing is written there.
+    pub before: Option<PathBuf>,
     /// Which run of the director engrams name as their origin.
     pub run_id: String,
     pub buffer_bytes_max: usize,

@@ -18,6 +18,10 @@ use switchboard_wire::agentbus::session::{FRAMES_BURST, FRAMES_PER_SECOND, Rate}
 pub const BUS_PORT: u16 = 8731;
 /// The file that a project may have from before, below the project.
 pub const DEV_FILE: &str = "config/dev.toml";
+/// Where engrams are, below the data directory.
+pub const MEMORY_DIR: &str = "memory";
+/// Their list, beside them.
+pub const CATALOG: &str = "catalog.json";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bus {
@@ -108,11 +112,11 @@ pub enum SyncAction {
 pub struct Memory {
     pub enabled: bool,
     pub root_dir: PathBuf,
-    /// The directory as it was written, which is how paths are announced.
-    pub root_name: String,
+    /// The directory in the project that was asked for; else it is the data directory's.
+    pub root_name: Option<String>,
     pub catalog: PathBuf,
-    /// The path as it was written, which is how it is announced.
-    pub catalog_name: String,
+    /// The file in the project that was asked for; else it is beside the engrams.
+    pub catalog_name: Option<String>,
     pub buffer_max_bytes: usize,
     pub compact_when_over_bytes: usize,
     pub engram_max_bytes: usize,
@@ -143,7 +147,7 @@ pub struct ModelLimits {
 }
 
 impl Bus {
-    pub(super) fn of_project(project: &Path) -> Self {
+    pub(super) fn of_project(project: &Path, data_dir: &Path) -> Self {
         Bus {
             enabled: true,
             listen: vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), BUS_PORT)],
@@ -163,7 +167,7 @@ impl Bus {
             director: Director::default(),
             retry: Retry::default(),
             sync_main: SyncMain::of_project(project),
-            memory: Memory::of_project(project),
+            memory: Memory::below(data_dir),
             github: GithubLimits::default(),
             model: ModelLimits::default(),
         }
@@ -178,11 +182,18 @@ impl Bus {
     }
 
     /// Relative paths are meant from the project.
-    pub(super) fn resolve(&mut self, project: &Path) {
+    pub(super) fn resolve(&mut self, project: &Path, data_dir: &Path) {
         self.dev_file = self.dev_file.take().map(|file| project.join(file));
         self.sync_main.repository = project.join(&self.sync_main.repository);
-        self.memory.root_dir = project.join(&self.memory.root_name);
-        self.memory.catalog = project.join(&self.memory.catalog_name);
+        let memory = &mut self.memory;
+        memory.root_dir = match &memory.root_name {
+            Some(name) => project.join(name),
+            None => data_dir.join(MEMORY_DIR),
+        };
+        memory.catalog = match &memory.catalog_name {
+            Some(name) => project.join(name),
+            None => memory.root_dir.join(CATALOG),
+        };
     }
 
     /// Settings that are each allowed but do not go together.
@@ -259,14 +270,14 @@ impl SyncMain {
 }
 
 impl Memory {
-    fn of_project(project: &Path) -> Self {
-        let (root_name, catalog_name) = ("memory".to_owned(), "memory/catalog.json".to_owned());
+    fn below(data_dir: &Path) -> Self {
+        let root_dir = data_dir.join(MEMORY_DIR);
         Memory {
             enabled: true,
-            root_dir: project.join(&root_name),
-            root_name,
-            catalog: project.join(&catalog_name),
-            catalog_name,
+            catalog: root_dir.join(CATALOG),
+            root_dir,
+            root_name: None,
+            catalog_name: None,
             buffer_max_bytes: 20_000,
             compact_when_over_bytes: 20_000,
             engram_max_bytes: 12_000,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::settings::ADDRESSES_MAX;
 use super::*;
-use crate::config::{CONFIG_FILE, Config, ConfigError, Loaded, Overrides};
+use crate::config::{CONFIG_FILE, Config, ConfigError, DATA_DIR, Loaded, Overrides};
 
 /// As its authors keep it, every key.
 const DEV: &str = r#"
@@ -122,7 +122,11 @@ fn a_dev_file_with_every_key_loads_unchanged_and_says_what_holds_anyway() {
     )
     .unwrap();
     assert_eq!(loaded.warnings, Vec::<String>::new());
-    let mut expected = Bus::of_project(project.path());
+    let mut expected = Bus::of_project(project.path(), &project.path().join(DATA_DIR));
+    expected.memory.root_dir = project.path().join("memory");
+    expected.memory.root_name = Some("memory".to_owned());
+    expected.memory.catalog = project.path().join("memory/catalog.json");
+    expected.memory.catalog_name = Some("memory/catalog.json".to_owned());
     expected.listen = vec!["0.0.0.0:8731".parse().unwrap()];
     expected.director.max_workers = Some(3);
     assert_eq!(loaded.config.bus, expected);
@@ -203,9 +207,9 @@ fn every_key_of_a_dev_file_reaches_its_setting_from_either_file() {
         memory: Memory {
             enabled: true,
             root_dir: path("kept"),
-            root_name: "kept".to_owned(),
+            root_name: Some("kept".to_owned()),
             catalog: path("kept/list.json"),
-            catalog_name: "kept/list.json".to_owned(),
+            catalog_name: Some("kept/list.json".to_owned()),
             buffer_max_bytes: 20_001,
             compact_when_over_bytes: 20_001,
             engram_max_bytes: 12_001,
@@ -455,4 +459,57 @@ fn names_that_reach_commands_or_the_system_are_checked() {
     let many = |count: usize| format!("[{}]", "\"127.0.0.1:1\",".repeat(count));
     assert!(listen(&many(ADDRESSES_MAX)).is_ok());
     assert!(listen(&many(ADDRESSES_MAX + 1)).is_err());
+}
+
+#[test]
+fn engrams_lie_in_the_project_only_if_a_setting_says_so() {
+    let project = tempfile::tempdir().unwrap();
+    let path = |name: &str| project.path().join(name);
+    for (own, dev, root, catalog) in [
+        (
+            "",
+            "",
+            ".switchboard/memory",
+            ".switchboard/memory/catalog.json",
+        ),
+        (
+            "data_dir = \"state\"",
+            "",
+            "state/memory",
+            "state/memory/catalog.json",
+        ),
+        (
+            "",
+            "[memory]\nst_max_files = 3",
+            ".switchboard/memory",
+            ".switchboard/memory/catalog.json",
+        ),
+        (
+            "",
+            "[memory]\nengram_root_dir = \"memory\"",
+            "memory",
+            "memory/catalog.json",
+        ),
+        (
+            "[memory]\nengram_root_dir = \"kept\"",
+            "",
+            "kept",
+            "kept/catalog.json",
+        ),
+        (
+            "[memory]\ncatalog_path = \"list.json\"",
+            "",
+            ".switchboard/memory",
+            "list.json",
+        ),
+    ] {
+        let sources = Sources {
+            own,
+            dev,
+            ..NOTHING
+        };
+        let memory = load_in(project.path(), &sources).unwrap().config.bus.memory;
+        assert_eq!(memory.root_dir, path(root), "{own} {dev}");
+        assert_eq!(memory.catalog, path(catalog), "{own} {dev}");
+    }
 }

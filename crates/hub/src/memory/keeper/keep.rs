@@ -11,8 +11,10 @@ use switchboard_wire::agentbus::{Scope, redact};
 use ulid::Ulid;
 
 use super::{EVICTED_MAX, Keeper};
+use crate::config::CATALOG;
 use crate::hub::Error;
 use crate::memory::compact::{Cover, compact, condense};
+use crate::memory::shelf::Shelf;
 
 /// Engrams of the short term that become one of the long term.
 const CONDENSED_AT_ONCE: usize = 8;
@@ -140,9 +142,21 @@ impl Keeper {
     }
 
     pub(super) async fn adopt(&mut self) -> Result<(), Error> {
-        let shelf = self.shelf.clone();
-        let found = tokio::task::spawn_blocking(move || shelf.found(ADOPTED_MAX)).await;
-        let found = found.map_err(|_| Error::Broken)?;
+        let before = self.settings.before.as_ref().map(|root| Shelf {
+            root: root.clone(),
+            catalog: root.join(CATALOG),
+        });
+        let shelves = [Some(self.shelf.clone()), before];
+        let look = move || {
+            let mut shelves = shelves.into_iter().flatten();
+            let found = shelves.find_map(|shelf| {
+                let found = shelf.found(ADOPTED_MAX);
+                (!found.is_empty()).then_some((shelf.root, found))
+            });
+            found.unwrap_or_default()
+        };
+        let found = tokio::task::spawn_blocking(look).await;
+        let (root, found) = found.map_err(|_| Error::Broken)?;
         let engrams: Vec<Row> = found
             .into_iter()
             .filter(|(_, text)| {
@@ -159,7 +173,7 @@ impl Keeper {
             .hub
             .run(AdoptEngrams { engrams, budgets })
             .await?;
-        tracing::info!("{many} engrams were found in {}", self.shelf.root.display());
+        tracing::info!("{many} engrams were found in {}", root.display());
         self.refresh().await
     }
 }

@@ -48,6 +48,7 @@ impl Place {
         Settings {
             root: root.to_owned(),
             catalog: root.join("catalog.json"),
+            before: None,
             run_id: "run_1".to_owned(),
             buffer_bytes_max: 2000,
             engram_bytes_max: ENGRAM_BYTES_MIN,
@@ -293,6 +294,22 @@ async fn a_new_ledger_takes_over_the_engrams_that_were_checked_out() {
     assert_eq!(memory.catalog().hash, before.hash);
     memory.stop().await;
     hub.stop().await;
+    // Also from where they were before, which is left as it is.
+    for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+        let _ = std::fs::remove_file(place.file(file));
+    }
+    let hub = place.hub().await;
+    let settings = Settings {
+        before: Some(place.file("memory")),
+        ..place.settings_at(&place.file("elsewhere"))
+    };
+    let memory = Memory::start(hub.clone(), settings).await;
+    assert_eq!(memory.catalog().hash, before.hash);
+    note(&hub, 60..90).await;
+    until(&memory, has(4)).await;
+    memory.stop().await;
+    hub.stop().await;
+    assert_eq!(place.catalog().hash, before.hash);
 }
 
 #[tokio::test]
