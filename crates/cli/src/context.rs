@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, fs};
+use std::{env, fs, io};
 
 use clap::Args;
 use switchboard_client::{Client, RetryPolicy};
+use switchboard_hub::data_dir::Keys;
 use switchboard_wire::signature::MasterKey;
 
 use crate::discover::{self, Found};
@@ -24,15 +25,9 @@ pub struct Options {
         help_heading = "Hub"
     )]
     pub url: Option<String>,
-    /// Token to show the hub, if it asks for one [default: that of the steward, if the hub runs here and is yours]
-    #[arg(
-        long,
-        global = true,
-        env = "SWITCHBOARD_TOKEN",
-        value_name = "TOKEN",
-        hide_env_values = true,
-        help_heading = "Hub"
-    )]
+    /// Token to show the hub, if it asks for one [default: SWITCHBOARD_TOKEN for a hub that is named by --url or
+    /// SWITCHBOARD_URL; that of the steward for one that runs here and is yours]
+    #[arg(long, global = true, value_name = "TOKEN", help_heading = "Hub")]
     pub token: Option<String>,
     /// Certificate (PEM) to trust, for a hub that made its own
     #[arg(
@@ -89,42 +84,72 @@ impl Context {
         }
     }
 
+    /// A client for a hub that a person named, or for the one that was found with its data directory.
     pub fn client_for(&self, url: &str, data_dir: Option<&Path>) -> Result<Client, Failure> {
         let mut builder = Client::builder(url).retry(IMPATIENT);
+        let key = data_dir.and_then(master_key);
         if let Some(token) = self.token(data_dir) {
+            if let (Some(dir), None) = (data_dir, &key) {
+                return Err(Failure::Failed(format!(
+                    "the key in {} cannot be read, so the hub cannot prove to be the one; name it with --url to send it a token",
+                    dir.display()
+                )));
+            }
             builder = builder.token(token);
         }
-        if let Some(file) = self.authority(data_dir) {
-            let pem = fs::read(&file).map_err(|error| {
-                Failure::Failed(format!(
-                    "the certificate {} cannot be read: {error}",
-                    file.display()
-                ))
-            })?;
+        // An address that was found may be somebody else's by now.
+        if let Some(key) = key {
+            builder = builder.proven_by(key);
+        }
+        if let Some(pem) = self.authority(data_dir)? {
             builder = builder.authority(pem);
         }
         Ok(builder.build()?)
     }
 
-    /// The token given, else that of the hub on this machine whose master key this person can read.
+    /// The token given; else that of the environment for a hub that a person named, or the steward's of one whose key this
+    /// person can read.
     pub fn token(&self, data_dir: Option<&Path>) -> Option<String> {
-        let given = self.options.token.clone();
-        let own = || {
-            let key = fs::read_to_string(data_dir?.join(KEY_FILE)).ok()?;
-            Some(MasterKey::from_hex(&key)?.steward_token())
-        };
-        given.filter(|token| !token.is_empty()).or_else(own)
+        let given = some(self.options.token.clone());
+        given.or_else(|| match data_dir {
+            None => some(env::var(TOKEN_VARIABLE).ok()),
+            Some(dir) => master_key(dir).map(|key| key.steward_token()),
+        })
     }
 
     /// The certificate to trust: the one named, else the one a hub on this machine made for itself.
-    fn authority(&self, data_dir: Option<&Path>) -> Option<PathBuf> {
-        let own = || {
-            data_dir
-                .map(|dir| dir.join(SELF_SIGNED))
-                .filter(|file| file.is_file())
+    fn authority(&self, data_dir: Option<&Path>) -> Result<Option<Vec<u8>>, Failure> {
+        let unreadable = |file: &Path, error: io::Error| {
+            Failure::Failed(format!(
+                "the certificate {} cannot be read: {error}",
+                file.display()
+            ))
         };
-        self.options.ca_cert.clone().or_else(own)
+        if let Some(file) = &self.options.ca_cert {
+            let read = fs::read(file).map(Some);
+            return read.map_err(|error| unreadable(file, error));
+        }
+        let Some(file) = data_dir.map(|dir| dir.join(SELF_SIGNED)) else {
+            return Ok(None);
+        };
+        match discover::read_own(&file, PEM_BYTES_MAX) {
+            Ok(pem) => Ok(Some(pem.into_bytes())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(&file, error)),
+        }
     }
+}
+
+/// An empty variable or option is none.
+fn some(token: Option<String>) -> Option<String> {
+    token.filter(|token| !token.is_empty())
+}
+
+/// The key of the ledger that is served from a data directory, if this person can read it and nobody else write it.
+pub fn master_key(data_dir: &Path) -> Option<MasterKey> {
+    let read = |name| discover::read_own(&data_dir.join(name), KEY_BYTES_MAX).ok();
+    let text = read(Keys::SHARED).or_else(|| read(Keys::OWN))?;
+    MasterKey::from_hex(&text)
 }
 
 /// A person waits: a hub that restarts is waited for, but not for long.
@@ -137,8 +162,11 @@ const IMPATIENT: RetryPolicy = RetryPolicy {
 /// Where a hub keeps the certificate it made for itself, below its data directory.
 pub const SELF_SIGNED: &str = "tls-cert.pem";
 
-/// Where a hub keeps its master key, below its data directory.
-const KEY_FILE: &str = "key";
+/// The token for a hub that is named.
+const TOKEN_VARIABLE: &str = "SWITCHBOARD_TOKEN";
+/// Larger files are something else.
+const PEM_BYTES_MAX: u64 = 1024 * 1024;
+const KEY_BYTES_MAX: u64 = 1024;
 
 /// Why there is no hub, and what to do.
 pub fn no_hub(found: &Found, here: &Path) -> String {
@@ -155,7 +183,7 @@ pub fn no_hub(found: &Found, here: &Path) -> String {
         ),
         Found::Unreadable { file, reason } => {
             format!(
-                "{} cannot be read: {reason}; start the hub again with 'switchboard up', or name one with --url",
+                "{} is not followed: {reason}; start the hub again with 'switchboard up', or name one with --url",
                 file.display()
             )
         }
@@ -170,6 +198,8 @@ pub fn no_hub(found: &Found, here: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn context(token: Option<&str>) -> Context {
@@ -184,18 +214,35 @@ mod tests {
     }
 
     #[test]
-    fn whoever_can_read_the_master_key_is_the_steward_unless_a_token_was_given() {
+    fn the_key_of_what_is_served_is_read_unless_others_can_write_it() {
         let dir = tempfile::tempdir().unwrap();
-        let here = Some(dir.path());
-        assert_eq!(context(None).token(here), None, "there is no key");
-        fs::write(dir.path().join(KEY_FILE), "no key").unwrap();
-        assert_eq!(context(None).token(here), None, "it cannot be read");
-        fs::write(dir.path().join(KEY_FILE), "07".repeat(32)).unwrap();
-        let own = MasterKey::new([7; 32]).steward_token();
-        assert_eq!(context(None).token(here), Some(own.clone()));
-        assert_eq!(context(Some("")).token(here), Some(own));
-        assert_eq!(context(Some("sbt_1")).token(here), Some("sbt_1".to_owned()));
-        assert_eq!(context(None).token(None), None, "the hub is elsewhere");
+        let token = || master_key(dir.path()).map(|key| key.steward_token());
+        let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        assert_eq!(token(), None, "there is no key");
+        put(Keys::OWN, "no key");
+        assert_eq!(token(), None, "it cannot be read");
+        put(Keys::OWN, &"07".repeat(32));
+        assert_eq!(token(), Some(MasterKey::new([7; 32]).steward_token()));
+        put(Keys::SHARED, &"08".repeat(32));
+        assert_eq!(token(), Some(MasterKey::new([8; 32]).steward_token()));
+        for name in [Keys::OWN, Keys::SHARED] {
+            let open = fs::Permissions::from_mode(0o666);
+            fs::set_permissions(dir.path().join(name), open).unwrap();
+        }
+        assert_eq!(token(), None, "anybody could have put it there");
+    }
+
+    #[test]
+    fn a_token_for_a_hub_that_cannot_prove_itself_is_not_sent() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = "http://127.0.0.1:1";
+        let client = |token, at| context(token).client_for(url, at).map(drop);
+        assert!(client(None, Some(dir.path())).is_ok());
+        let said = client(Some("sbt_1"), Some(dir.path())).unwrap_err();
+        assert!(said.to_string().contains("--url"), "{said}");
+        assert!(client(Some("sbt_1"), None).is_ok(), "a person named it");
+        fs::write(dir.path().join(Keys::OWN), "07".repeat(32)).unwrap();
+        assert!(client(Some("sbt_1"), Some(dir.path())).is_ok());
     }
 
     #[test]

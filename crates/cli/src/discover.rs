@@ -1,13 +1,17 @@
-//! Finding the hub: where it listens, and whether the process that said so still lives.
+//! Finding the hub: where it listens, and whether whoever said so still runs.
 //!
-//! A running hub leaves `.switchboard/hub.json` in its data directory. It is looked up from the current directory
-//! upward and, inside a git worktree, in the root of the main worktree, because that is where the hub serves all of them.
+//! A running hub leaves `.switchboard/hub.json` in its data directory, and holds the lock there. It is looked up from the
+//! current directory upward and, inside a git worktree, in the root of the main worktree, because that is where the hub
+//! serves all of them. What somebody else could have written is not followed.
 
 use std::fs;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
+use switchboard_hub::data_dir::Holder;
 
 /// The directory a hub keeps its state in, below the project.
 pub const DATA_DIR: &str = ".switchboard";
@@ -43,11 +47,11 @@ pub struct HubFile {
 /// The outcome of looking for a hub from a directory.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
-    /// `hub.json` was found and its process lives.
+    /// `hub.json` was found, and whoever wrote it holds the lock.
     Running { data_dir: PathBuf, hub: HubFile },
-    /// `hub.json` was found, but its process is gone: the hub was killed.
+    /// `hub.json` was found, but nobody holds the lock: the hub was killed.
     Gone { data_dir: PathBuf, hub: HubFile },
-    /// `hub.json` was found and cannot be read.
+    /// `hub.json` was found and cannot be read, or somebody else could have written it.
     Unreadable { file: PathBuf, reason: String },
     /// No `hub.json` anywhere it could be.
     Nothing,
@@ -104,20 +108,6 @@ pub fn data_dir(start: &Path) -> PathBuf {
         .unwrap_or(fallback)
 }
 
-/// Whether a process with this id exists.
-pub fn alive(pid: u32) -> bool {
-    let Some(pid) = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-    else {
-        return false;
-    };
-    match rustix::process::test_kill_process(pid) {
-        Ok(()) | Err(rustix::io::Errno::PERM) => true,
-        Err(_) => false,
-    }
-}
-
 /// The root of the main worktree around `start`, if `start` is inside a git repository.
 pub fn main_worktree(start: &Path) -> Option<PathBuf> {
     let output = Command::new("git")
@@ -147,60 +137,68 @@ fn data_dirs(start: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-fn look(data_dir: &Path) -> Found {
+/// What is found in one data directory.
+pub fn look(data_dir: &Path) -> Found {
     let file = data_dir.join(HUB_FILE);
-    let size = match fs::metadata(&file) {
-        Ok(meta) => meta.len(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Found::Nothing,
-        Err(error) => {
-            return Found::Unreadable {
-                file,
-                reason: error.to_string(),
-            };
-        }
+    let read = match read_own(&file, HUB_FILE_MAX) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Found::Nothing,
+        read => read.map_err(|error| error.to_string()),
     };
-    if size > HUB_FILE_MAX {
-        return Found::Unreadable {
-            file,
-            reason: format!("it is {size} bytes long"),
-        };
-    }
-    let read = fs::read_to_string(&file).map_err(|error| error.to_string());
+    let data_dir = data_dir.to_owned();
     match read
         .and_then(|text| serde_json::from_str::<HubFile>(&text).map_err(|error| error.to_string()))
     {
-        Ok(hub) if alive(hub.pid) => Found::Running {
-            data_dir: data_dir.to_owned(),
-            hub,
-        },
-        Ok(hub) => Found::Gone {
-            data_dir: data_dir.to_owned(),
-            hub,
-        },
+        // Whoever holds the lock wrote its id into it; a hub that was killed holds nothing.
+        Ok(hub) if Holder::of(&data_dir).is_some_and(|by| by.pid == Some(hub.pid)) => {
+            Found::Running { data_dir, hub }
+        }
+        Ok(hub) => Found::Gone { data_dir, hub },
         Err(reason) => Found::Unreadable { file, reason },
     }
 }
 
+/// Reads a file that nobody else can have put there: it is the caller's or root's, and nobody else may write it.
+pub fn read_own(file: &Path, bytes_max: u64) -> io::Result<String> {
+    let refused = |why: String| Err(io::Error::new(ErrorKind::PermissionDenied, why));
+    let opened = fs::OpenOptions::new()
+        .read(true)
+        // A pipe in its place must not keep anybody waiting.
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open(file)?;
+    let meta = opened.metadata()?;
+    let (owner, mode) = (meta.uid(), meta.mode() & 0o777);
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return refused(format!("it belongs to another user (uid {owner})"));
+    }
+    if mode & 0o022 != 0 {
+        return refused(format!("others may write to it (mode {mode:o})"));
+    }
+    if !meta.is_file() || meta.len() > bytes_max {
+        return refused(format!("it is no file of at most {bytes_max} bytes"));
+    }
+    let mut text = String::new();
+    opened.take(bytes_max).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use switchboard_hub::data_dir::DataDir;
+
     use super::*;
 
-    fn write_hub(root: &Path, pid: u32) -> PathBuf {
+    /// As a hub of this process leaves it.
+    fn write_hub(root: &Path) -> PathBuf {
         let dir = root.join(DATA_DIR);
         fs::create_dir_all(&dir).unwrap();
+        let pid = std::process::id();
         let text = format!(
             r#"{{"pid":{pid},"http":"127.0.0.1:7373","tls":false,"startedAt":"2026-01-01T00:00:00.000Z","version":"0.1.0"}}"#
         );
         fs::write(dir.join(HUB_FILE), text).unwrap();
         dir
-    }
-
-    /// A process id that certainly belongs to nobody: that of a child that was waited for.
-    fn dead_pid() -> u32 {
-        let mut child = Command::new("true").spawn().unwrap();
-        let pid = child.id();
-        child.wait().unwrap();
-        pid
     }
 
     fn git(dir: &Path, args: &[&str]) {
@@ -220,7 +218,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let deep = root.path().join("a/b/c");
         fs::create_dir_all(&deep).unwrap();
-        let dir = write_hub(root.path(), std::process::id());
+        let dir = write_hub(root.path());
+        let _held = DataDir::open(&dir).unwrap();
         match find(&deep) {
             Found::Running { data_dir, hub } => {
                 assert_eq!(data_dir, dir);
@@ -231,20 +230,63 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_process_is_not_a_running_hub_and_a_live_one_further_up_wins() {
+    fn a_hub_runs_while_it_holds_the_lock_and_one_further_up_wins_over_one_that_is_gone() {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("inner");
         fs::create_dir_all(&inner).unwrap();
-        write_hub(&inner, dead_pid());
-        assert!(matches!(find(&inner), Found::Gone { .. }));
-        write_hub(root.path(), std::process::id());
+        let dir = write_hub(&inner);
+        assert!(matches!(find(&inner), Found::Gone { .. }), "no lock");
+        let held = DataDir::open(&dir).unwrap();
         assert!(matches!(find(&inner), Found::Running { .. }));
+        // This very process lives, which says nothing.
+        drop(held);
+        assert!(matches!(find(&inner), Found::Gone { .. }));
+        let _outer = DataDir::open(&write_hub(root.path())).unwrap();
+        assert!(matches!(find(&inner), Found::Running { .. }));
+    }
+
+    #[test]
+    fn what_another_process_left_is_not_the_hub_that_holds_the_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = write_hub(root.path());
+        let _held = DataDir::open(&dir).unwrap();
+        let file = dir.join(HUB_FILE);
+        let text = fs::read_to_string(&file).unwrap();
+        let pid = format!("\"pid\":{}", std::process::id());
+        fs::write(&file, text.replace(&pid, "\"pid\":1")).unwrap();
+        assert!(matches!(find(root.path()), Found::Gone { .. }));
+    }
+
+    #[test]
+    fn what_others_could_have_written_is_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = write_hub(root.path());
+        let _held = DataDir::open(&dir).unwrap();
+        let file = dir.join(HUB_FILE);
+        let said = || match find(root.path()) {
+            Found::Unreadable { reason, .. } => reason,
+            other => panic!("{other:?}"),
+        };
+        for (mode, why) in [(0o666, "mode 666"), (0o620, "mode 620")] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(said().contains(why), "{}", said());
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(find(root.path()), Found::Running { .. }));
+        // Only root can give files away.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
+            assert!(said().contains("uid 12345"), "{}", said());
+        }
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        assert!(said().contains("no file"), "{}", said());
     }
 
     #[test]
     fn a_broken_hub_file_is_reported_and_not_taken_for_none() {
         let root = tempfile::tempdir().unwrap();
-        let dir = write_hub(root.path(), 1);
+        let dir = write_hub(root.path());
         fs::write(dir.join(HUB_FILE), "{").unwrap();
         assert!(matches!(find(root.path()), Found::Unreadable { .. }));
         let empty = tempfile::tempdir().unwrap();
@@ -260,7 +302,7 @@ mod tests {
         git(&main, &["init", "-q"]);
         git(&main, &["commit", "-q", "--allow-empty", "-m", "one"]);
         git(&main, &["worktree", "add", "-q", side.to_str().unwrap()]);
-        write_hub(&main, std::process::id());
+        let _held = DataDir::open(&write_hub(&main)).unwrap();
         assert!(matches!(find(&side), Found::Running { .. }));
         assert_eq!(
             data_dir(&side).canonicalize().unwrap(),

@@ -166,6 +166,7 @@ mod tests {
             "token create --scope sql",
             "token list",
             "token revoke t",
+            "key rotate --data-dir d --store postgres://h/d --json",
             "bus status --json",
             "bus tail --json --types heartbeat,worker_error --worker worker-3",
             "bus worker --id w --skill rust --addr 127.0.0.1:8731 --run true --once",

@@ -1,4 +1,9 @@
 //! The directory that a hub keeps its state in: made private, held by one process, found by others.
+//!
+//! Who may read what is in it is [`private`], the master key's files are [`keys`].
+
+mod keys;
+pub(crate) mod private;
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -9,7 +14,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use switchboard_wire::IsoTime;
-use switchboard_wire::signature::{KEY_LEN, from_hex, to_hex};
+use switchboard_wire::signature::KEY_LEN;
+
+pub use keys::{Key, Keys};
+pub use private::{ignore_all, ledger_files, make_private};
+
+use crate::config::StoreMode;
 
 /// Held for as long as the hub runs; the lock goes with the process, however it ends.
 #[derive(Debug)]
@@ -32,6 +42,8 @@ pub enum DataDirError {
     Held { path: PathBuf, holder: String },
     #[error("{} is not a key of {KEY_LEN} bytes in hexadecimal; restore it from a backup, or remove it to make a new one (all agents then need new keys)", path.display())]
     BadKey { path: PathBuf },
+    #[error("the system gives no random bytes")]
+    NoRandomness,
 }
 
 /// What others read in `hub.json` to find this hub.
@@ -75,13 +87,8 @@ pub struct HubFile {
     text: Vec<u8>,
 }
 
-/// The bytes of a master key.
-pub type Key = [u8; KEY_LEN];
-
 const LOCK_FILE: &str = "lock";
 const HUB_FILE: &str = "hub.json";
-/// The master key, in hexadecimal.
-const KEY_FILE: &str = "key";
 
 /// Somebody may just look whether the lock is held.
 const LOOKED_AT_FOR: Duration = Duration::from_millis(100);
@@ -135,11 +142,17 @@ impl fmt::Display for Holder {
 impl DataDir {
     /// Makes the directory if need be, and takes it for this process alone.
     pub fn open(path: &Path) -> Result<DataDir, DataDirError> {
+        Self::open_as(path, StoreMode::Private)
+    }
+
+    /// The same, for a ledger that its group may read too.
+    pub fn open_as(path: &Path, mode: StoreMode) -> Result<DataDir, DataDirError> {
         let unusable = |source| DataDirError::Unusable {
             path: path.to_owned(),
             source,
         };
         make_durably(path, || make_private(path)).map_err(unusable)?;
+        ignore_all(path);
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
@@ -162,6 +175,7 @@ impl DataDir {
             Err(TryLockError::Error(source)) => return Err(unusable(source)),
         }
         write_pid(&mut lock).map_err(unusable)?;
+        private::set_directory(path, mode);
         Ok(DataDir {
             path: path.to_owned(),
             lock,
@@ -179,49 +193,30 @@ impl DataDir {
         Ok(HubFile { path, text })
     }
 
-    /// The key from which all agents' keys follow, if it is kept here.
-    pub fn kept_key(&self) -> Result<Option<Key>, DataDirError> {
-        let path = self.path.join(KEY_FILE);
-        match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                let key = from_hex(text.trim()).and_then(|key| key.try_into().ok());
-                key.map(Some).ok_or(DataDirError::BadKey { path })
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(DataDirError::Unusable { path, source }),
-        }
-    }
-
-    /// Draws a key, which is kept nowhere yet.
-    pub fn fresh_key(&self) -> Result<Key, DataDirError> {
-        let mut key = [0; KEY_LEN];
-        aws_lc_rs::rand::fill(&mut key).map_err(|_| DataDirError::Unusable {
-            path: self.path.join(KEY_FILE),
-            source: std::io::Error::other("the system gives no random bytes"),
-        })?;
-        Ok(key)
-    }
-
-    pub fn keep_key(&self, key: &Key) -> Result<(), DataDirError> {
-        self.keep(KEY_FILE, to_hex(key).as_bytes())?;
-        Ok(())
+    /// The files of the master key.
+    pub fn keys(&self) -> Keys {
+        Keys::of(&self.path)
     }
 
     /// Writes a file, whole or not at all, and for the owner's eyes only.
     pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, DataDirError> {
-        let path = self.path.join(name);
-        let write = || {
-            // tempfile makes its files 0600.
-            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
-            File::open(&self.path)?.sync_all()
-        };
-        match write() {
-            Ok(()) => Ok(path),
-            Err(source) => Err(DataDirError::Unusable { path, source }),
-        }
+        keep(&self.path, name, bytes)
+    }
+}
+
+fn keep(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, DataDirError> {
+    let path = dir.join(name);
+    let write = || {
+        // tempfile makes its files 0600.
+        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|error| error.error)?;
+        File::open(dir)?.sync_all()
+    };
+    match write() {
+        Ok(()) => Ok(path),
+        Err(source) => Err(DataDirError::Unusable { path, source }),
     }
 }
 
@@ -262,20 +257,6 @@ fn above_missing(path: &Path) -> Vec<PathBuf> {
     missing.filter_map(Path::parent).map(here).collect()
 }
 
-#[cfg(unix)]
-fn make_private(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-}
-
-#[cfg(not(unix))]
-fn make_private(path: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(path)
-}
-
 fn write_pid(lock: &mut File) -> std::io::Result<()> {
     lock.set_len(0)?;
     lock.rewind()?;
@@ -306,52 +287,6 @@ fn announced_store(dir: &Path) -> Option<String> {
     file.take(HUB_FILE_MAX).read_to_string(&mut text).ok()?;
     let card: serde_json::Value = serde_json::from_str(&text).ok()?;
     Some(card.get("store")?.as_str()?.to_owned())
-}
-
-/// The process that listens on a port, if the system says so cheaply.
-pub fn listener_of(port: u16) -> Option<u32> {
-    let inode = ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .find_map(|table| {
-            let table = std::fs::read_to_string(table).ok()?;
-            table
-                .lines()
-                .skip(1)
-                .find_map(|line| listening_inode(line, port))
-        })?;
-    let wanted = format!("socket:[{inode}]");
-    for process in std::fs::read_dir("/proc").ok()?.flatten() {
-        let Some(pid) = process
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok())
-        else {
-            continue;
-        };
-        // Other users' processes cannot be looked into.
-        let Ok(open) = std::fs::read_dir(process.path().join("fd")) else {
-            continue;
-        };
-        let holds = |file: std::fs::DirEntry| {
-            std::fs::read_link(file.path())
-                .is_ok_and(|target| target.as_os_str() == wanted.as_str())
-        };
-        if open.flatten().any(holds) {
-            return Some(pid);
-        }
-    }
-    None
-}
-
-/// A line of the kernel's table: number, local address, remote address, state, …, inode.
-fn listening_inode(line: &str, port: u16) -> Option<u64> {
-    const LISTENING: &str = "0A";
-    let mut columns = line.split_ascii_whitespace();
-    let (_, local_port) = columns.nth(1)?.rsplit_once(':')?;
-    if u16::from_str_radix(local_port, 16).ok()? != port || columns.nth(1)? != LISTENING {
-        return None;
-    }
-    columns.nth(5)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -430,42 +365,5 @@ mod tests {
             above_missing(Path::new("not-there/data")),
             [Path::new("not-there"), Path::new(".")]
         );
-    }
-
-    #[test]
-    fn a_key_is_read_as_it_was_kept() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = DataDir::open(home.path()).unwrap();
-        assert_eq!(dir.kept_key().unwrap(), None);
-        let key = dir.fresh_key().unwrap();
-        assert_ne!(dir.fresh_key().unwrap(), key);
-        assert_eq!(dir.kept_key().unwrap(), None, "drawing keeps nothing");
-        dir.keep_key(&key).unwrap();
-        assert_eq!(dir.kept_key().unwrap(), Some(key));
-        for bad in ["garbage", "", &"0".repeat(2 * KEY_LEN - 2)] {
-            std::fs::write(home.path().join(KEY_FILE), bad).unwrap();
-            assert!(matches!(dir.kept_key(), Err(DataDirError::BadKey { .. })));
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn the_directory_and_the_key_are_private() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join(".switchboard");
-        let dir = DataDir::open(&path).unwrap();
-        dir.keep_key(&dir.fresh_key().unwrap()).unwrap();
-        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&path), 0o700);
-        assert_eq!(mode(&path.join(KEY_FILE)), 0o600);
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn the_owner_of_a_taken_port_is_found() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        assert_eq!(listener_of(port), Some(std::process::id()));
     }
 }

@@ -12,6 +12,7 @@ mod files;
 mod http;
 pub mod hub;
 mod job;
+mod listener;
 mod long_poll;
 mod memory;
 mod metrics;

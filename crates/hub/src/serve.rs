@@ -1,6 +1,7 @@
 //! From settings to a serving hub, and back to nothing in good order.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,15 +15,16 @@ use switchboard_wire::signature::MasterKey;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 
-use crate::auth::Auth;
+use crate::auth::{self, Auth};
 use crate::bus::Bus;
 use crate::bus::authority::AuthorityError;
 use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt};
-use crate::data_dir::{self, Card, DataDir, DataDirError, HubFile};
+use crate::data_dir::{self, Card, DataDir, DataDirError, HubFile, Key, Keys, private};
 #[cfg(unix)]
 use crate::files::Door;
 use crate::http::{App, Server};
 use crate::hub::{self, Hub, HubConfig};
+use crate::listener;
 use crate::sql::Sql;
 use crate::swarm_db::{self, SwarmDb};
 use crate::tls::{self, TlsError};
@@ -120,7 +122,7 @@ impl Running {
         store: &'static str,
     ) -> Result<Running, ServeError> {
         let safety = config.check_address()?;
-        let data_dir = DataDir::open(&config.data_dir)?;
+        let data_dir = DataDir::open_as(&config.data_dir, config.store_mode)?;
         warn_of(&config, safety);
         let acceptor = tls::acceptor(&config.http, &data_dir)?;
         // Bound before the ledger is served: a taken port must not look like an outage that ended.
@@ -151,7 +153,7 @@ impl Running {
         let hub = Hub::start(engine, hub_config).await?;
         let started_at = wall();
         let tls = acceptor.is_some();
-        let auth = Arc::new(Auth::new(config.auth, master));
+        let auth = Arc::new(Auth::new(config.auth, MasterKey::new(master)));
         let app = Arc::new(App::new(
             &config,
             hub.clone(),
@@ -160,7 +162,9 @@ impl Running {
             store,
             sql,
         ));
+        tokio::spawn(auth::follow(Arc::clone(&app), data_dir.keys(), master));
         let door = open_door(&app, &config).await;
+        private::ignore_in_jetpack(&config);
         let bus = Bus::open(&hub, &config, auth, app.stopping.clone()).await?;
         if let Some(bus) = &bus {
             let shared = Arc::clone(&bus.shared);
@@ -199,6 +203,10 @@ impl Running {
             });
         }
         format!("{scheme}://{addr}")
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        self.data_dir.path()
     }
 
     /// Where the bus listens, if it does; the first of its addresses.
@@ -305,6 +313,7 @@ fn open_store(config: &Config) -> Result<Opened, ServeError> {
             let swarm = SwarmDb::new(&config.project, path);
             // Refused before there is a ledger.
             let plan = config.swarm_db.then(|| swarm.plan()).transpose()?;
+            private::set_ledger(path, config.store_mode);
             let engine = SqliteEngine::open(path, Box::new(SystemClock::new()))?;
             let carry_out = match engine.is_writable() {
                 true => swarm_db::Plan::carry_out,
@@ -317,23 +326,25 @@ fn open_store(config: &Config) -> Result<Opened, ServeError> {
 }
 
 /// The key that everyone who serves this ledger signs with: the ledger's own if it keeps one, else the data directory's.
-fn master_key(engine: &mut dyn Engine, data_dir: &DataDir) -> Result<MasterKey, ServeError> {
-    let kept = data_dir.kept_key()?;
-    let offered = match kept {
+fn master_key(engine: &mut dyn Engine, data_dir: &DataDir) -> Result<Key, ServeError> {
+    let keys = data_dir.keys();
+    let own = keys.own()?;
+    let offered = match own.map_or_else(|| keys.shared(), |own| Ok(Some(own)))? {
         Some(key) => key,
-        None => data_dir.fresh_key()?,
+        None => Keys::fresh()?,
     };
     let key = engine.shared_key(&offered)?.unwrap_or(offered);
-    if kept.is_none() {
-        // Also a shared one: whoever can read this file is the steward on this machine.
-        data_dir.keep_key(&key)?;
+    if own.is_none() {
+        keys.keep_own(&key)?;
     } else if key != offered {
-        tracing::warn!(
-            "the key in {} is not the ledger's, which counts; what was made with it does not work here",
-            data_dir.path().display()
+        tracing::info!(
+            "the key in {} is not this ledger's and stays; this ledger's is in {} beside it",
+            data_dir.path().join(Keys::OWN).display(),
+            Keys::SHARED
         );
     }
-    Ok(MasterKey::new(key))
+    keys.keep_served(&key)?;
+    Ok(key)
 }
 
 fn warn_of(config: &Config, safety: AddressSafety) {
@@ -365,7 +376,7 @@ pub(crate) fn listen(listen: SocketAddr, flag: &'static str) -> Result<TcpListen
     bound().map_err(|source| match source.kind() {
         std::io::ErrorKind::AddrInUse => {
             let owner =
-                data_dir::listener_of(listen.port()).map(|pid| format!(" by process {pid}"));
+                listener::listener_of(listen.port()).map(|pid| format!(" by process {pid}"));
             ServeError::Taken {
                 listen,
                 owner: owner.unwrap_or_default(),

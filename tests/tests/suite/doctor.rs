@@ -125,13 +125,14 @@ fn a_stolen_link_and_what_git_would_commit_are_seen() {
         .current_dir(project.root())
         .output();
     assert!(git.expect("git is there").status.success());
-    sees(&project, "git", "warn", ".switchboard/");
-    fs::write(
-        project.root().join(".gitignore"),
-        ".switchboard/\n.jetpack/\n",
-    )
-    .expect("it can be written");
     sees(&project, "git", "ok", "nothing of the hub's");
+    for (folder, word) in [(".switchboard", ".switchboard/"), (".jetpack", ".jetpack/")] {
+        let ignore = project.root().join(folder).join(".gitignore");
+        let text = fs::read(&ignore).expect("it is there");
+        fs::write(&ignore, "").expect("it can be written");
+        sees(&project, "git", "warn", word);
+        fs::write(&ignore, text).expect("it can be written");
+    }
     let link = project.root().join(".jetpack/swarm.db");
     fs::remove_file(&link).expect("it is a link");
     sees(&project, "swarm.db", "warn", "is gone");

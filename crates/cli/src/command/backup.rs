@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 use switchboard_hub::config::StoreAt;
+use switchboard_hub::data_dir::{ignore_all, make_private};
 use switchboard_store::moved;
 
 use crate::context::Context;
@@ -23,20 +24,23 @@ use crate::show::{bytes, now};
 /// Pages that are copied between two looks at the progress.
 const PAGES_PER_STEP: i32 = 2048;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Where copies go unless another place is named.
+const BACKUPS: &str = "backups";
 
 /// Copy the ledger to a file, also while the hub runs
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The copy is checked before it gets its name. To go back to it, stop the hub and put it in place of
+The copy is checked before it gets its name. It is not for others to read, and neither is the directory. To go back to it, stop the hub and put it in place of
 .switchboard/switchboard.db (without the files that end in -wal and -shm).
-A ledger in PostgreSQL is backed up with PostgreSQL's own tools (pg_dump); this command says how.
+A ledger in PostgreSQL is backed up with PostgreSQL's own tools (pg_dump); this command says how. Such a copy has the
+master key in it (table sb_secret), unlike one of a file.
 
 Examples:
   switchboard backup
   switchboard backup /mnt/backups/swarm.db --force
   switchboard backup --from other/.switchboard/switchboard.db copy.db")]
 pub struct Args {
-    /// Where to [default: switchboard-backup-TIME.db here]
+    /// Where to [default: backups/switchboard-backup-TIME.db in the data directory; with --from, beside that ledger]
     file: Option<PathBuf>,
     /// The ledger to copy [default: the one of this project]
     #[arg(long, value_name = "FILE")]
@@ -47,17 +51,26 @@ pub struct Args {
 }
 
 pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let source = match args.from {
-        Some(file) => file,
-        None => served_file(&context.here)?,
+    let (source, beside) = match args.from {
+        Some(file) => {
+            let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+            (file, folder)
+        }
+        None => (
+            served_file(&context.here)?,
+            project::data_dir(&context.here),
+        ),
     };
-    let target = args.file.unwrap_or_else(default_name);
     if !source.is_file() {
         return Err(Failure::Failed(format!(
             "there is no ledger at {}; name one with --from, or start a hub with 'switchboard up'",
             source.display()
         )));
     }
+    let target = match args.file {
+        Some(file) => file,
+        None => in_folder(&beside.join(BACKUPS))?,
+    };
     if target.exists() && !args.force {
         return Err(Failure::Failed(format!(
             "{} exists; choose another name, or replace it with --force",
@@ -90,7 +103,7 @@ fn served_file(here: &Path) -> Result<PathBuf, Failure> {
         StoreAt::Sqlite(file) => file,
         StoreAt::Postgres(url) => {
             return Err(Failure::Failed(format!(
-                "the ledger is at {url:?}, and nothing was copied; back it up with PostgreSQL's own tools: pg_dump --format=custom --file=swarm.dump '{url:?}'   (with the password in PGPASSWORD or ~/.pgpass)"
+                "the ledger is at {url:?}, and nothing was copied; back it up with PostgreSQL's own tools: pg_dump --format=custom --file=swarm.dump '{url:?}'   (with the password in PGPASSWORD or ~/.pgpass; the dump has the master key in it, table sb_secret)"
             )));
         }
     };
@@ -104,6 +117,15 @@ fn served_file(here: &Path) -> Result<PathBuf, Failure> {
         // What is wrong with the file is found when it is copied.
         Ok(Ok(None) | Err(_)) | Err(_) => Ok(file),
     }
+}
+
+/// The folder is made, and neither for others nor for git.
+fn in_folder(folder: &Path) -> Result<PathBuf, Failure> {
+    make_private(folder).map_err(|error| {
+        Failure::Failed(format!("{} cannot be made: {error}", folder.display()))
+    })?;
+    ignore_all(folder);
+    Ok(folder.join(default_name()))
 }
 
 fn default_name() -> PathBuf {
@@ -301,6 +323,18 @@ mod tests {
         fill(&writer, 5);
         assert!(matches!(backup.step(100).unwrap(), StepResult::More));
         assert_eq!(backup.progress().remaining, left - 100);
+    }
+
+    #[test]
+    fn a_copy_without_a_name_goes_where_neither_others_nor_git_look() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("a/backups");
+        let target = in_folder(&folder).unwrap();
+        assert_eq!(target.parent(), Some(&*folder));
+        let mode = fs::metadata(&folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let ignored = fs::read_to_string(folder.join(".gitignore")).unwrap();
+        assert_eq!(ignored, "*\n");
     }
 
     #[test]

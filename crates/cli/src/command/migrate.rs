@@ -68,7 +68,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let moved = {
         let (source, target) = (source.clone(), target.clone());
         // The store waits for its connections by itself, which it must not do among our tasks.
-        let work = move || move_ledger(&source, &target, &from.data_dir, verify_only);
+        let work = move || move_ledger(&source, &target, &from, verify_only);
         tokio::task::spawn_blocking(work).await
     };
     let summary = moved.map_err(|error| Failure::Failed(format!("it ended badly: {error}")))??;
@@ -122,7 +122,7 @@ fn place(store: &StoreAt) -> Result<Place, Failure> {
 fn move_ledger(
     source: &Place,
     target: &Place,
-    data_dir: &Path,
+    config: &Config,
     verify_only: bool,
 ) -> Result<Summary, Failure> {
     let bar = Bar::new();
@@ -141,7 +141,10 @@ fn move_ledger(
                 file.display()
             )));
         }
-        let held = DataDir::open(data_dir).map_err(|error| Failure::Failed(held_by(error)))?;
+        // A file that is made is its owner's alone; the next 'up' lets in whom the settings let in.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        let held = DataDir::open_as(&config.data_dir, config.store_mode);
+        let held = held.map_err(|error| Failure::Failed(held_by(error)))?;
         copy::run(source, target, &Held(held), &mut watch)
     };
     bar.end();
@@ -164,13 +167,15 @@ struct Held(DataDir);
 impl KeyFile for Held {
     fn key(&self) -> Result<Option<Key>, Error> {
         self.0
-            .kept_key()
+            .keys()
+            .own()
             .map_err(|error| Error::Open(error.to_string()))
     }
 
     fn keep(&self, key: &Key) -> Result<(), Error> {
         self.0
-            .keep_key(key)
+            .keys()
+            .keep_own(key)
             .map_err(|error| Error::Open(error.to_string()))
     }
 }

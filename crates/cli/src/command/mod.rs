@@ -8,6 +8,7 @@ pub mod completions;
 pub mod doctor;
 pub mod events;
 pub mod init;
+pub mod key;
 pub mod lease;
 pub mod memory;
 pub mod message;
@@ -47,6 +48,9 @@ pub enum Errand {
     /// Make and revoke tokens for people and programs
     #[command(subcommand, visible_alias = "tokens", after_help = token::EXAMPLES)]
     Token(token::Command),
+    /// Replace the key that all others follow from
+    #[command(subcommand, after_help = key::EXAMPLES)]
+    Key(key::Command),
     /// See and steer the bus, and be a worker on it
     #[command(subcommand, after_help = bus::EXAMPLES)]
     Bus(bus::Command),
@@ -82,6 +86,7 @@ impl Errand {
             Errand::Task(command) => command.run(context).await,
             Errand::Agent(command) => command.run(context).await,
             Errand::Token(command) => command.run(context).await,
+            Errand::Key(command) => command.run(context).await,
             Errand::Cert(command) => command.run(context),
             Errand::Bus(command) => command.run(context).await,
             Errand::Message(command) => command.run(context).await,

@@ -25,7 +25,7 @@ pub struct Caller {
 /// What a caller is known by, so that it can be asked for again while an answer goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Nothing is asked for, or what was shown never changes.
+    /// Nothing is asked for.
     Lasting,
     /// A token, by the hash of its secret and by its name.
     Token {
@@ -44,7 +44,18 @@ pub enum Principal {
 }
 
 impl Caller {
-    /// Whoever reaches a hub that asks for nothing, or can read its master key.
+    /// Whoever can read the master key, by the hash of the token that follows from it.
+    pub fn local_steward(hash: [u8; 32]) -> Self {
+        Caller {
+            proof: Proof::Token {
+                hash,
+                name: "steward".into(),
+            },
+            ..Caller::steward()
+        }
+    }
+
+    /// Whoever reaches a hub that asks for nothing.
     pub fn steward() -> Self {
         Caller {
             principal: Principal::Bearer(Scope::Steward, "steward".into()),

@@ -3,9 +3,9 @@
 use switchboard_core::{AgentId, Refusal};
 use switchboard_wire::agentbus::Role;
 use switchboard_wire::agentbus::message::HelloAuth;
-use switchboard_wire::signature::{AgentKey, from_hex, same};
+use switchboard_wire::signature::{AgentKey, from_hex};
 
-use super::{Auth, Caller, is_timely, nonce, said_at, token, token_in_ledger};
+use super::{Auth, Caller, is_timely, nonce, said_at, token};
 use crate::config::AuthMode;
 use crate::http::Failure;
 use crate::hub::{self, Hub};
@@ -64,17 +64,13 @@ impl Auth {
     ) -> Result<Option<(Caller, AgentKey)>, hub::Error> {
         let hash: Option<[u8; 32]> = from_hex(hash).and_then(|hash| hash.try_into().ok());
         let Some(hash) = hash else { return Ok(None) };
-        if same(&hash, &self.steward) {
-            let key = AgentKey::of_token(&self.master.steward_token());
-            return Ok(key.map(|key| (Caller::steward(), key)));
+        if self.tokens.lock().is_stewards(&hash) {
+            let key = AgentKey::of_token(&self.master.read().steward_token());
+            return Ok(key.map(|key| (Caller::local_steward(hash), key)));
         }
-        let Some(found) = token_in_ledger(hub, hash).await? else {
-            return Ok(None);
-        };
-        let key = token::key(&self.master, &found.id);
-        // One that was made from another master key does not count.
-        let is_ours = same(&token::hash(key.as_token()), &found.hash);
-        Ok(is_ours.then(|| (Caller::bearer(&found), key)))
+        let found = self.token_in_ledger(hub, hash).await?;
+        let key = |id| token::key(&self.master.read(), id);
+        Ok(found.map(|found| (Caller::bearer(&found), key(&found.id))))
     }
 }
 

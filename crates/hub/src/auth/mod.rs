@@ -6,12 +6,15 @@
 
 mod caller;
 mod hello;
+mod follow;
 mod keys;
 mod replay;
 mod token;
 
+use std::net::SocketAddr;
+
 use axum::http::{HeaderMap, header};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
 use switchboard_core::token::Token;
 use switchboard_core::{AgentId, Timestamp, limits};
@@ -25,6 +28,7 @@ use crate::http::Failure;
 use crate::hub::Hub;
 
 pub use caller::{Caller, Principal, Proof};
+pub use follow::follow;
 use keys::KeyCache;
 pub use replay::Mark;
 use replay::Replays;
@@ -43,9 +47,8 @@ const SIGNATURE: &str = "switchboard-signature";
 #[derive(Debug)]
 pub struct Auth {
     mode: AuthMode,
-    master: MasterKey,
-    /// The hash of what the reader of the master key may show.
-    steward: [u8; 32],
+    /// Replaced while the hub runs, but seldom.
+    master: RwLock<MasterKey>,
     keys: Mutex<KeyCache>,
     tokens: Mutex<TokenCache>,
     replays: Mutex<Replays>,
@@ -97,12 +100,24 @@ impl Auth {
     pub fn new(mode: AuthMode, master: MasterKey) -> Self {
         Auth {
             mode,
-            steward: token::hash(master.steward_token()),
-            master,
             keys: Mutex::default(),
-            tokens: Mutex::default(),
+            tokens: Mutex::new(TokenCache::of(&master)),
+            master: RwLock::new(master),
             replays: Mutex::default(),
         }
+    }
+
+    /// Another master key holds from now on. Keys and tokens made from the one before have ended.
+    pub fn replace(&self, master: MasterKey) {
+        let tokens = TokenCache::of(&master);
+        *self.master.write() = master;
+        *self.tokens.lock() = tokens;
+        *self.keys.lock() = KeyCache::default();
+    }
+
+    /// What shows that this hub has the master key.
+    pub fn proof(&self, nonce: &str, called: SocketAddr) -> String {
+        self.master.read().proof(nonce, called)
     }
 
     /// Who sent this; a signature counts once.
@@ -152,7 +167,8 @@ impl Auth {
             (Proof::Key(key), Some(agent)) => {
                 Ok(self.key_in_ledger(hub, agent).await?.as_ref() == Some(key))
             }
-            (Proof::Token { hash, .. }, _) => Ok(token_in_ledger(hub, *hash).await?.is_some()),
+            (Proof::Token { hash, .. }, _) => Ok(self.tokens.lock().is_stewards(hash)
+                || self.token_in_ledger(hub, *hash).await?.is_some()),
             (Proof::Lasting, None) => Ok(true),
             (Proof::Key(_), None) | (Proof::Lasting, Some(_)) => Ok(false),
         }
@@ -165,12 +181,18 @@ impl Auth {
 
     /// The signing key of an agent, to be shown once.
     pub fn agent_key(&self, agent: &AgentId, generation: u32) -> AgentKey {
-        self.master.agent_key(agent.as_str(), generation.into())
+        let master = self.master.read();
+        master.agent_key(agent.as_str(), generation.into())
     }
 
     /// The secret of a token; it follows from the master key, so that only its hash need be kept.
     pub fn token_secret(&self, id: &switchboard_core::TokenId) -> String {
-        token::key(&self.master, id).as_token()
+        token::key(&self.master.read(), id).as_token()
+    }
+
+    /// Whether a token still counts: not revoked, and made from the master key that holds.
+    pub fn is_valid(&self, token: &Token) -> bool {
+        token.revoked_at.is_none() && same(&token::hash(self.token_secret(&token.id)), &token.hash)
     }
 
     /// A key was replaced: what is remembered of the old one no longer counts.
@@ -262,16 +284,31 @@ impl Auth {
             Failure::Unauthenticated("Authorization must be \"Bearer <token>\"".to_owned())
         })?;
         let hash = token::hash(secret.trim_ascii());
-        if same(&hash, &self.steward) {
-            return Ok(Caller::steward());
-        }
-        if let Some(known) = self.tokens.lock().get(&hash) {
+        let known = {
+            let tokens = self.tokens.lock();
+            if tokens.is_stewards(&hash) {
+                return Ok(Caller::local_steward(hash));
+            }
+            tokens.get(&hash)
+        };
+        if let Some(known) = known {
             return Ok(Caller::bearer(&known));
         }
-        let token = token_in_ledger(hub, hash).await?.ok_or_else(unknown)?;
+        let found = self.token_in_ledger(hub, hash).await?;
+        let token = found.ok_or_else(unknown)?;
         let caller = Caller::bearer(&token);
         self.tokens.lock().put(token);
         Ok(caller)
+    }
+
+    /// The token of this secret, unless it has ended.
+    async fn token_in_ledger(
+        &self,
+        hub: &Hub,
+        hash: [u8; 32],
+    ) -> Result<Option<Token>, crate::hub::Error> {
+        let found = hub.read(move |reader| reader.token_by_hash(&hash)).await?;
+        Ok(found.filter(|token| self.is_valid(token)))
     }
 
     async fn key(&self, hub: &Hub, agent: &AgentId) -> Result<Option<AgentKey>, Failure> {
@@ -310,12 +347,6 @@ fn nonce(hub: &Hub, agent: AgentId, signature: &str, said: IsoTime) -> Nonce {
         value: signature.to_ascii_lowercase().into(),
         valid_until: Timestamp(hub.time().0.saturating_add(kept_ms)),
     }
-}
-
-/// The token of this secret, unless it was revoked.
-async fn token_in_ledger(hub: &Hub, hash: [u8; 32]) -> Result<Option<Token>, crate::hub::Error> {
-    let found = hub.read(move |reader| reader.token_by_hash(&hash)).await?;
-    Ok(found.filter(|token| token.revoked_at.is_none()))
 }
 
 /// The signature of a call, in its headers or in its body.

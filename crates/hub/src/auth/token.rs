@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest;
 use switchboard_core::TokenId;
 use switchboard_core::token::Token;
-use switchboard_wire::signature::{AgentKey, MasterKey};
+use switchboard_wire::signature::{AgentKey, MasterKey, same};
 
 /// A revoked token works no longer than this on a coordinator that did not hear of it.
 const FRESH_FOR: Duration = Duration::from_secs(1);
@@ -23,12 +23,25 @@ pub fn hash(secret: impl AsRef<[u8]>) -> [u8; 32] {
     digest.as_ref().try_into().expect("SHA-256 gives 32 bytes")
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TokenCache {
+    /// The hash of what the reader of the master key may show.
+    steward: [u8; 32],
     known: HashMap<[u8; 32], (Instant, Token)>,
 }
 
 impl TokenCache {
+    pub fn of(master: &MasterKey) -> Self {
+        TokenCache {
+            steward: hash(master.steward_token()),
+            known: HashMap::new(),
+        }
+    }
+
+    pub fn is_stewards(&self, hash: &[u8; 32]) -> bool {
+        same(hash, &self.steward)
+    }
+
     pub fn get(&self, hash: &[u8; 32]) -> Option<Token> {
         let (at, token) = self.known.get(hash)?;
         (at.elapsed() < FRESH_FOR).then(|| token.clone())

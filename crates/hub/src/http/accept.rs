@@ -209,7 +209,11 @@ impl hyper::service::Service<Request<Incoming>> for Entry {
         }
         let ip = self.app.gate.sender(request.headers(), self.remote.ip());
         let spent = Arc::clone(&self.spent);
-        request.extensions_mut().insert(Peer { ip, spent });
+        request.extensions_mut().insert(Peer {
+            ip,
+            local: self.local,
+            spent,
+        });
         let mut router = self.router.clone();
         Serving {
             answer: Answer::Routed(router.call(request.map(Body::new))),

@@ -91,7 +91,7 @@ pub async fn revoke_key(app: Shared, call: Call) -> Result<Reply, Failure> {
 pub async fn tokens(app: Shared, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?.may(Right::Steer)?;
     let found = app.hub.read(|reader| reader.tokens()).await?;
-    let valid = found.iter().filter(|token| token.revoked_at.is_none());
+    let valid = found.iter().filter(|token| app.auth.is_valid(token));
     let tokens = valid.map(|token| to_wire::token(token, None)).collect();
     Ok(Reply::ok(&TokensResponse {
         success: true,
@@ -120,7 +120,8 @@ pub async fn make_token(app: Shared, call: Call) -> Result<Reply, Failure> {
         Outcome::Replayed(answer) => {
             let id = String::from_utf8_lossy(&answer).into_owned();
             let found = app.hub.read(|reader| reader.tokens()).await?;
-            let token = found.into_iter().find(|token| token.id.as_str() == id);
+            let mut valid = found.into_iter().filter(|token| app.auth.is_valid(token));
+            let token = valid.find(|token| token.id.as_str() == id);
             (
                 token.ok_or(Failure::Hub(hub::Error::Refused(
                     switchboard_core::Refusal::TokenNotFound,

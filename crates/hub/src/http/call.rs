@@ -1,7 +1,7 @@
 //! One call as it came in: its head, its whole body, and who is at the other end.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::body::HttpBody as _;
@@ -22,6 +22,8 @@ use crate::auth::{Caller, Evidence, Mark};
 pub struct Peer {
     /// Whom the call is from, past proxies that are trusted.
     pub ip: IpAddr,
+    /// Our end: the address that was called.
+    pub local: SocketAddr,
     pub spent: Arc<Spent>,
 }
 
@@ -63,6 +65,7 @@ impl Call {
         let body = body::read(&head.headers, body, &share).await?;
         let peer = head.extensions.remove::<Peer>().unwrap_or_else(|| Peer {
             ip: IpAddr::from([0, 0, 0, 0]),
+            local: SocketAddr::from(([0, 0, 0, 0], 0)),
             spent: Arc::default(),
         });
         Ok(Call {

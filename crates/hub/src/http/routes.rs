@@ -70,6 +70,7 @@ pub fn router(app: Shared) -> Router {
         .post("/v3/cursor", "sqlCursorV3", pipeline::cursor)
         .get("/healthz", "healthz", status::healthz)
         .get("/readyz", "readyz", status::readyz)
+        .get("/proof", "proof", status::proof)
         .get("/metrics", "metrics", status::metrics)
         .get("/openapi.json", "openapi", status::openapi)
         .finish()

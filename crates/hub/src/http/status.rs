@@ -11,7 +11,8 @@ use switchboard_core::verb::Serve;
 use switchboard_core::{Head, Record, RecordKey, limits};
 use switchboard_store::Reader;
 use switchboard_wire::jetpack::{
-    AgentCounts, EventRange, IdempotencyUse, MessageCounts, QueueUse, StatusResponse, to_wire,
+    AgentCounts, EventRange, IdempotencyUse, MessageCounts, ProofQuery, ProofResponse, QueueUse,
+    StatusResponse, from_wire, to_wire,
 };
 
 use super::Shared;
@@ -127,6 +128,16 @@ pub async fn readyz(app: Shared, call: Call) -> Result<Response, Failure> {
         false => Error::Unavailable("bring a token to be told why".to_owned()),
     };
     Err(why.into())
+}
+
+/// Shows who called that this hub has the master key, before a token is sent to it. Anybody may ask.
+pub async fn proof(app: Shared, call: Call) -> Result<Reply, Failure> {
+    let nonce = from_wire::proof_nonce(call.query::<ProofQuery>()?)?;
+    let proof = app.auth.proof(&nonce, call.peer.local);
+    Ok(Reply::ok(&ProofResponse {
+        success: true,
+        proof,
+    }))
 }
 
 pub async fn metrics(app: Shared, call: Call) -> Result<Response, Failure> {

@@ -67,6 +67,8 @@ impl SwarmDb {
 
     /// How a person finds it, from the project.
     pub const SHOWN: &'static str = ".jetpack/swarm.db";
+    /// What may lie beside it, as patterns for git: the file or link, SQLite's own files, what was imported.
+    pub const FILES: [&'static str; 3] = ["swarm.db", "swarm.db-*", "swarm.db.*"];
 
     pub fn path(&self) -> PathBuf {
         self.project.join(FOLDER).join(FILE)

@@ -213,7 +213,7 @@ async fn a_key_made_here_signs_there_and_a_signature_counts_once_in_all() {
         hub.running.shutdown().await;
         // Whoever can read it is the steward on either machine.
         let kept = DataDir::open(&hub.home.path().join(".switchboard")).unwrap();
-        assert_eq!(kept.kept_key().unwrap(), Some(of_ledger));
+        assert_eq!(kept.keys().own().unwrap(), Some(of_ledger));
     }
 }
 
@@ -224,7 +224,8 @@ async fn a_key_that_was_kept_before_becomes_the_ledgers_if_it_has_none() {
     let keep = |config: &mut Config, key: [u8; 32]| {
         DataDir::open(&config.data_dir)
             .unwrap()
-            .keep_key(&key)
+            .keys()
+            .keep_own(&key)
             .unwrap();
     };
     let (first, _) = ledger.coordinator_as(|config| keep(config, kept)).await;

@@ -1,5 +1,8 @@
 //! A reader that can be taken away, so that only what waits for it notices.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
@@ -16,6 +19,7 @@ use crate::world::World;
 pub struct FailingReader {
     pub inner: Box<dyn Reader>,
     pub world: World,
+    pub key: Arc<Mutex<Option<[u8; 32]>>>,
 }
 
 macro_rules! unless_away {
@@ -59,5 +63,11 @@ impl Reader for FailingReader {
         World::refuse(&self.world.0.readers_away, &self.world.0.refused_reads)?;
         World::refuse(&self.world.0.tokens_away, &self.world.0.refused_reads)?;
         self.inner.token_by_hash(hash)
+    }
+
+    /// Not counted: nobody's call asks for it.
+    fn shared_key(&self) -> Result<Option<[u8; 32]>, Error> {
+        World::refuse(&self.world.0.readers_away, &AtomicU64::new(0))?;
+        Ok(*self.key.lock().unwrap())
     }
 }

@@ -21,6 +21,7 @@ mod harness;
 mod idempotency;
 mod lifecycle;
 mod limits;
+mod master_key;
 mod memory;
 mod operations;
 mod outage;

@@ -4,8 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use switchboard_hub::Running;
+use switchboard_hub::data_dir::Keys;
 use switchboard_wire::IsoTime;
-use switchboard_wire::signature::{AgentKey, SignedRequest, body_to_sign};
+use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest, body_to_sign};
 
 use crate::harness::{Answer, Client, TestHub};
 
@@ -28,13 +29,22 @@ pub async fn steward(hub: &TestHub) -> String {
     make_token(&hub.running, "steward").await
 }
 
+/// The key of the ledger that is served.
+pub fn master_key(running: &Running) -> MasterKey {
+    let read = |name| std::fs::read_to_string(running.data_dir().join(name));
+    let text = read(Keys::SHARED).or_else(|_| read(Keys::OWN)).unwrap();
+    MasterKey::from_hex(&text).unwrap()
+}
+
 pub async fn make_token(running: &Running, scope: &str) -> String {
     use switchboard_core::token::Scope;
     use switchboard_core::verb::CreateToken;
-    let secret = format!("secret-of-{scope}-{}", now_ms());
+    let id = format!("tok_{scope}");
+    let key = master_key(running).agent_key(&format!(" token {id}"), 0);
+    let secret = format!("sbt_{}", key.to_hex());
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, secret.as_bytes());
     let verb = CreateToken {
-        id: format!("tok_{scope}").into(),
+        id: id.into(),
         name: scope.to_owned(),
         scope: Scope::parse(scope).unwrap(),
         agent: None,

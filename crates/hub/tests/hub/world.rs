@@ -188,6 +188,7 @@ impl Engine for OneOfMany {
         Ok(Box::new(FailingReader {
             inner: self.inner.reader()?,
             world: self.world.clone(),
+            key: Arc::clone(&self.key),
         }))
     }
 

@@ -138,6 +138,8 @@ pub const ROUTES: &[Route] = &[
         .tag("sql").takes(of::<CursorRequest>),
     get("/healthz", "healthz", "The process answers.", Answer::Text).tag("probes"),
     get("/readyz", "readyz", "The ledger answers.", Answer::Text).tag("probes"),
+    get("/proof", "proof", "The hub shows that it has the master key.", json::<ProofResponse>())
+        .tag("probes").query(ProofQuery::PARAMETERS),
     get("/metrics", "metrics", "Figures for Prometheus.", Answer::Text).tag("probes"),
     get("/openapi.json", "openapi", "This document.", Answer::Object).tag("probes"),
 ];

@@ -234,6 +234,7 @@ impl Drop for Pass {
 mod tests {
     use super::*;
     use clap::Parser;
+    use switchboard_hub::data_dir::DataDir;
 
     #[derive(Parser)]
     struct Line {
@@ -309,7 +310,7 @@ mod tests {
         assert!(matches!(found(""), Err(Failure::NoHub(_))));
         let named = found("--addr h:1").unwrap();
         assert_eq!(named, ("h:1".to_owned(), false));
-        hub(root.path(), "");
+        let _held = DataDir::open(&hub(root.path(), "")).unwrap();
         let off = found("").unwrap_err();
         assert!(off.to_string().contains("switched off"), "{off}");
         hub(root.path(), r#","bus":"0.0.0.0:8731","busTls":false"#);
@@ -324,6 +325,7 @@ mod tests {
     fn who_can_read_the_authority_gets_a_certificate_that_goes_with_the_call() {
         let root = tempfile::tempdir().unwrap();
         let data_dir = hub(root.path(), r#","bus":"127.0.0.1:8731","busTls":true"#);
+        let _held = DataDir::open(&data_dir).unwrap();
         Registrar::init(&data_dir, &[], Timestamp(now().0)).unwrap();
         for (lasts, revoked) in [(CALL_FOR, false), (VISIT_FOR, true)] {
             let visitor = ann(Role::Operator, lasts);

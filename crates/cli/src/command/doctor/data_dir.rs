@@ -2,23 +2,27 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
-use switchboard_hub::config::{DATABASE, StoreAt};
+use switchboard_hub::config::{DATABASE, StoreAt, StoreMode};
+use switchboard_hub::data_dir::ledger_files;
 
 use super::{Check, Scene};
 
 const NAME: &str = "data";
 
 pub fn checks(scene: &Scene) -> Vec<Check> {
-    let mut checks = vec![directory(&scene.data_dir)];
+    let mode = scene.config.as_ref().map(|config| config.store_mode);
+    let mode = mode.unwrap_or(StoreMode::Private);
+    let mut checks = vec![directory(&scene.data_dir, mode)];
     checks.extend(unwritable(scene));
+    checks.extend(open_to_others(scene, mode));
     checks
 }
 
-fn directory(dir: &Path) -> Check {
+fn directory(dir: &Path, mode: StoreMode) -> Check {
     let shown = dir.display();
     let meta = match fs::metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -43,15 +47,73 @@ fn directory(dir: &Path) -> Check {
         let text = format!("there is no room left for {shown}; free some disk space");
         return Check::fail(NAME, text);
     }
-    match meta.permissions().mode() & 0o077 {
-        0 => Check::ok(NAME, format!("{shown} is writable, and its owner's alone")),
-        _ => Check::warn(
+    match who_else(&meta, mode.of_directory()) {
+        Some(who) => Check::warn(
             NAME,
             format!(
-                "{shown} has mode {:o}, so others can look into it; run 'chmod 700 {shown}'",
-                meta.permissions().mode() & 0o777
+                "{shown} has mode {:o}, so {who} can look into it; the next 'switchboard up' sets {:o}",
+                meta.mode() & 0o777,
+                mode.of_directory()
             ),
         ),
+        None if mode == StoreMode::Private => {
+            Check::ok(NAME, format!("{shown} is writable, and its owner's alone"))
+        }
+        None => Check::ok(
+            NAME,
+            format!(
+                "{shown} is writable, and open to its group (gid {}) by [store] mode",
+                meta.gid()
+            ),
+        ),
+    }
+}
+
+/// Files of the ledger that more people can open than the settings let in.
+fn open_to_others(scene: &Scene, mode: StoreMode) -> Vec<Check> {
+    let StoreAt::Sqlite(ledger) = &scene.store else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = ledger_files(ledger).into();
+    // Another directory than the hub's own stays as it is; who can write there can put another ledger in place.
+    let folder = ledger.parent().filter(|folder| *folder != scene.data_dir);
+    let replaced = folder.and_then(|folder| {
+        let meta = fs::metadata(folder).ok()?;
+        let who = who_else(&meta, !0o022)?;
+        Some(Check::warn(
+            NAME,
+            format!(
+                "{who} can put another ledger into {} (mode {:o}); keep it in a directory of the hub's own, or run 'chmod go-w {}'",
+                folder.display(),
+                meta.mode() & 0o777,
+                folder.display()
+            ),
+        ))
+    });
+    files.retain(|file| file.exists());
+    let open = files.iter().filter_map(|file| {
+        let meta = fs::metadata(file).ok()?;
+        let who = who_else(&meta, mode.of_file())?;
+        Some(Check::warn(
+            NAME,
+            format!(
+                "{} has mode {:o}, so {who} can read it; the next 'switchboard up' sets {:o}",
+                file.display(),
+                meta.mode() & 0o777,
+                mode.of_file()
+            ),
+        ))
+    });
+    open.chain(replaced).collect()
+}
+
+/// Who else than the owner has more than these permissions.
+fn who_else(meta: &fs::Metadata, allowed: u32) -> Option<String> {
+    let more = meta.mode() & 0o777 & !allowed;
+    match (more & 0o007, more & 0o070) {
+        (0, 0) => None,
+        (0, _) => Some(format!("its group (gid {})", meta.gid())),
+        (_, _) => Some("everyone on this machine".to_owned()),
     }
 }
 
@@ -61,11 +123,9 @@ fn unwritable(scene: &Scene) -> Vec<Check> {
         StoreAt::Sqlite(file) => file.clone(),
         StoreAt::Postgres(_) => scene.data_dir.join(DATABASE),
     };
-    let mut log = database.clone().into_os_string();
-    log.push("-wal");
-    let mut index = database.clone().into_os_string();
-    index.push("-shm");
-    [scene.data_dir.join("lock"), database, log.into(), index.into()]
+    let mut files: Vec<PathBuf> = ledger_files(&database).into();
+    files.push(scene.data_dir.join("lock"));
+    files
         .iter()
         .filter(|file| rustix::fs::access(file.as_path(), Access::EXISTS).is_ok())
         .filter_map(|file| {
@@ -83,6 +143,8 @@ fn unwritable(scene: &Scene) -> Vec<Check> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::super::State;
     use super::*;
 
@@ -90,17 +152,58 @@ mod tests {
     fn the_data_directory_is_looked_at_and_left_as_it_was() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join(".switchboard");
-        assert_eq!(directory(&dir).state, State::Warn, "it is not there yet");
+        let directory = |path: &Path, mode| directory(path, mode).state;
+        let private = StoreMode::Private;
+        assert_eq!(directory(&dir, private), State::Warn, "it is not there yet");
         fs::create_dir(&dir).unwrap();
         let before = fs::metadata(&dir).unwrap().modified().unwrap();
-        for (mode, state) in [(0o700, State::Ok), (0o755, State::Warn)] {
+        for (mode, alone, grouped) in [
+            (0o700, State::Ok, State::Ok),
+            (0o750, State::Warn, State::Ok),
+            (0o755, State::Warn, State::Warn),
+        ] {
             fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(directory(&dir).state, state, "{mode:o}");
+            assert_eq!(directory(&dir, private), alone, "{mode:o}");
+            assert_eq!(directory(&dir, StoreMode::GroupReads), grouped, "{mode:o}");
         }
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
         assert_eq!(fs::metadata(&dir).unwrap().modified().unwrap(), before);
         let file = dir.join("file");
         fs::write(&file, b"").unwrap();
-        assert_eq!(directory(&file).state, State::Fail);
+        assert_eq!(directory(&file, private), State::Fail);
+    }
+
+    #[test]
+    fn who_can_read_the_ledger_or_replace_it_is_said() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("kept");
+        let ledger = folder.join("x.db");
+        fs::create_dir(&folder).unwrap();
+        fs::write(&ledger, "").unwrap();
+        let mut scene = Scene::new(root.path().to_owned());
+        scene.store = StoreAt::Sqlite(ledger.clone());
+        let chmod = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for (dir, file, said) in [
+            (0o755, 0o600, None),
+            (0o755, 0o640, Some("its group")),
+            (0o755, 0o644, Some("everyone on this machine can read it")),
+            (
+                0o777,
+                0o600,
+                Some("everyone on this machine can put another"),
+            ),
+        ] {
+            chmod(&folder, dir);
+            chmod(&ledger, file);
+            let found = open_to_others(&scene, StoreMode::Private);
+            let text: Vec<&str> = found.iter().map(|check| &*check.text).collect();
+            assert_eq!(found.len(), usize::from(said.is_some()), "{text:?}");
+            assert!(said.is_none_or(|said| text[0].contains(said)), "{text:?}");
+        }
+        chmod(&folder, 0o755);
+        chmod(&ledger, 0o640);
+        assert!(open_to_others(&scene, StoreMode::GroupReads).is_empty());
     }
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use switchboard_hub::config::DATA_DIR;
+use switchboard_hub::config::{CATALOG, MEMORY_DIR, StoreAt};
+use switchboard_hub::data_dir::ledger_files;
 use switchboard_hub::swarm_db::SwarmDb;
 
 use super::{Check, Scene};
@@ -12,31 +13,58 @@ const NAME: &str = "git";
 /// So many files are named.
 const NAMED_MAX: usize = 3;
 
-/// Nothing to say where there is no git, or nothing of the hub's inside of the repository.
+/// Nothing to say where there is no git.
 pub fn check(scene: &Scene) -> Option<Check> {
     let project = scene.project();
-    let data_dir = scene.data_dir.strip_prefix(&project).ok()?;
-    let paths = [data_dir, Path::new(SwarmDb::SHOWN)];
+    let paths = paths(scene, &project);
     let tracked = list(&project, &["--cached"], &paths)?;
     let untracked = list(&project, &["--others", "--exclude-standard"], &paths)?;
-    let ignore = format!("add {DATA_DIR}/ and .jetpack/ to .gitignore");
     Some(if !tracked.is_empty() {
         let text = format!(
-            "git has {} in the repository; run 'git rm --cached -r {}' and {ignore}; if the key was pushed, make a new one",
+            "git has {} in the repository; take them out with 'git rm --cached' and name them in .gitignore; if the key was pushed, replace it with 'switchboard key rotate'",
             named(&tracked),
-            data_dir.display(),
         );
         Check::fail(NAME, text)
     } else if !untracked.is_empty() {
-        let text = format!("git would commit {}; {ignore}", named(&untracked));
+        let text = format!(
+            "git would commit {}; name them in .gitignore",
+            named(&untracked)
+        );
         Check::warn(NAME, text)
     } else {
         Check::ok(NAME, "nothing of the hub's would be committed")
     })
 }
 
+/// What of the hub's may lie in the repository, as git is asked for it.
+fn paths(scene: &Scene, project: &Path) -> Vec<String> {
+    let mut files = vec![scene.data_dir.clone()];
+    if let StoreAt::Sqlite(ledger) = &scene.store {
+        files.extend(ledger_files(ledger));
+    }
+    let jetpack = SwarmDb::new(project, Path::new("")).folder();
+    files.extend(SwarmDb::FILES.map(|name| jetpack.join(name)));
+    if let Some(config) = &scene.config {
+        files.push(config.files.dir.clone());
+        let memory = project.join(MEMORY_DIR);
+        // From before they were kept in the data directory; where a setting names it, it is meant to be committed.
+        if config.bus.memory.root_name.is_none() && memory.join(CATALOG).is_file() {
+            files.push(memory);
+        }
+    }
+    let inside = files
+        .iter()
+        .filter_map(|file| file.strip_prefix(project).ok());
+    let inside = inside.filter_map(|file| Some(file.to_str()?.to_owned()));
+    let backups = ":(glob)**/switchboard-backup-*.db".to_owned();
+    inside
+        .filter(|file| !file.is_empty())
+        .chain([backups])
+        .collect()
+}
+
 /// `ls-files` only reads, unlike `status`, which renews the index.
-fn list(project: &Path, which: &[&str], paths: &[&Path]) -> Option<Vec<String>> {
+fn list(project: &Path, which: &[&str], paths: &[String]) -> Option<Vec<String>> {
     let output = Command::new("git")
         .args(["--no-optional-locks", "ls-files", "-z"])
         .args(which)
@@ -65,6 +93,8 @@ fn named(files: &[String]) -> String {
 mod tests {
     use std::fs;
 
+    use switchboard_hub::config::DATA_DIR;
+
     use super::super::State;
     use super::*;
 
@@ -92,5 +122,27 @@ mod tests {
         git("rm -q --cached .switchboard/key");
         fs::write(project.join(".gitignore"), ".switchboard/\n.jetpack/\n").unwrap();
         assert_eq!(look().unwrap().state, State::Ok);
+        for (file, ignored) in [
+            ("switchboard-backup-20260101T000000Z.db", "*.db\n"),
+            ("memory/catalog.json", "memory/\n"),
+        ] {
+            fs::create_dir_all(project.join(file).parent().unwrap()).unwrap();
+            fs::write(project.join(file), "x").unwrap();
+            let found = look().unwrap();
+            assert_eq!(found.state, State::Warn, "{}", found.text);
+            assert!(found.text.contains(file), "{}", found.text);
+            let mut text = fs::read_to_string(project.join(".gitignore")).unwrap();
+            text.push_str(ignored);
+            fs::write(project.join(".gitignore"), text).unwrap();
+            assert_eq!(look().unwrap().state, State::Ok);
+        }
+        fs::write(
+            project.join(".gitignore"),
+            "*.db\n.switchboard/\n.jetpack/\n",
+        )
+        .unwrap();
+        let said = "[memory]\nengram_root_dir = \"memory\"\n";
+        fs::write(project.join("switchboard.toml"), said).unwrap();
+        assert_eq!(look().unwrap().state, State::Ok, "it is to be committed");
     }
 }

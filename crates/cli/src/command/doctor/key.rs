@@ -5,17 +5,23 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use switchboard_hub::data_dir::Keys;
 use switchboard_wire::signature::MasterKey;
 
 use super::Check;
 
-/// The master key's file in a data directory.
-const KEY: &str = "key";
+pub fn checks(dir: &Path) -> Vec<Check> {
+    let shared = dir.join(Keys::SHARED);
+    let mut checks = vec![check(&dir.join(Keys::OWN))];
+    if shared.exists() {
+        checks.push(check(&shared));
+    }
+    checks
+}
 
-pub fn check(dir: &Path) -> Check {
-    let file = dir.join(KEY);
+fn check(file: &Path) -> Check {
     let shown = file.display();
-    let meta = match fs::metadata(&file) {
+    let meta = match fs::metadata(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let text = "no master key yet; the hub makes it when it is needed";
             return Check::ok("key", text);
@@ -26,11 +32,11 @@ pub fn check(dir: &Path) -> Check {
     let mode = meta.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let text = format!(
-            "{shown} has mode {mode:o}, so others can act as any agent; run 'chmod 600 {shown}'"
+            "{shown} has mode {mode:o}, so others can act as any agent; run 'chmod 600 {shown}', and 'switchboard key rotate' if they may have read it"
         );
         return Check::fail("key", text);
     }
-    match fs::read_to_string(&file) {
+    match fs::read_to_string(file) {
         Ok(text) if MasterKey::from_hex(text.trim()).is_some() => {
             Check::ok("key", format!("{shown} is readable by its owner only"))
         }
@@ -57,8 +63,8 @@ mod tests {
     #[test]
     fn a_key_that_others_can_read_or_nobody_can_use_fails_with_what_to_do() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(check(dir.path()).state, State::Ok, "there is none yet");
-        let file = dir.path().join(KEY);
+        let file = dir.path().join(Keys::OWN);
+        assert_eq!(check(&file).state, State::Ok, "there is none yet");
         let sound = "07".repeat(32);
         for (text, mode, state, word) in [
             (&*sound, 0o644, State::Fail, "chmod 600"),
@@ -69,7 +75,7 @@ mod tests {
             let _ = fs::remove_file(&file);
             fs::write(&file, text).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            let check = check(dir.path());
+            let check = check(&file);
             assert_eq!(check.state, state, "{}", check.text);
             assert!(check.text.contains(word), "{}", check.text);
         }

@@ -138,7 +138,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     checks.extend(ledger::checks(&scene, args.deep).await);
     checks.extend(log::checks(&scene, args.deep).await);
     checks.extend(link::check(&scene));
-    checks.push(key::check(&scene.data_dir));
+    checks.extend(key::checks(&scene.data_dir));
     checks.extend(git::check(&scene));
     checks.extend(hub::checks(context, &scene).await);
     let failed = checks

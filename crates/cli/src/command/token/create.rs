@@ -20,7 +20,8 @@ Examples:
   switchboard token create alice
   switchboard token create --scope agent --agent worker-3
   switchboard token create --scope sql        (for libSQL's clients: prints JETPACK_DB_URL and JETPACK_DB_TOKEN)
-  export SWITCHBOARD_TOKEN=$(switchboard token create ci --scope viewer --json | jq -r .token.secret)")]
+  export SWITCHBOARD_TOKEN=$(switchboard token create ci --scope viewer --json | jq -r .token.secret)
+The variable is sent only to the hub that --url or SWITCHBOARD_URL names.")]
 pub struct Args {
     /// A name to know it by [default: its scope]
     name: Option<String>,
@@ -60,6 +61,10 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
             screen.line(format_args!("  export JETPACK_DB_TOKEN={secret}"))?;
         }
         Scope::Steward | Scope::Viewer | Scope::Node | Scope::Agent | Scope::Operator => {
+            screen.line(format_args!(
+                "  export SWITCHBOARD_URL={}",
+                client.address()
+            ))?;
             screen.line(format_args!("  export SWITCHBOARD_TOKEN={secret}"))?;
         }
     }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::error::AuthorityError;
+use crate::data_dir::{ignore_all, make_private};
 
 /// `<data_dir>/bus`.
 #[derive(Debug, Clone)]
@@ -76,9 +77,13 @@ impl Folder {
     }
 
     pub fn make(&self) -> Result<(), AuthorityError> {
-        for folder in [self.path.clone(), self.join(CERTS)] {
-            make_private(&folder).map_err(|error| unwritable(&folder, &error))?;
+        let make = |folder: &Path| make_private(folder).map_err(|error| unwritable(folder, &error));
+        if let Some(data_dir) = self.path.parent() {
+            make(data_dir)?;
+            ignore_all(data_dir);
         }
+        make(&self.path)?;
+        make(&self.join(CERTS))?;
         Ok(())
     }
 
@@ -163,21 +168,6 @@ pub(super) fn keep(path: &Path, text: &str, readers: Readers) -> Result<(), Auth
         File::open(folder)?.sync_all()
     };
     write().map_err(|error| unwritable(path, &error))
-}
-
-/// Makes a directory, and those above it, for the owner only.
-#[cfg(unix)]
-pub(super) fn make_private(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-}
-
-#[cfg(not(unix))]
-pub(super) fn make_private(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)
 }
 
 #[cfg(unix)]

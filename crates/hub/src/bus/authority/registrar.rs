@@ -20,6 +20,7 @@ use super::mint::{self, DIRECTOR_NAME, Signer, Span};
 use super::name::{Name, Role};
 use super::seen::{self, Kept};
 use super::stored::{key_of, read_authorities, read_director, read_index};
+use crate::data_dir::make_private;
 
 pub use rotate::{AUTHORITIES_MAX, Old};
 
@@ -162,7 +163,7 @@ impl Registrar {
         };
         let file = |ending: &str| out.join(format!("{stem}.{ending}"));
         let (cert, key, ca) = (file("pem"), file("key"), out.join(folder::CA));
-        folder::make_private(&out).map_err(|error| folder::unwritable(&out, &error))?;
+        make_private(&out).map_err(|error| folder::unwritable(&out, &error))?;
         if order.existing == Existing::Refuse {
             let taken = |path: &&PathBuf| path.exists();
             let foreign = Some(&ca).filter(|ca| ca.exists() && !self.wrote(ca));

@@ -53,7 +53,7 @@ async fn what_workers_want_remembered_becomes_an_engram_that_all_are_told_of_and
     assert_eq!(content["hash"], announced["hash"]);
     let text = content["content"].as_str().unwrap();
     assert!(text.contains("the parser needs a second look"), "{text}");
-    let on_disk = std::fs::read_to_string(hub.home.path().join(&path)).unwrap();
+    let on_disk = std::fs::read_to_string(hub.running.data_dir().join(&path)).unwrap();
     assert_eq!(on_disk, text, "the file has the same bytes");
     let parsed: Value = serde_json::from_str(text).unwrap();
     assert_eq!(parsed["hash"], announced["hash"]);
