@@ -133,7 +133,8 @@ fn set(path: &Path, wanted: u32) {
 #[cfg(not(unix))]
 fn set(_path: &Path, _wanted: u32) {}
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
