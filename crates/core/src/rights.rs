@@ -1,10 +1,12 @@
 //! What each kind of credential may do. The hub checks by this table, and prints it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::token::Scope;
 
 words! {
     /// Something that a caller may or may not do, through whatever door.
-    #[derive(Hash)]
+    #[derive(Hash, Serialize, Deserialize)]
     pub enum Right {
         /// See tasks, agents, leases, events, quality, memory.
         Read = "read",
@@ -30,9 +32,7 @@ words! {
 /// All that a scope may do. An agent that signs with its key has scope `agent`; whoever can read the hub's master key, or
 /// reaches a hub that asks for nothing, has scope `steward`.
 const fn rights(scope: Scope) -> &'static [Right] {
-    use Right::{
-        Act, ActAsAnyone, Create, Operate, Read, ReadMessages, Sql, SqlSteward, Steer,
-    };
+    use Right::{Act, ActAsAnyone, Create, Operate, Read, ReadMessages, Sql, SqlSteward, Steer};
     match scope {
         Scope::Steward => &[Read, ReadMessages, Act, ActAsAnyone, Create, Operate, Steer],
         Scope::Viewer => &[Read, ReadMessages],

@@ -292,7 +292,17 @@ impl Hub {
         V: Verb + Send + 'static,
         V::Reply: Send,
     {
-        match self.submit(verb, Guard { key: None, nonce }, None).await? {
+        match self
+            .submit(
+                verb,
+                Guard {
+                    nonce,
+                    ..Guard::default()
+                },
+                None,
+            )
+            .await?
+        {
             Outcome::Fresh(reply) => Ok(reply),
             Outcome::Replayed(_) => Err(Error::Broken),
         }

@@ -101,10 +101,16 @@ fn every_dependency_has_a_licence_that_is_allowed_and_comes_from_the_registry() 
     for package in &packages {
         let name = &package["name"];
         let licence = package["license"].as_str().unwrap_or_default();
-        assert!(is_met(licence, &allowed), "{name} has the licence {licence:?}");
+        assert!(
+            is_met(licence, &allowed),
+            "{name} has the licence {licence:?}"
+        );
         // Our own have none.
         if let Some(source) = package["source"].as_str() {
-            assert!(source.starts_with("registry+"), "{name} comes from {source}");
+            assert!(
+                source.starts_with("registry+"),
+                "{name} comes from {source}"
+            );
             sources.insert(source);
         }
     }

@@ -1,5 +1,6 @@
 //! Who says hello on the bus: the signature of an agent's key or of a token, good once and for a short while.
 
+use switchboard_core::rights::Right;
 use switchboard_core::{AgentId, Refusal};
 use switchboard_wire::agentbus::Role;
 use switchboard_wire::agentbus::message::HelloAuth;
@@ -40,7 +41,7 @@ impl Auth {
             Role::Operator | Role::Director => caller.may(Right::Operate)?,
         }
         let nonce = nonce(hub, agent, &given.signature, said);
-        if !self.replays.lock().first_time(&nonce, hub.time()) {
+        if self.replays.lock().first_time(&nonce, hub.time()).is_none() {
             return Err(Failure::Hub(hub::Error::Refused(Refusal::Replayed)));
         }
         caller.nonce = Some(nonce);
@@ -69,8 +70,10 @@ impl Auth {
             return Ok(key.map(|key| (Caller::local_steward(hash), key)));
         }
         let found = self.token_in_ledger(hub, hash).await?;
-        let key = |id| token::key(&self.master.read(), id);
-        Ok(found.map(|found| (Caller::bearer(&found), key(&found.id))))
+        Ok(found.map(|found| {
+            let key = token::key(&self.master.read(), &found.id);
+            (Caller::bearer(&found), key)
+        }))
     }
 }
 

@@ -5,8 +5,8 @@
 //! is only a quick memory in front of it.
 
 mod caller;
-mod hello;
 mod follow;
+mod hello;
 mod keys;
 mod replay;
 mod token;
@@ -22,6 +22,8 @@ use switchboard_store::sqlite::door::Rank;
 use switchboard_wire::IsoTime;
 use switchboard_wire::jetpack::{Envelope, from_wire};
 use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest, body_to_sign, same};
+
+use tokio::sync::watch;
 
 use crate::config::AuthMode;
 use crate::http::Failure;
@@ -49,6 +51,8 @@ pub struct Auth {
     mode: AuthMode,
     /// Replaced while the hub runs, but seldom.
     master: RwLock<MasterKey>,
+    /// How often it was.
+    replaced: watch::Sender<u64>,
     keys: Mutex<KeyCache>,
     tokens: Mutex<TokenCache>,
     replays: Mutex<Replays>,
@@ -103,6 +107,7 @@ impl Auth {
             keys: Mutex::default(),
             tokens: Mutex::new(TokenCache::of(&master)),
             master: RwLock::new(master),
+            replaced: watch::Sender::new(0),
             replays: Mutex::default(),
         }
     }
@@ -113,6 +118,12 @@ impl Auth {
         *self.master.write() = master;
         *self.tokens.lock() = tokens;
         *self.keys.lock() = KeyCache::default();
+        self.replaced.send_modify(|times| *times += 1);
+    }
+
+    /// Tells when another master key holds.
+    pub fn replacements(&self) -> watch::Receiver<u64> {
+        self.replaced.subscribe()
     }
 
     /// What shows that this hub has the master key.

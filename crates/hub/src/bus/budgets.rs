@@ -256,9 +256,9 @@ impl Budgets {
         let mut rows = Vec::new();
         for resource in Resource::ALL {
             let key = RecordKey::Budget(*resource);
-            match self.hub.read(move |reader| reader.record(&key)).await? {
-                Some(Record::Budget(budget)) => rows.push(budget),
-                _ => {}
+            let found = self.hub.read(move |reader| reader.record(&key)).await?;
+            if let Some(Record::Budget(budget)) = found {
+                rows.push(budget);
             }
         }
         Ok(rows)

@@ -10,6 +10,7 @@ use switchboard_core::{Changes, Refusal, Slice, Timestamp, Verb, Want};
 use switchboard_wire::agentbus::message::HelloAuth;
 use switchboard_wire::agentbus::session::Peer;
 use switchboard_wire::signature::AgentKey;
+use tokio::sync::watch;
 
 use super::server::Shared;
 use crate::auth::{self, Caller};
@@ -21,18 +22,25 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
 pub(super) struct Proof {
     caller: Caller,
     watch: Option<TokenWatch>,
+    /// Of the master key, as it was when the hello came.
+    replacements: watch::Receiver<u64>,
 }
 
 impl Proof {
     /// The reason, if a hello shows not enough.
     pub async fn of(bus: &Shared, peer: &Peer, given: Option<&HelloAuth>) -> Result<Proof, String> {
+        let replacements = bus.auth.replacements();
         let asked = bus.auth.hello(&bus.hub, (peer.role, &peer.id), given);
         let caller = asked.await.map_err(|failure| failure.answer().0.message)?;
         let watch = match &caller.proof {
             auth::Proof::Token { name, .. } => Some(Wakeups::watch_token(&bus.hub.shared, name)),
             auth::Proof::Key(_) | auth::Proof::Lasting => None,
         };
-        Ok(Proof { caller, watch })
+        Ok(Proof {
+            caller,
+            watch,
+            replacements,
+        })
     }
 
     /// The signature, to be committed with what it lets in, so that it lets nobody in again.
@@ -59,11 +67,19 @@ impl Proof {
         }
     }
 
-    /// When its token may have been revoked.
+    /// When its token may have been revoked, or the key that all others follow from was replaced.
     pub async fn rung(&self) {
-        match &self.watch {
-            Some(watch) => watch.rung().await,
-            None => std::future::pending().await,
+        let revoked = async {
+            match &self.watch {
+                Some(watch) => watch.rung().await,
+                None => std::future::pending().await,
+            }
+        };
+        let known = *self.replacements.borrow();
+        let mut replacements = self.replacements.clone();
+        tokio::select! {
+            () = revoked => {}
+            _ = replacements.wait_for(|times| *times != known) => {}
         }
     }
 

@@ -105,7 +105,6 @@ pub async fn deregister(app: Shared, call: Call) -> Result<Reply, Failure> {
 
 pub async fn command(app: Shared, call: Call) -> Result<Reply, Failure> {
     let (opened, request) = Opened::read::<CommandRequest>(&app, &call).await?;
-    opened.caller.may(Right::Steer)?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
     let id = CommandId::from(app.ids.fresh("cmd"));
     let verb: IssueCommand = from_wire::command(agent, request, id)?;

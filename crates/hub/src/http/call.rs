@@ -9,6 +9,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method, Uri};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use switchboard_core::rights::Right;
 use switchboard_wire::jetpack::Envelope;
 use switchboard_wire::{Malformed, Query};
 
@@ -45,19 +46,30 @@ pub struct Call {
     pub peer: Peer,
     /// Who brought the token in its headers.
     pub known: Option<Caller>,
+    /// What its route asks of the caller.
+    right: Option<Right>,
     share: Share,
 }
 
 impl Call {
     /// Whoever shows a token is known before anything of the body is read.
-    pub async fn receive(app: &App, request: Request) -> Result<Call, Failure> {
+    pub async fn receive(
+        app: &App,
+        request: Request,
+        right: Option<Right>,
+    ) -> Result<Call, Failure> {
         let known = match request.body().is_end_stream() {
             true => None,
             false => app.auth.by_header(&app.hub, request.headers()).await?,
         };
+        if let (Some(caller), Some(right)) = (&known, right) {
+            caller.may(right)?;
+        }
         let is_stranger = known.is_none() && app.auth.is_asked_for();
         let share = Share::of(is_stranger.then(|| Arc::clone(&app.room)));
-        Self::read(request, known, share).await
+        let mut call = Self::read(request, known, share).await?;
+        call.right = right;
+        Ok(call)
     }
 
     async fn read(request: Request, known: Option<Caller>, share: Share) -> Result<Call, Failure> {
@@ -75,6 +87,7 @@ impl Call {
             body,
             peer,
             known,
+            right: None,
             share,
         })
     }
@@ -88,6 +101,9 @@ impl Call {
         self.share.give_back();
         if let Some(mark) = caller.mark {
             *self.peer.spent.0.lock() = Some(mark);
+        }
+        if let Some(right) = self.right {
+            caller.may(right)?;
         }
         Ok(caller)
     }

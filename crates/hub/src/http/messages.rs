@@ -1,5 +1,6 @@
 //! Messages between agents, their acknowledgements, and what became of each.
 
+use switchboard_core::rights::Right;
 use switchboard_core::verb::Acknowledge;
 use switchboard_core::{Refusal, limits};
 use switchboard_store::MessageFilter;

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
+use switchboard_core::rights::Right;
 use switchboard_core::verb::Serve;
 use switchboard_core::{Head, Record, RecordKey, limits};
 use switchboard_store::Reader;
@@ -122,7 +123,12 @@ pub async fn readyz(app: Shared, call: Call) -> Result<Response, Failure> {
     let Err(why) = usable.unwrap_or_else(|_| Err(late())) else {
         return Ok(text("text/plain; charset=utf-8", "ready\n"));
     };
-    let may_know = app.metrics_are_public || app.reader(&call).await.is_ok();
+    let may_know = app.metrics_are_public
+        || app
+            .reader(&call)
+            .await
+            .and_then(|caller| caller.may(Right::Read))
+            .is_ok();
     let why = match may_know {
         true => why,
         false => Error::Unavailable("bring a token to be told why".to_owned()),

@@ -119,7 +119,7 @@ async fn what_was_refused_is_not_accepted_after_a_restart() {
     let (running, client) = start().await;
     let token = make_token(&running, "steward").await;
     let made = bearer(client, "POST", "/api/v1/agents/a1/keys", &token, json!({})).await;
-    let key = AgentKey::from_hex(made.expect(201)["key"].as_str().unwrap()).unwrap();
+    let key = AgentKey::from_text(made.expect(201)["key"].as_str().unwrap()).unwrap();
     let signer = Signer::new("a1", &key);
     let claim = signer.sealed(claims("a1"));
     say(client, &claim)

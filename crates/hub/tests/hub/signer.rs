@@ -41,7 +41,7 @@ pub async fn make_token(running: &Running, scope: &str) -> String {
     use switchboard_core::verb::CreateToken;
     let id = format!("tok_{scope}");
     let key = master_key(running).agent_key(&format!(" token {id}"), 0);
-    let secret = format!("sbt_{}", key.to_hex());
+    let secret = format!("sbt_{}", key.to_text().trim_start_matches("sbk_"));
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, secret.as_bytes());
     let verb = CreateToken {
         id: id.into(),

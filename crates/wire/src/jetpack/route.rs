@@ -1,6 +1,7 @@
 //! What a route is: method, path, and the messages that go in and come out.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use switchboard_core::rights::Right;
 
 use super::ErrorCode;
 use crate::Parameter;
@@ -24,6 +25,8 @@ pub struct Route {
     pub status: u16,
     /// What this route may refuse with, beyond what any route may.
     pub errors: &'static [ErrorCode],
+    /// What its caller must be allowed to do; nothing where anybody may call.
+    pub right: Option<Right>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -98,6 +101,10 @@ impl Route {
             answer,
             status: 200,
             errors,
+            right: match method {
+                Method::Get => Some(Right::Read),
+                Method::Post | Method::Put | Method::Patch | Method::Delete => Some(Right::Act),
+            },
         }
     }
 
@@ -132,6 +139,21 @@ impl Route {
 
     pub(super) const fn errors(self, errors: &'static [ErrorCode]) -> Self {
         Self { errors, ..self }
+    }
+
+    /// For whoever may do this, instead of reading or acting as an agent.
+    pub(super) const fn right(self, right: Right) -> Self {
+        Self {
+            right: Some(right),
+            ..self
+        }
+    }
+
+    pub(super) const fn open(self) -> Self {
+        Self {
+            right: None,
+            ..self
+        }
     }
 
     /// Below `/api/v1`: authenticated, limited, and with the errors that any call may get.

@@ -1,6 +1,7 @@
 //! The table of all HTTP routes. The hub serves it, the OpenAPI document prints it, tests hold both to it.
 
 use schemars::JsonSchema;
+use switchboard_core::rights::Right;
 
 use super::ErrorCode as E;
 use super::route::{Answer, Method, RequestBody, Route, of};
@@ -52,11 +53,11 @@ pub const ROUTES: &[Route] = &[
     Route::new(Method::Delete, "/api/v1/agents/{id}", "deregister", "An agent leaves; its tasks go back, its leases end.", json::<Done>())
         .tag("agents").errors(NO_AGENT),
     post("/api/v1/agents/{id}/commands", "commandAgent", "Ask something of an agent, until it obeys.", json::<CommandResponse>())
-        .tag("agents").takes(of::<CommandRequest>).creates().errors(NO_AGENT),
+        .right(Right::Steer).tag("agents").takes(of::<CommandRequest>).creates().errors(NO_AGENT),
     post("/api/v1/agents/{id}/keys", "makeKey", "A new signing key; older ones stop working.", json::<KeyResponse>())
-        .tag("agents").creates(),
+        .right(Right::Steer).tag("agents").creates(),
     Route::new(Method::Delete, "/api/v1/agents/{id}/keys", "revokeKey", "Older signing keys stop working.", json::<KeyRevokedResponse>())
-        .tag("agents"),
+        .right(Right::Steer).tag("agents"),
     post("/api/v1/tasks/claim", "claim", "An agent takes one task that fits.", json::<ClaimResponse>())
         .tag("tasks").takes(of::<ClaimRequest>).query(WaitQuery::PARAMETERS).errors(HELD),
     post("/api/v1/tasks/{id}/progress", "progress", "The holder reports how far it is.", json::<ProgressResponse>())
@@ -66,23 +67,23 @@ pub const ROUTES: &[Route] = &[
     post("/api/v1/tasks/{id}/fail", "fail", "The holder gives up.", json::<FailResponse>())
         .tag("tasks").takes(of::<FailRequest>).errors(HELD),
     post("/api/v1/tasks", "createTasks", "Make one task, or several at once.", Answer::Either(of::<TaskResponse>, of::<TasksResponse>))
-        .tag("tasks").takes(of::<CreateTasksRequest>).creates().errors(&[E::TaskAlreadyExists]),
+        .right(Right::Create).tag("tasks").takes(of::<CreateTasksRequest>).creates().errors(&[E::TaskAlreadyExists]),
     get("/api/v1/tasks", "listTasks", "All tasks, filtered.", json::<TaskPage>())
         .tag("tasks").query(TaskQuery::PARAMETERS),
     get("/api/v1/tasks/{id}", "getTask", "One task, by id or number, with its attempts.", json::<TaskDetails>())
         .tag("tasks").errors(NO_TASK),
     Route::new(Method::Patch, "/api/v1/tasks/{id}", "changeTask", "Change a task.", json::<TaskResponse>())
-        .tag("tasks").takes(of::<PatchTaskRequest>).errors(NO_TASK),
+        .right(Right::Steer).tag("tasks").takes(of::<PatchTaskRequest>).errors(NO_TASK),
     post("/api/v1/tasks/{id}/release", "releaseTask", "Back to ready; no retry is spent.", json::<TaskResponse>())
         .tag("tasks").may_take(of::<ReleaseTaskRequest>).errors(HELD),
     post("/api/v1/tasks/{id}/cancel", "cancelTask", "Nobody shall do it any more.", json::<TaskResponse>())
-        .tag("tasks").may_take(of::<SteerTaskRequest>).errors(NO_TASK),
+        .right(Right::Steer).tag("tasks").may_take(of::<SteerTaskRequest>).errors(NO_TASK),
     post("/api/v1/tasks/{id}/retry", "retryTask", "Ready now, with a new budget of retries.", json::<TaskResponse>())
-        .tag("tasks").may_take(of::<SteerTaskRequest>).errors(NO_TASK),
+        .right(Right::Steer).tag("tasks").may_take(of::<SteerTaskRequest>).errors(NO_TASK),
     post("/api/v1/tasks/{id}/approve", "approveTask", "A person accepts a completion.", json::<TaskResponse>())
-        .tag("tasks").may_take(of::<SteerTaskRequest>).errors(NO_TASK),
+        .right(Right::Steer).tag("tasks").may_take(of::<SteerTaskRequest>).errors(NO_TASK),
     post("/api/v1/tasks/{id}/reject", "rejectTask", "A person sends a completion back.", json::<TaskResponse>())
-        .tag("tasks").may_take(of::<RejectTaskRequest>).errors(NO_TASK),
+        .right(Right::Steer).tag("tasks").may_take(of::<RejectTaskRequest>).errors(NO_TASK),
     get("/api/v1/tasks/{id}/why", "whyTask", "Why an agent cannot claim a task.", json::<WhyResponse>())
         .tag("tasks").query(WhyQuery::PARAMETERS).errors(NO_TASK),
     post("/api/v1/messages", "sendMessage", "Send to one agent or to all.", json::<SendMessageResponse>())
@@ -106,15 +107,15 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/quality/baseline", "getBaseline", "What completions are measured against.", json::<BaselineResponse>())
         .tag("quality"),
     Route::new(Method::Put, "/api/v1/quality/baseline", "setBaseline", "Set the baseline.", json::<BaselineResponse>())
-        .tag("quality").takes(of::<BaselineRequest>).errors(NO_TASK),
+        .right(Right::Steer).tag("quality").takes(of::<BaselineRequest>).errors(NO_TASK),
     get("/api/v1/quality/history", "listSnapshots", "What completions measured.", json::<SnapshotPage>())
         .tag("quality").query(SnapshotQuery::PARAMETERS),
     get("/api/v1/memory/search", "searchMemory", "What agents learned.", json::<LearningsResponse>())
         .tag("memory").query(MemoryQuery::PARAMETERS),
     post("/api/v1/pause", "pause", "No new work for anybody, through whatever door.", json::<PauseResponse>())
-        .tag("hub").may_take(of::<PauseRequest>),
+        .right(Right::Operate).tag("hub").may_take(of::<PauseRequest>),
     post("/api/v1/resume", "resume", "New work is handed out again.", json::<PauseResponse>())
-        .tag("hub").may_take(of::<ResumeRequest>),
+        .right(Right::Operate).tag("hub").may_take(of::<ResumeRequest>),
     get("/api/v1/status", "status", "The hub at a glance.", json::<StatusResponse>()).tag("hub"),
     get("/api/v1/events", "events", "The event log: a page, or a stream.", Answer::JsonOrStream(of::<EventPage>))
         .tag("hub").query(EventQuery::PARAMETERS),
@@ -123,23 +124,23 @@ pub const ROUTES: &[Route] = &[
     post("/api/v1/batch", "batch", "Many operations, each answered by itself.", json::<BatchResponse>())
         .tag("hub").takes(of::<BatchRequest>),
     get("/api/v1/tokens", "listTokens", "All tokens, without their secrets.", json::<TokensResponse>())
-        .tag("tokens"),
+        .right(Right::Steer).tag("tokens"),
     post("/api/v1/tokens", "makeToken", "A new token; its secret is shown once.", json::<TokenResponse>())
-        .tag("tokens").takes(of::<NewTokenRequest>).creates(),
+        .right(Right::Steer).tag("tokens").takes(of::<NewTokenRequest>).creates(),
     Route::new(Method::Delete, "/api/v1/tokens/{id}", "revokeToken", "A token stops working.", json::<Done>())
-        .tag("tokens").errors(&[E::NotFound]),
-    get("/v2", "sqlV2", "Whether Hrana 2 is spoken.", Answer::Object).tag("sql"),
-    get("/v3", "sqlV3", "Whether Hrana 3 is spoken.", Answer::Object).tag("sql"),
+        .right(Right::Steer).tag("tokens").errors(&[E::NotFound]),
+    get("/v2", "sqlV2", "Whether Hrana 2 is spoken.", Answer::Object).open().tag("sql"),
+    get("/v3", "sqlV3", "Whether Hrana 3 is spoken.", Answer::Object).open().tag("sql"),
     post("/v2/pipeline", "sqlPipelineV2", "SQL on the public tables, for libSQL's clients.", json::<PipelineResponse>())
-        .tag("sql").takes(of::<PipelineRequest>),
+        .right(Right::Sql).tag("sql").takes(of::<PipelineRequest>),
     post("/v3/pipeline", "sqlPipelineV3", "The same in the third version.", json::<PipelineResponse>())
-        .tag("sql").takes(of::<PipelineRequest>),
+        .right(Right::Sql).tag("sql").takes(of::<PipelineRequest>),
     post("/v3/cursor", "sqlCursorV3", "One batch, answered line by line.", Answer::Text)
-        .tag("sql").takes(of::<CursorRequest>),
-    get("/healthz", "healthz", "The process answers.", Answer::Text).tag("probes"),
-    get("/readyz", "readyz", "The ledger answers.", Answer::Text).tag("probes"),
+        .right(Right::Sql).tag("sql").takes(of::<CursorRequest>),
+    get("/healthz", "healthz", "The process answers.", Answer::Text).open().tag("probes"),
+    get("/readyz", "readyz", "The ledger answers.", Answer::Text).open().tag("probes"),
     get("/proof", "proof", "The hub shows that it has the master key.", json::<ProofResponse>())
-        .tag("probes").query(ProofQuery::PARAMETERS),
+        .open().tag("probes").query(ProofQuery::PARAMETERS),
     get("/metrics", "metrics", "Figures for Prometheus.", Answer::Text).tag("probes"),
-    get("/openapi.json", "openapi", "This document.", Answer::Object).tag("probes"),
+    get("/openapi.json", "openapi", "This document.", Answer::Object).open().tag("probes"),
 ];
