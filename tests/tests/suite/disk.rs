@@ -101,7 +101,8 @@ fn a_stashed_ledger_that_comes_back_is_another_one_until_the_hub_is_started_anew
     let hub = project.start();
     let mut client = hub.client();
     client.create("before");
-    git(&project, &["stash", "-u", "-q"]);
+    // With what git was told to leave out, or it would not take the ledger.
+    git(&project, &["stash", "-a", "-q"]);
     is_gone(&hub, &mut client);
     git(&project, &["stash", "pop", "-q"]);
     assert!(project.database().exists());
