@@ -64,7 +64,8 @@ async fn answer(
     call: &Call,
     read: impl FnOnce(&[u8]) -> Result<(Option<String>, Asked), Failure>,
 ) -> Result<Reply, Denied> {
-    let (token, rank) = app.auth.sql_token(&app.hub, &call.headers).await?;
+    let known = call.known.as_ref();
+    let (token, rank) = app.auth.sql_token(&app.hub, known, &call.headers).await?;
     let sql = available(app)?;
     let (baton, asked) = read(&call.body)?;
     let body = sql.call(&token, rank, baton.as_deref(), asked).await?;

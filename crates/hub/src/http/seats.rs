@@ -15,14 +15,16 @@ const FILES_KEPT: usize = 128;
 pub struct Seats {
     free: Arc<Semaphore>,
     /// How many each address has; those that are not counted are not here.
-    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    by_address: Counts,
 }
+
+type Counts = Arc<Mutex<HashMap<IpAddr, usize>>>;
 
 /// A connection's place, for as long as this is there.
 #[derive(Debug)]
 pub struct Seat {
     _permit: OwnedSemaphorePermit,
-    counted: Option<(IpAddr, Arc<Mutex<HashMap<IpAddr, usize>>>)>,
+    counted: Option<(IpAddr, Counts)>,
 }
 
 impl Seats {
