@@ -10,8 +10,10 @@ words! {
     pub enum Right {
         /// See tasks, agents, leases, events, quality, memory.
         Read = "read",
-        /// See everybody's messages.
-        ReadMessages = "read messages",
+        /// See messages that one sent or was sent.
+        Messages = "read one's messages",
+        /// See everybody's.
+        AllMessages = "read all messages",
         /// Register, claim, report, send and receive as oneself.
         Act = "act as oneself",
         /// The same as any agent.
@@ -34,10 +36,19 @@ words! {
 const fn rights(scope: Scope) -> &'static [Right] {
     use Right::{Act, ActAsAnyone, Create, Operate, Read, ReadMessages, Sql, SqlSteward, Steer};
     match scope {
-        Scope::Steward => &[Read, ReadMessages, Act, ActAsAnyone, Create, Operate, Steer],
-        Scope::Viewer => &[Read, ReadMessages],
+        Scope::Steward => &[
+            Read,
+            Messages,
+            AllMessages,
+            Act,
+            ActAsAnyone,
+            Create,
+            Operate,
+            Steer,
+        ],
+        Scope::Viewer => &[Read, Messages, AllMessages],
         Scope::Node => &[Read],
-        Scope::Agent => &[Read, Act, Create],
+        Scope::Agent => &[Read, Messages, Act, Create],
         Scope::Operator => &[Read, Operate],
         Scope::Sql => &[Sql],
         Scope::SqlSteward => &[Sql, SqlSteward],
@@ -55,7 +66,8 @@ impl Right {
     pub fn refusal(self) -> &'static str {
         match self {
             Right::Read => "a token for SQL opens the public tables and nothing else",
-            Right::ReadMessages => "everyone's messages are for stewards and viewers",
+            Right::Messages => "messages are for agents, stewards and viewers",
+            Right::AllMessages => "everyone's messages are for stewards and viewers",
             Right::Act | Right::ActAsAnyone => {
                 "this takes an agent's key, a token of scope agent, or a steward"
             }

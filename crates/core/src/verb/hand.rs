@@ -24,6 +24,7 @@ use crate::want::Want;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hand {
     pub agent: AgentId,
+    pub stream: String,
     pub limit: usize,
     /// For this long nobody else hands them out.
     pub hold_for: Duration,
@@ -39,7 +40,7 @@ impl Verb for Hand {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Vec<Received>, Changes), Refusal> {
         let known = speaker(slice, &self.agent)?;
         let mut changes = Changes::default();
-        if known.inbox == 0 {
+        if known.inbox == 0 || is_replaced(known, &self.stream) {
             return Ok((Vec::new(), changes));
         }
         let mut taken = Vec::new();
@@ -88,10 +89,21 @@ impl Hand {
     }
 }
 
-/// They were written to the agent's stream. Those that another door handed over meanwhile are left alone.
+/// A newer stream has the agent: what is written to the older one may reach nobody.
+fn is_replaced(agent: &Agent, stream: &str) -> bool {
+    agent
+        .stream
+        .name
+        .as_ref()
+        .is_some_and(|name| name != stream)
+}
+
+/// They were written to the agent's stream. Those that another door handed over meanwhile are left alone, and so are all
+/// if a newer stream has the agent: that one takes them up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handed {
     pub agent: AgentId,
+    pub stream: String,
     pub messages: Vec<MessageId>,
 }
 
@@ -110,6 +122,9 @@ impl Verb for Handed {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(usize, Changes), Refusal> {
         let known = speaker(slice, &self.agent)?;
         let mut changes = Changes::default();
+        if is_replaced(known, &self.stream) {
+            return Ok((0, changes));
+        }
         let mut agent = known.clone();
         for id in &self.messages {
             let (Some(message), Some(delivery)) =
@@ -127,6 +142,7 @@ impl Verb for Handed {
             changes.deliveries.push(delivery);
             if message.ack_required {
                 agent.stream.unacknowledged.push(id.clone());
+                agent.stream.name = Some(self.stream.clone());
             }
             changes.event(Event::MessageDelivered {
                 message: id.clone(),
@@ -258,8 +274,13 @@ mod tests {
     const HOLD: Duration = Duration::from_secs(30);
 
     fn hand() -> Hand {
+        hand_of("s1")
+    }
+
+    fn hand_of(stream: &str) -> Hand {
         Hand {
             agent: "A".into(),
+            stream: stream.to_owned(),
             limit: 10,
             hold_for: HOLD,
         }
@@ -290,6 +311,7 @@ mod tests {
     fn handed(messages: &[&str]) -> Handed {
         Handed {
             agent: "A".into(),
+            stream: "s1".to_owned(),
             messages: messages.iter().map(|id| MessageId::from(*id)).collect(),
         }
     }
@@ -398,6 +420,22 @@ mod tests {
         swarm.ok(end("s1"));
         let again = swarm.ok(hand());
         assert_eq!((ids(&again), again[0].redelivered), (vec!["m1"], true));
+    }
+
+    #[test]
+    fn what_an_older_stream_wrote_counts_for_nothing_once_a_newer_one_has_the_agent() {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        swarm.ok(join("s1"));
+        swarm.ok(send("m1", "B", Some("A")));
+        assert_eq!(ids(&swarm.ok(hand())), ["m1"]);
+        swarm.ok(join("s2"));
+        assert_eq!(swarm.ok(handed(&["m1"])), 0);
+        assert!(swarm.ok(hand()).is_empty(), "the older one");
+        assert_eq!(ids(&swarm.ok(hand_of("s2"))), ["m1"]);
+        let mut settled = handed(&["m1"]);
+        settled.stream = "s2".to_owned();
+        assert_eq!(swarm.ok(settled), 1);
     }
 
     #[test]

@@ -54,6 +54,8 @@ struct Queue {
     /// One was not taken because another was on its way.
     lacks_whole: bool,
     ended: Option<Ended>,
+    /// The last words are among the frames.
+    is_over: bool,
 }
 
 impl Outbox {
@@ -82,7 +84,7 @@ impl Outbox {
     pub fn push(&self, frame: Frame) -> bool {
         let bytes = frame.bytes();
         let mut queue = self.queue.lock();
-        if queue.ended.is_some() {
+        if !queue.takes_more() {
             return false;
         }
         if queue.bytes + bytes > queue.bytes_max {
@@ -97,16 +99,18 @@ impl Outbox {
         goes_on
     }
 
-    /// The last words; they are taken in also after the end was decided.
+    /// The last words; they are taken in also after the end was decided, and nothing after them.
     pub fn push_last(&self, frame: Frame) {
-        self.queue.lock().frames.push_back((frame, 0));
+        let mut queue = self.queue.lock();
+        queue.frames.push_back((frame, 0));
+        queue.is_over = true;
     }
 
     /// Everything at once, however much it is, to who has read almost everything before it. False to others: they get a
     /// later one.
     pub fn push_whole(&self, frames: impl IntoIterator<Item = Frame>) -> bool {
         let mut queue = self.queue.lock();
-        if queue.ended.is_some() || !queue.takes_whole() {
+        if !queue.takes_more() || !queue.takes_whole() {
             queue.lacks_whole = true;
             return false;
         }
@@ -124,7 +128,7 @@ impl Outbox {
     /// Whether one was not taken; and if so, whether the next one would be.
     pub fn lacks_whole(&self) -> Option<bool> {
         let queue = self.queue.lock();
-        let lacks = queue.lacks_whole && queue.ended.is_none();
+        let lacks = queue.lacks_whole && queue.takes_more();
         lacks.then(|| queue.takes_whole())
     }
 
@@ -197,6 +201,10 @@ impl Outbox {
 }
 
 impl Queue {
+    fn takes_more(&self) -> bool {
+        self.ended.is_none() && !self.is_over
+    }
+
     fn takes_whole(&self) -> bool {
         self.bytes <= READ_BUT_FOR && self.whole == 0
     }
@@ -272,6 +280,10 @@ mod tests {
         outbox.end(Ended::Replaced);
         assert!(!outbox.push(probe()));
         outbox.push_last(probe());
+        assert!(
+            !outbox.push_whole([probe()]),
+            "nothing follows the last words"
+        );
         assert_eq!(outbox.unsent_mail(), ["m".into()]);
         assert_eq!(outbox.queue.lock().bytes, 0);
         assert_eq!(lines(&outbox), 1);

@@ -359,6 +359,7 @@ pub(super) fn messages_on_their_way(world: &mut World<'_>) {
     }
     let mut hand = Hand {
         agent: "bob".into(),
+        stream: "s1".to_owned(),
         limit: 1,
         hold_for: MINUTE,
     };
@@ -395,6 +396,7 @@ pub(super) fn messages_on_their_way(world: &mut World<'_>) {
     assert_eq!(ids(all), ["m1"], "a stream may take it up again");
     let settled = ledger.run(Handed {
         agent: "bob".into(),
+        stream: "s1".to_owned(),
         messages: vec!["m1".into()],
     });
     assert_eq!(settled.expect("bob is there"), 1);
@@ -419,13 +421,15 @@ pub(super) fn streams_that_end(world: &mut World<'_>) {
     let mut mail = send("m1", "ann", Some("bob"));
     mail.ack_required = true;
     ledger.run(mail).expect("bob is there");
-    let hand = Hand {
+    let hand = |stream: &str| Hand {
         agent: "bob".into(),
+        stream: stream.to_owned(),
         limit: 9,
         hold_for: MINUTE,
     };
-    let handed = || Handed {
+    let handed = |stream: &str| Handed {
         agent: "bob".into(),
+        stream: stream.to_owned(),
         messages: vec!["m1".into()],
     };
     let stream = |ledger: &Ledger| {
@@ -433,11 +437,11 @@ pub(super) fn streams_that_end(world: &mut World<'_>) {
         agent.expect("bob is there").stream
     };
     for (name, redelivered) in [("s1", false), ("s2", true)] {
-        let taken = ledger.run(hand.clone()).expect("bob is there");
+        let taken = ledger.run(hand(name)).expect("bob is there");
         assert_eq!(taken.len(), 1, "{name}");
         assert_eq!(taken[0].redelivered, redelivered, "{name}");
         clock.advance(SECOND);
-        ledger.run(handed()).expect("bob is there");
+        ledger.run(handed(name)).expect("bob is there");
         let kept = Stream {
             name: Some(name.to_owned()),
             unacknowledged: vec!["m1".into()],

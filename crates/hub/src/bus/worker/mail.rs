@@ -35,6 +35,7 @@ impl Worker {
         }
         let hand = bus.hub.run(Hand {
             agent: self.id.clone(),
+            stream: self.stream.clone(),
             limit: HANDED_AT_ONCE,
             hold_for: HOLD_FOR,
         });
@@ -89,6 +90,7 @@ impl Worker {
         self.on_its_way.retain(|id| !messages.contains(id));
         let handed = Handed {
             agent: self.id.clone(),
+            stream: self.stream.clone(),
             messages,
         };
         match self.insist(bus, handed).await {
