@@ -29,5 +29,6 @@ mod tls;
 mod unserved;
 mod wakeups;
 
+pub use auth::table as rights;
 pub use hub::{Error, Guard, Hub, HubConfig, Outcome, Stats};
 pub use serve::{Running, ServeError, serve};

@@ -183,7 +183,7 @@ impl Caller {
             Principal::Agent(_) => Err(Failure::Forbidden(
                 "this message was neither sent by you nor to you",
             )),
-            Principal::Bearer(..) => self.may(Right::ReadMessages),
+            Principal::Bearer(..) => self.may(Right::AllMessages),
         }
     }
 }

@@ -9,6 +9,7 @@ mod follow;
 mod hello;
 mod keys;
 mod replay;
+pub mod table;
 mod token;
 
 use std::net::SocketAddr;

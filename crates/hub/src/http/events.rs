@@ -145,6 +145,7 @@ async fn stream(
         }
     };
     let follow = Follow {
+        replacements: app.auth.replacements(),
         app,
         caller,
         epoch,
@@ -182,6 +183,8 @@ struct Follow {
     is_rewound: bool,
     types: Vec<String>,
     latest: watch::Receiver<u64>,
+    /// Of the master key.
+    replacements: watch::Receiver<u64>,
     /// When the next sign of life is due; at the start at once.
     beat_at: Instant,
     /// When the caller has to be known again, however busy the stream is.
@@ -199,8 +202,11 @@ impl Follow {
                 return Some(Ok(self.beat(told)));
             }
             let mut events = self.look().await?;
-            // The log tells when a key or a token ends; whoever came with it does not hear the rest.
-            if events.iter().any(ends_a_proof) {
+            // The log tells when a key or a token ends; whoever came with it does not hear the rest. The same when the key
+            // that all follow from was replaced.
+            let is_replaced = self.replacements.has_changed().unwrap_or(false);
+            if is_replaced || events.iter().any(ends_a_proof) {
+                self.replacements.mark_unchanged();
                 self.check_at = Instant::now();
             }
             if !self.is_known().await? {
@@ -329,6 +335,10 @@ impl Follow {
     async fn rest(&mut self) -> Option<()> {
         tokio::select! {
             changed = self.latest.changed() => changed.ok(),
+            Ok(()) = self.replacements.changed() => {
+                self.replacements.mark_changed();
+                Some(())
+            }
             () = tokio::time::sleep_until(self.beat_at.min(self.check_at)) => Some(()),
             () = self.app.stopping.cancelled() => None,
         }

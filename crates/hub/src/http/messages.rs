@@ -50,7 +50,7 @@ pub async fn receive(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 async fn everyones(app: Shared, call: Call, query: MessageQuery) -> Result<Reply, Failure> {
-    app.reader(&call).await?.may(Right::ReadMessages)?;
+    app.reader(&call).await?.may(Right::AllMessages)?;
     if query.types.len() > limits::MESSAGE_TYPES_MAX {
         let message = format!("has more than {} items", limits::MESSAGE_TYPES_MAX);
         return Err(Malformed::field("types", message).into());

@@ -30,6 +30,7 @@ mod pipeline;
 mod redirected;
 mod replays;
 mod rewound;
+mod rights;
 mod security;
 mod signer;
 mod steering;

@@ -89,9 +89,9 @@ pub const ROUTES: &[Route] = &[
     post("/api/v1/messages", "sendMessage", "Send to one agent or to all.", json::<SendMessageResponse>())
         .tag("messages").takes(of::<SendMessageRequest>).errors(&[E::AgentNotRegistered, E::RecipientNotFound, E::MessageAlreadyExists]),
     get("/api/v1/messages", "receiveMessages", "An agent's messages; with `all`, everyone's.", Answer::Either(of::<ReceiveMessagesResponse>, of::<MessagePage>))
-        .tag("messages").query(MessageQuery::PARAMETERS).errors(NO_AGENT),
+        .right(Right::Messages).tag("messages").query(MessageQuery::PARAMETERS).errors(NO_AGENT),
     get("/api/v1/messages/{id}", "getMessage", "One message and its deliveries.", json::<MessageResponse>())
-        .tag("messages").errors(&[E::MessageNotFound]),
+        .right(Right::Messages).tag("messages").errors(&[E::MessageNotFound]),
     post("/api/v1/messages/{id}/ack", "ackMessage", "A recipient acknowledges; accepts a handoff.", json::<AckResponse>())
         .tag("messages").takes(of::<AckRequest>).errors(&[E::MessageNotFound, E::AgentNotRegistered, E::TaskAlreadyClaimed]),
     post("/api/v1/leases/acquire", "acquireLease", "Ask for exclusive use of a file.", json::<AcquireLeaseResponse>())

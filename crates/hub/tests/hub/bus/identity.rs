@@ -1,6 +1,8 @@
 //! Who is let in where authentication is on: a hello is signed, once, with something that counts.
 
 use serde_json::{Value, json};
+use switchboard_core::rights::Right;
+use switchboard_core::token::Scope;
 use switchboard_hub::Running;
 use switchboard_hub::config::{AuthMode, Config};
 use switchboard_wire::IsoTime;
@@ -185,15 +187,11 @@ async fn each_scope_opens_its_side_of_the_bus() {
     let steward = steward(&hub).await;
     let key = Credential::Key(key(&hub, &steward, "a1").await);
     let mut cases = vec![(own(&hub), [true, true, true]), (key, [true, false, false])];
-    for (scope, agent, may) in [
-        ("steward", None, [true, true, true]),
-        ("agent", Some("a1"), [true, false, false]),
-        ("operator", None, [false, false, true]),
-        ("viewer", None, [false; 3]),
-        ("node", None, [false; 3]),
-        ("sql", None, [false; 3]),
-    ] {
-        cases.push((token(&hub, &steward, scope, agent).await.credential, may));
+    for scope in Scope::ALL {
+        let agent = (*scope == Scope::Agent).then_some("a1");
+        let made = token(&hub, &steward, scope.as_str(), agent).await;
+        let may = [Right::Act, Right::ActAsAnyone, Right::Operate].map(|right| scope.may(right));
+        cases.push((made.credential, may));
     }
     let guests = [
         Guest::worker("a1"),
@@ -354,6 +352,25 @@ async fn a_replaced_key_and_a_revoked_token_end_their_streams_and_no_others() {
     }
     a1.fence().await;
     o2.fence().await;
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_replaced_master_key_ends_all_streams() {
+    let hub = bus_as(signed).await;
+    let steward = steward(&hub).await;
+    let of_key = Credential::Key(key(&hub, &steward, "a1").await);
+    let operator = token(&hub, &steward, "operator", None).await;
+    let mut worker = Guest::worker("a1").welcomed(&hub, &of_key).await;
+    let mut watcher = Guest::operator("o1")
+        .welcomed(&hub, &operator.credential)
+        .await;
+    let file = hub.home.path().join(".switchboard/key");
+    std::fs::write(file, "07".repeat(32)).unwrap();
+    for peer in [&mut worker, &mut watcher] {
+        peer.refused("role_forbidden").await;
+        peer.ended().await;
+    }
     hub.running.shutdown().await;
 }
 

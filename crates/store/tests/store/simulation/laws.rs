@@ -13,8 +13,8 @@ use crate::laws::obey;
 #[derive(Default)]
 pub struct Laws {
     read: u64,
-    /// Last sign of life that was committed.
-    heard: BTreeMap<AgentId, Timestamp>,
+    /// Last sign of life that was committed, and the one at an earlier instant.
+    heard: BTreeMap<AgentId, (Timestamp, Timestamp)>,
     silent: BTreeSet<AgentId>,
     epochs: BTreeMap<TaskId, u64>,
     claimed: BTreeMap<(TaskId, u64), AgentId>,
@@ -26,7 +26,10 @@ pub struct Laws {
 impl Laws {
     /// A call of this agent was committed, and not refused.
     pub fn heard(&mut self, agent: &AgentId, now: Timestamp) {
-        self.heard.insert(agent.clone(), now);
+        let (last, before) = self.heard.entry(agent.clone()).or_default();
+        if *last < now {
+            (*last, *before) = (now, *last);
+        }
     }
 
     pub fn hold(&mut self, before: &Everything, after: &Everything, served_since: Timestamp) {
@@ -41,7 +44,9 @@ impl Laws {
     fn take(&mut self, event: &Event, at: Timestamp, served_since: Timestamp) {
         match event {
             Event::AgentSilent { agent } => {
-                let heard = self.heard.get(agent).copied().unwrap_or(Timestamp::ZERO);
+                let (last, before) = self.heard.get(agent).copied().unwrap_or_default();
+                // A call at the same instant may have come after, at another coordinator.
+                let heard = if last == at { before } else { last };
                 let quiet = at.since(heard.max(served_since));
                 assert!(
                     quiet >= limits::SILENT_AFTER,
