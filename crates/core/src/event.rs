@@ -291,6 +291,14 @@ pub enum Event {
 }
 
 impl Event {
+    /// Whether a key or a token no longer counts after it.
+    pub fn ends_credential(&self) -> bool {
+        matches!(
+            self,
+            Event::AgentKeyRotated { .. } | Event::TokenRevoked { .. }
+        )
+    }
+
     /// The word under `type`.
     pub fn kind(&self) -> &'static str {
         match self {

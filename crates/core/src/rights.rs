@@ -34,7 +34,9 @@ words! {
 /// All that a scope may do. An agent that signs with its key has scope `agent`; whoever can read the hub's master key, or
 /// reaches a hub that asks for nothing, has scope `steward`.
 const fn rights(scope: Scope) -> &'static [Right] {
-    use Right::{Act, ActAsAnyone, Create, Operate, Read, ReadMessages, Sql, SqlSteward, Steer};
+    use Right::{
+        Act, ActAsAnyone, AllMessages, Create, Messages, Operate, Read, Sql, SqlSteward, Steer,
+    };
     match scope {
         Scope::Steward => &[
             Read,

@@ -503,7 +503,7 @@ impl Listener for Arc<Shared> {
         }
         self.wakeups.agents_changed(&batch.notices.changed_agents);
         self.wakeups
-            .tokens_ended(batch.log.iter().map(|logged| &logged.event));
+            .credentials_ended(batch.log.iter().map(|logged| &logged.event));
         for agent in &batch.notices.inboxes {
             self.wakeups.message_waits(agent);
         }

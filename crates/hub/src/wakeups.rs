@@ -2,20 +2,17 @@
 //!
 //! One new task wakes one waiting agent. A waiter that was woken but goes away, or finds nothing, passes it on.
 
-mod tokens;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use switchboard_core::Event;
 use switchboard_core::lane::Rep;
 use switchboard_core::verb::Filter;
 use switchboard_core::{Agent, AgentId, Changes, LaneKey, Refusal, Slice, Timestamp, Verb, Want};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::hub::Shared;
-pub(crate) use tokens::TokenWatch;
-use tokens::Tokens;
 
 #[derive(Default)]
 pub(crate) struct Wakeups {
@@ -23,7 +20,8 @@ pub(crate) struct Wakeups {
     inboxes: Mutex<HashMap<AgentId, Vec<Arc<Notify>>>>,
     /// Streams on which agents are told whatever concerns them.
     streams: Mutex<HashMap<AgentId, Arc<Notify>>>,
-    tokens: Tokens,
+    /// Counts keys and tokens that ended.
+    credentials: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -90,6 +88,22 @@ impl Wakeups {
             shared: Arc::clone(shared),
             agent: agent.clone(),
             bell,
+        }
+    }
+
+    /// Changes whenever a key or a token ended.
+    pub fn credentials(&self) -> watch::Receiver<u64> {
+        self.credentials.subscribe()
+    }
+
+    pub fn has_credentials(&self) -> bool {
+        self.credentials.receiver_count() > 0
+    }
+
+    /// Tells those whom the log says that a key or a token ended.
+    pub fn credentials_ended<'a>(&self, events: impl Iterator<Item = &'a Event>) {
+        if self.has_credentials() && { events }.any(Event::ends_credential) {
+            self.credentials.send_modify(|ended| *ended += 1);
         }
     }
 
@@ -162,7 +176,7 @@ impl Wakeups {
     pub fn wake_all(&self) {
         self.wake_all_claims();
         self.all_agents_changed();
-        self.all_tokens_changed();
+        self.credentials.send_modify(|ended| *ended += 1);
         for bells in self.inboxes.lock().values() {
             bells.iter().for_each(|bell| bell.notify_one());
         }

@@ -11,6 +11,7 @@ mod keys;
 mod replay;
 pub mod table;
 mod token;
+mod vigil;
 
 use std::net::SocketAddr;
 
@@ -37,6 +38,7 @@ pub use replay::Mark;
 use replay::Replays;
 use token::TokenCache;
 pub use token::hash as token_hash;
+pub use vigil::Vigil;
 
 /// How far a signature's time may lie from the wall clock's, in either direction.
 const WINDOW_MS: i64 = 5 * 60 * 1000;
@@ -315,6 +317,15 @@ impl Auth {
         let caller = Caller::bearer(&token);
         self.tokens.lock().put(token);
         Ok(caller)
+    }
+
+    /// Who brought a token that counted when the ledger was last asked, however long ago: for what is of use while it
+    /// cannot be asked.
+    pub fn remembered(&self, headers: &HeaderMap) -> Option<Caller> {
+        let secret = headers.get(header::AUTHORIZATION)?.as_bytes();
+        let hash = token::hash(secret.strip_prefix(b"Bearer ")?.trim_ascii());
+        let tokens = self.tokens.lock();
+        tokens.remembered(&hash).map(Caller::bearer)
     }
 
     /// The token of this secret, unless it has ended.

@@ -47,6 +47,11 @@ impl TokenCache {
         (at.elapsed() < FRESH_FOR).then(|| token.clone())
     }
 
+    /// The same however old it is.
+    pub fn remembered(&self, hash: &[u8; 32]) -> Option<&Token> {
+        self.known.get(hash).map(|(_, token)| token)
+    }
+
     pub fn put(&mut self, token: Token) {
         if self.known.len() >= TOKENS_MAX {
             self.known.retain(|_, (at, _)| at.elapsed() < FRESH_FOR);

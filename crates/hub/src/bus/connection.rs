@@ -19,6 +19,7 @@ use super::pipe;
 use super::proof::Proof;
 use super::server::Shared;
 use super::worker::{Errand, Worker};
+use crate::auth::Vigil;
 
 /// What a worker may leave unread: the largest task and the messages that are handed over at once, in any spelling.
 const WORKER_BUFFER_BYTES: usize = 4 * 1024 * 1024;
@@ -42,7 +43,7 @@ struct Connection<S> {
     bus: Arc<Shared>,
     identity: Option<Identity>,
     /// What the hello showed, where a certificate does not tell who it is.
-    proof: Option<Proof>,
+    vigil: Option<Vigil>,
     session: Session,
     writer: FrameWriter,
     outbox: Arc<Outbox>,
@@ -81,7 +82,7 @@ where
         outbox: Arc::new(Outbox::new(WORKER_BUFFER_BYTES)),
         bus,
         identity,
-        proof: None,
+        vigil: None,
         socket_out,
         out: Vec::new(),
         written: 0,
@@ -142,7 +143,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         self.carry_out(step);
                     }
                     Some(Ended::Left) => self.closing = Some(CloseReason::Left),
-                    Some(Ended::Unproven) => self.disown("key was replaced"),
                 },
                 Woken::Time => {
                     let step = self.session.tick(self.bus.millis());
@@ -161,22 +161,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.carry_out(step);
                 }
                 Woken::Token => {
-                    if let Some(proof) = &self.proof
-                        && !proof.holds(&self.bus).await
+                    let (auth, hub) = (&self.bus.auth, &self.bus.hub);
+                    if let Some(vigil) = self.vigil.as_mut()
+                        && !vigil.holds(auth, hub).await
                     {
-                        self.disown("token was revoked");
+                        let why = format!("{}; say hello with one that counts", vigil.what_ended());
+                        let step = self.session.refuse(why);
+                        self.carry_out(step);
                     }
                 }
                 Woken::Stopping => return,
             }
         }
-    }
-
-    /// What it signed its hello with no longer counts.
-    fn disown(&mut self, what: &str) {
-        let why = format!("the {what}; say hello with one that counts");
-        let step = self.session.refuse(why);
-        self.carry_out(step);
     }
 
     async fn wait(&mut self, reader: &mut ReadHalf<S>) -> Woken {
@@ -204,8 +200,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         };
         let token = async {
-            match &self.proof {
-                Some(proof) => proof.rung().await,
+            match &mut self.vigil {
+                Some(vigil) => vigil.rung().await,
                 None => std::future::pending().await,
             }
         };
@@ -270,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return;
         };
         let entered = match self.prove(&peer, hello.auth.as_ref()).await {
-            Ok(()) => self.enter(&hello, &peer).await,
+            Ok(proof) => self.enter(&hello, &peer, proof).await,
             Err(why) => Err(why),
         };
         if let Err(why) = entered {
@@ -279,10 +275,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    async fn enter(&mut self, hello: &Hello, peer: &Peer) -> Result<(), String> {
+    async fn enter(
+        &mut self,
+        hello: &Hello,
+        peer: &Peer,
+        proof: Option<Proof>,
+    ) -> Result<(), String> {
         match peer.role {
             Role::Operator => {
-                if let Some(proof) = &self.proof {
+                if let Some(proof) = &proof {
                     proof.spend(&self.bus).await?;
                 }
                 self.session.welcomed(self.bus.millis());
@@ -293,8 +294,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 super::snapshot::send(&self.bus, &self.outbox).await;
             }
             Role::Worker => {
-                let proof = self.proof.as_ref();
-                let worker = Worker::join(&self.bus, hello, peer, proof, &self.outbox).await?;
+                let nonce = proof.as_ref().and_then(Proof::nonce);
+                let worker = Worker::join(&self.bus, hello, peer, nonce, &self.outbox).await?;
                 self.session.welcomed(self.bus.millis());
                 self.who = Who::Worker(Box::new(worker));
                 if let Who::Worker(worker) = &mut self.who {
@@ -303,17 +304,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             Role::Director => {}
         }
+        self.vigil = proof.and_then(|proof| proof.vigil);
         Ok(())
     }
 
     /// Who it is: by its certificate, or by what it signed its hello with.
-    async fn prove(&mut self, peer: &Peer, given: Option<&HelloAuth>) -> Result<(), String> {
+    async fn prove(&self, peer: &Peer, given: Option<&HelloAuth>) -> Result<Option<Proof>, String> {
         match &self.identity {
-            Some(identity) => check_identity(identity, peer.role, &peer.id),
-            None => {
-                self.proof = Some(Proof::of(&self.bus, peer, given).await?);
-                Ok(())
-            }
+            Some(identity) => check_identity(identity, peer.role, &peer.id).map(|()| None),
+            None => Proof::of(&self.bus, peer, given).await.map(Some),
         }
     }
 

@@ -35,8 +35,6 @@ pub(super) enum Ended {
     Gone,
     /// It said that it leaves.
     Left,
-    /// The key that it signed with was replaced.
-    Unproven,
 }
 
 pub(super) struct Outbox {

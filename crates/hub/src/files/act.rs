@@ -11,7 +11,7 @@ use switchboard_core::verb::Touch;
 use switchboard_core::{AgentId, Changes, Refusal, Slice, Timestamp, Verb, Want};
 use switchboard_wire::jetpack::{ErrorBody, from_wire};
 
-use crate::auth::Signer;
+use crate::auth::{Caller, Signer};
 use crate::http::operation::{self, operation_of};
 use crate::http::protocol::{Enveloped, at_once, is_read};
 use crate::http::reply::Reply;
@@ -96,7 +96,7 @@ pub async fn act(app: &App, request: &mut Request) -> Result<Reply, Failure> {
             operation::allow(app, &caller, operation, &agent, FROM)?;
             request.counted = true;
         }
-        perform(app, asked, guard).await
+        perform(app, asked, guard, &caller).await
     };
     match (attempt.await, refused) {
         // Used up or too old by now; it may have had its answer.
@@ -111,7 +111,12 @@ pub async fn act(app: &App, request: &mut Request) -> Result<Reply, Failure> {
     }
 }
 
-async fn perform(app: &App, asked: from_wire::Call, mut guard: Guard) -> Result<Reply, Failure> {
+async fn perform(
+    app: &App,
+    asked: from_wire::Call,
+    mut guard: Guard,
+    caller: &Caller,
+) -> Result<Reply, Failure> {
     if is_read(&asked) && guard.nonce.is_some() {
         // A read leaves no answer behind. That its signature was used is kept under its key instead.
         let touch = Touch {
@@ -120,7 +125,7 @@ async fn perform(app: &App, asked: from_wire::Call, mut guard: Guard) -> Result<
         app.hub.call(touch, guard.clone(), |()| Vec::new()).await?;
         guard.nonce = None;
     }
-    operation::act(app, asked, guard).await
+    operation::act(app, asked, guard, caller).await
 }
 
 /// The answer that a signed request got before the hub ended; the ledger would take it for a stolen copy of itself.

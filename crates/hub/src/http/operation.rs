@@ -63,11 +63,38 @@ pub async fn perform(
     let agent = asked.agent();
     allow(app, caller, operation, agent, from)?;
     let guard = seal.guard(caller, Some(agent.as_str()), operation.as_str())?;
-    act(app, asked, guard).await
+    act(app, asked, guard, caller).await
 }
 
-/// Runs it for a caller that may.
-pub async fn act(app: &App, asked: from_wire::Call, guard: Guard) -> Result<Reply, Failure> {
+/// Runs it for a caller that may, and for as long as it may.
+pub async fn act(
+    app: &App,
+    asked: from_wire::Call,
+    guard: Guard,
+    caller: &Caller,
+) -> Result<Reply, Failure> {
+    let (from_wire::Call::Claim { wait_for, .. } | from_wire::Call::Receive { wait_for, .. }) =
+        &asked
+    else {
+        return act_now(app, asked, guard).await;
+    };
+    let vigil = match wait_for.is_zero() {
+        true => None,
+        false => app.auth.begin_vigil(&app.hub)(caller),
+    };
+    let Some(mut vigil) = vigil else {
+        return act_now(app, asked, guard).await;
+    };
+    tokio::select! {
+        biased;
+        answer = act_now(app, asked, guard) => answer,
+        () = vigil.over(&app.auth, &app.hub) => {
+            Err(Failure::Unauthenticated(format!("{} while the call waited", vigil.what_ended())))
+        }
+    }
+}
+
+async fn act_now(app: &App, asked: from_wire::Call, guard: Guard) -> Result<Reply, Failure> {
     use from_wire::Call as Asked;
     match asked {
         Asked::Register(verb) => {
@@ -123,10 +150,13 @@ async fn receive(
             let touch = Touch {
                 agent: wanted.agent.clone(),
             };
-            app.hub
-                .call(touch, Guard { key: None, ..guard }, |()| Vec::new())
-                .await?;
-            read_since(app, wanted, wait_for).await
+            app.hub.run(touch.clone()).await?;
+            let reply = read_since(app, wanted, wait_for).await?;
+            // A signature is used up by an answer.
+            if guard.nonce.is_some() {
+                app.hub.run_signed(touch, guard.nonce).await?;
+            }
+            Ok(reply)
         }
     }
 }

@@ -46,6 +46,7 @@ impl Seats {
 
     /// Gives it to an address of which many may not come; `None` if it has its share already.
     pub fn give(&self, mut seat: Seat, address: IpAddr) -> Option<Seat> {
+        let address = network(address);
         let mut by_address = self.by_address.lock();
         let taken = by_address.entry(address).or_default();
         if *taken >= limits::CONNECTIONS_PER_ADDRESS_MAX {
@@ -68,6 +69,17 @@ impl Drop for Seat {
             if *taken == 0 {
                 by_address.remove(address);
             }
+        }
+    }
+}
+
+/// Who has one IPv6 address has the other 2^64 of its network, too.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let prefix = address.to_bits() & !u128::from(u64::MAX);
+            IpAddr::V6(prefix.into())
         }
     }
 }
@@ -117,6 +129,9 @@ mod tests {
             held.extend(seat);
         }
         assert!(seats.give(seats.free().await.unwrap(), other).is_some());
+        let v6 = |text: &str| network(text.parse().unwrap());
+        assert_eq!(v6("2001:db8::1"), v6("2001:db8::ffff:1"));
+        assert_ne!(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
         held.pop();
         held.extend(seats.give(seats.free().await.unwrap(), one));
         assert_eq!(held.len(), limits::CONNECTIONS_PER_ADDRESS_MAX);

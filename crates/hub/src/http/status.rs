@@ -16,10 +16,10 @@ use switchboard_wire::jetpack::{
     StatusResponse, from_wire, to_wire,
 };
 
-use super::Shared;
 use super::call::Call;
 use super::error::Failure;
 use super::reply::{Reply, to_json};
+use super::{App, Shared};
 use crate::hub::Error;
 
 /// A ledger that does not answer within this is not ready.
@@ -123,17 +123,30 @@ pub async fn readyz(app: Shared, call: Call) -> Result<Response, Failure> {
     let Err(why) = usable.unwrap_or_else(|_| Err(late())) else {
         return Ok(text("text/plain; charset=utf-8", "ready\n"));
     };
-    let may_know = app.metrics_are_public
-        || app
-            .reader(&call)
-            .await
-            .and_then(|caller| caller.may(Right::Read))
-            .is_ok();
-    let why = match may_know {
+    let why = match may_know(&app, &call).await.is_ok() {
         true => why,
         false => Error::Unavailable("bring a token to be told why".to_owned()),
     };
     Err(why.into())
+}
+
+/// Whether somebody may see figures and reasons. While the ledger cannot be asked, whoever it knew a while ago may.
+async fn may_know(app: &App, call: &Call) -> Result<(), Failure> {
+    if app.metrics_are_public {
+        return Ok(());
+    }
+    let known = match tokio::time::timeout(READY_WITHIN, app.reader(call)).await {
+        Ok(known) => known,
+        Err(_) => Err(Error::Unavailable("it did not answer in time".to_owned()).into()),
+    };
+    match known {
+        Ok(caller) => caller.may(Right::Read),
+        Err(Failure::Hub(error)) if error.may_pass() => {
+            let remembered = app.auth.remembered(&call.headers);
+            remembered.ok_or(Failure::Hub(error))?.may(Right::Read)
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Shows who called that this hub has the master key, before a token is sent to it. Anybody may ask.
@@ -147,9 +160,7 @@ pub async fn proof(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn metrics(app: Shared, call: Call) -> Result<Response, Failure> {
-    if !app.metrics_are_public {
-        app.reader(&call).await?;
-    }
+    may_know(&app, &call).await?;
     let read = app
         .hub
         .read(|reader| Ok((reader.head()?, reader.agent_counts()?)));

@@ -141,6 +141,6 @@ pub const ROUTES: &[Route] = &[
     get("/readyz", "readyz", "The ledger answers.", Answer::Text).open().tag("probes"),
     get("/proof", "proof", "The hub shows that it has the master key.", json::<ProofResponse>())
         .open().tag("probes").query(ProofQuery::PARAMETERS),
-    get("/metrics", "metrics", "Figures for Prometheus.", Answer::Text).tag("probes"),
+    get("/metrics", "metrics", "Figures for Prometheus.", Answer::Text).open().tag("probes"),
     get("/openapi.json", "openapi", "This document.", Answer::Object).open().tag("probes"),
 ];

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
 use crate::verb::send::take_from_inbox;
-use crate::verb::{Acknowledge, Send, Verb, sign_of_life};
+use crate::verb::{Acknowledge, Send, Verb, check_unreserved, sign_of_life};
 use crate::want::Want;
 
 pub(super) fn steps(
@@ -86,6 +86,10 @@ impl Step for Post {
         let from = if is_agent {
             Sender::Agent(id)
         } else {
+            // A person may be called as the hub calls one, but not nearly so.
+            if id.is_reserved() && !id.is_no_agent() {
+                check_unreserved(&id)?;
+            }
             Sender::Person(id)
         };
         Verb::decide(&self.send(from, now), slice, now).map(|(_, changes)| changes)

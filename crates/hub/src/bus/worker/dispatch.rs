@@ -184,16 +184,19 @@ impl Worker {
         let said = |text: &str| redact::said(text).into_owned();
         let title = said(&task.title);
         let description = said(task.description.as_deref().unwrap_or_default());
+        let files: Vec<String> = task.files.iter().map(|file| said(file)).collect();
+        let branch = task.branch.as_deref().map(said);
+        let texts = files.iter().chain(&branch).chain([&title, &description]);
         let message = TaskAssigned {
             issue_number: task.number,
             task_id: task.id.to_string(),
             epoch: task.epoch,
             attempt: task.retries + 1,
-            redacted: redact::count(&title) + redact::count(&description),
+            redacted: texts.map(|text| redact::count(text)).sum(),
             title,
             description,
-            files: task.files.iter().map(|file| said(file)).collect(),
-            branch: task.branch.as_deref().map(said),
+            files,
+            branch,
             deadline: task.watch.map(|watch| UtcTime(watch.deadline_at.0)),
             corr_id: Some(task.corr_id.to_string()),
             resumed: offer == Offer::Resumed,

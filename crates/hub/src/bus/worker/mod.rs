@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_core::changes::Nonce;
 use switchboard_core::verb::{Deregister, JoinBus, LeaveBus};
 use switchboard_core::{Agent, AgentId, MessageId, Skills, Task, TaskId, TaskStatus, Verb};
 use switchboard_wire::agentbus::envelope::Envelope;
@@ -22,7 +23,6 @@ use switchboard_wire::agentbus::message::{
 };
 use switchboard_wire::agentbus::session::Peer;
 use switchboard_wire::agentbus::{Fault, Flag, Role, redact};
-use switchboard_wire::signature::AgentKey;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -30,7 +30,6 @@ use super::board::Entry;
 use super::connection::send;
 use super::drift::Behind;
 use super::outbox::{Ended, Outbox};
-use super::proof::Proof;
 use super::server::Shared;
 use super::{memory, operator};
 use crate::hub::{Error, Guard, Outcome};
@@ -44,8 +43,6 @@ const RETRY_AFTER: Duration = Duration::from_millis(250);
 pub(super) struct Worker {
     id: AgentId,
     agent: Box<Agent>,
-    /// By the key of its agent, which has to stay the same.
-    is_signed: bool,
     /// What this connection is called in the ledger.
     stream: String,
     outbox: Arc<Outbox>,
@@ -106,7 +103,7 @@ impl Worker {
         bus: &Shared,
         hello: &Hello,
         peer: &Peer,
-        proof: Option<&Proof>,
+        nonce: Option<Nonce>,
         outbox: &Arc<Outbox>,
     ) -> Result<Worker, String> {
         let id = AgentId::from(&*peer.id);
@@ -117,24 +114,17 @@ impl Worker {
             ttl: bus.config.heartbeat_ttl,
             stream: stream.clone(),
         };
-        let joined = bus.hub.run_signed(joins, proof.and_then(Proof::nonce));
+        let joined = bus.hub.run_signed(joins, nonce);
         let joined = joined.await.map_err(|error| match error {
             Error::Refused(refusal) => format!("sender.id: {refusal}"),
             other => format!("{other}; try again"),
         })?;
-        let key = proof.and_then(Proof::key);
-        let is_current =
-            |key: &AgentKey| *key == bus.auth.agent_key(&id, joined.agent.key_generation);
-        if !key.is_none_or(is_current) {
-            return Err("the key was replaced; sign with the new one".to_owned());
-        }
         let watch = || Wakeups::watch_agent(&bus.hub.shared, &id);
         let watch = bus.registry.enter(Role::Worker, &id, outbox, watch);
         send(outbox, operator::welcome(bus, peer));
         let mut worker = Worker {
             entry: bus.board.enter(&id),
             id,
-            is_signed: key.is_some(),
             agent: joined.agent,
             stream,
             outbox: Arc::clone(outbox),

@@ -77,8 +77,10 @@ impl Worker {
                 return;
             }
         };
-        if self.is_signed && agent.key_generation != self.agent.key_generation {
-            return self.outbox.end(Ended::Unproven);
+        // Another stream has the agent, wherever it is connected: this one gets nothing more.
+        let stream = agent.stream.name.as_ref();
+        if stream.is_some_and(|name| *name != self.stream) {
+            return self.outbox.end(Ended::Replaced);
         }
         let is_held = |held: &Held| {
             tasks

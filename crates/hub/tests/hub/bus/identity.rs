@@ -356,6 +356,40 @@ async fn a_replaced_key_and_a_revoked_token_end_their_streams_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_call_that_waits_ends_with_what_let_it_in() {
+    let hub = bus_as(signed).await;
+    let steward = steward(&hub).await;
+    let made = token(&hub, &steward, "agent", Some("a1")).await;
+    let Credential::Token(secret) = &made.credential else {
+        panic!("it is a token");
+    };
+    let secret = secret.as_token();
+    let body = registration("a1", &[]);
+    let registered = bearer(hub.client, "POST", "/api/v1/agents/register", &secret, body).await;
+    registered.expect(200);
+    let claim = json!({ "agentId": "a1", "wait": 60 });
+    let waits = [
+        bearer(hub.client, "POST", "/api/v1/tasks/claim", &secret, claim),
+        bearer(
+            hub.client,
+            "GET",
+            "/api/v1/messages?agentId=a1&wait=60",
+            &secret,
+            Value::Null,
+        ),
+    ];
+    let ends = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        revoke(&hub, &steward, &made).await;
+    };
+    let (answers, ()) = tokio::join!(futures_util::future::join_all(waits), ends);
+    for answer in answers {
+        assert_eq!(answer.status, 401, "{}", answer.text);
+    }
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_replaced_master_key_ends_all_streams() {
     let hub = bus_as(signed).await;
     let steward = steward(&hub).await;
@@ -367,10 +401,16 @@ async fn a_replaced_master_key_ends_all_streams() {
         .await;
     let file = hub.home.path().join(".switchboard/key");
     std::fs::write(file, "07".repeat(32)).unwrap();
-    for peer in [&mut worker, &mut watcher] {
-        peer.refused("role_forbidden").await;
-        peer.ended().await;
+    // However busy it is.
+    let mut chatter = worker
+        .frame("agent_message_ack.v1", &json!({ "message_id": "m" }))
+        .to_string();
+    chatter.push('\n');
+    while worker.try_raw(chatter.as_bytes()).await {
+        tokio::task::yield_now().await;
     }
+    watcher.refused("role_forbidden").await;
+    watcher.ended().await;
     hub.running.shutdown().await;
 }
 

@@ -233,7 +233,7 @@ async fn what_other_doors_say_reaches_workers_without_its_secrets() {
     let (id, number) = make(client, task).await;
     let offer = worker.take_on(number).await;
     assert_eq!(offer["description"], "use [redacted]", "{offer}");
-    assert_eq!(offer["redacted"], 1, "{offer}");
+    assert_eq!(offer["redacted"], 2, "{offer}");
     assert_eq!(offer["files"], json!(["a/[redacted]"]), "{offer}");
     let path = format!("/api/v1/tasks/{id}/cancel");
     let why = json!({ "reason": format!("it printed {SECRET}") });

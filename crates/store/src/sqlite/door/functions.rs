@@ -140,6 +140,7 @@ fn like(call: &Context<'_>, meter: &Meter) -> Result<Option<bool>> {
     if pattern.len() > LIKE_PATTERN_BYTES_MAX {
         return Err(too_complex());
     }
+    meter.charge(pattern.len())?;
     matches(&pieces(&pattern, escape.as_deref()), &subject, meter).map(Some)
 }
 

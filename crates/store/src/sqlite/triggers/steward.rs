@@ -34,6 +34,13 @@ pub(super) fn triggers() -> Vec<Trigger> {
             "messages.from_agent: the sender is an agent that is registered",
             "NOT EXISTS (SELECT 1 FROM agents WHERE id = NEW.from_agent AND presence <> 'gone')",
         ),
+        // Else what it has sent would be left without its sender.
+        trigger(
+            "sb_steward_newcomer",
+            "BEFORE DELETE ON agents",
+            "agents: one that was just registered signs off once the hub has taken it in",
+            "OLD.rev = 0",
+        ),
         trigger(
             "sb_steward_baseline_insert",
             "BEFORE INSERT ON quality_baseline",

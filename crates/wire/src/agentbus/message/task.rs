@@ -31,7 +31,7 @@ pub struct TaskAssigned {
     /// The worker accepted it on an earlier connection and holds it still, under the same epoch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resumed: bool,
-    /// How many secrets were taken out of title and description.
+    /// How many secrets were taken out of its texts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub redacted: u32,
     #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]

@@ -69,6 +69,17 @@ fn delivery<'a>(swarm: &'a Swarm, message: &str, agent: &str) -> &'a Delivery {
 }
 
 #[test]
+fn nobody_sends_by_hand_under_a_name_that_reads_like_the_hubs() {
+    let mut swarm = three();
+    for from in ["Steward", "ste\u{200b}ward", "SWITCHBOARD"] {
+        let refused = post(&mut swarm, "m1", from, Some("B"));
+        assert!(refused.is_err(), "{from}");
+    }
+    assert!(receives(&mut swarm, "B").is_empty());
+    assert!(post(&mut swarm, "m2", "steward", Some("B")).is_ok());
+}
+
+#[test]
 fn a_message_inserted_by_hand_is_sent() {
     // By an agent, and by somebody who is none.
     for from in ["A", "a-person"] {

@@ -22,6 +22,9 @@ fn stage(world: &World) -> Connection {
         [],
     )
     .unwrap();
+    // The hub has not taken it in, and may never.
+    db.execute("INSERT INTO agents(id, name) VALUES ('Steward', 'x')", [])
+        .unwrap();
     db.execute("INSERT INTO quality_baseline(id) VALUES (1)", [])
         .unwrap();
     let mut statuses: Vec<&str> = TRANSITIONS.iter().map(|(from, _)| *from).collect();
@@ -93,6 +96,7 @@ fn other_writes_that_are_only_a_stewards() {
         &format!("{message} VALUES ('m', 'custom', 'steward', 'ann')"),
         &format!("{message} VALUES ('m', 'custom', 'bob', 'ann')"),
         &format!("{message} VALUES ('m', 'custom', 'gone', 'ann')"),
+        "DELETE FROM agents WHERE id = 'Steward'",
         &format!("{message} VALUES ('m', 'custom', 'ANN', NULL)"),
     ];
     let anyones = [
