@@ -146,6 +146,8 @@ struct Scan<'a> {
     /// In JSON text a letter after `\` ends a line or the like and belongs to no word.
     escapes: bool,
     mode: Mode,
+    /// A secret further on: what stands before it may be one, too.
+    held: Option<Range<usize>>,
 }
 
 impl<'a> Scan<'a> {
@@ -155,6 +157,7 @@ impl<'a> Scan<'a> {
             at: 0,
             escapes: false,
             mode,
+            held: None,
         }
     }
 
@@ -169,6 +172,9 @@ impl<'a> Scan<'a> {
         let bytes = self.text.as_bytes();
         while self.at < bytes.len() {
             let at = self.at;
+            if self.held.as_ref().is_some_and(|held| held.start <= at) {
+                break;
+            }
             let found = match bytes[at] {
                 b'\\' if self.escapes => {
                     self.at = at + 2;
@@ -195,15 +201,27 @@ impl<'a> Scan<'a> {
                 }
                 _ => None,
             };
-            match found {
-                Some(secret) => {
-                    self.at = secret.end;
-                    return Some(secret);
-                }
-                None => self.at = at + 1,
+            self.at = at + 1;
+            match (found, &self.held) {
+                // More than a sign and a letter lie between: `https://<token>:<password>@`.
+                (Some(secret), None) if secret.start > at + 2 => self.held = Some(secret),
+                (Some(secret), Some(held)) if secret.start >= held.start => {}
+                (Some(secret), _) => return Some(self.hide(secret)),
+                (None, _) => {}
             }
         }
-        None
+        let held = self.held.take()?;
+        self.at = self.at.max(held.end);
+        Some(held)
+    }
+
+    /// A secret, and with it the one that is held, if they are not apart.
+    fn hide(&mut self, mut secret: Range<usize>) -> Range<usize> {
+        if let Some(held) = self.held.take_if(|held| secret.end > held.start) {
+            secret.end = secret.end.max(held.end);
+        }
+        self.at = secret.end;
+        secret
     }
 
     /// `name=value` and `name: value` with a name that says it is secret.

@@ -183,6 +183,15 @@ const SAID: &[(&str, &str)] = &[
         "git clone https://bot:[redacted]@example.org/x",
     ),
     ("curl -u bot:hunter2hunter2 x", "curl -u bot:[redacted] x"),
+    // Where the user's name is, the token may be.
+    (
+        "git clone https://ghp_0123456789abcdefghij:hunter2hunter2@github.com/x",
+        "git clone https://[redacted]:[redacted]@github.com/x",
+    ),
+    (
+        "curl -u ghp_0123456789abcdefghij:hunter2hunter2 x",
+        "curl -u [redacted]:[redacted] x",
+    ),
     ("mysql -phunter2hunter2 app", "mysql -p[redacted] app"),
     ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "[redacted]"),
 ];
@@ -214,6 +223,26 @@ fn what_agents_say_loses_what_is_written_out_and_keeps_references() {
     }
     for given in SAID_KEPT {
         assert_eq!(said(given), *given);
+    }
+}
+
+#[test]
+fn of_a_name_and_a_password_both_are_looked_at() {
+    for (given, clean) in [
+        (
+            "https://ghp_0123456789abcdefghij:x-oauth-basic@github.com/x",
+            "https://[redacted]:[redacted]@github.com/x",
+        ),
+        (
+            "https://x-access-token:hunter2hunter2@github.com/x",
+            "https://x-access-token:[redacted]@github.com/x",
+        ),
+        (
+            "curl --user=sbt_0123456789abcdef:x x; y",
+            "curl --user=[redacted]:x x; y",
+        ),
+    ] {
+        assert_eq!(text(given), clean);
     }
 }
 
