@@ -34,8 +34,11 @@ impl Printed {
 }
 
 /// Reads ISO-8601 with `Z`, an offset or neither (then UTC), and SQLite's `YYYY-MM-DD HH:MM:SS`.
+///
+/// Nothing beyond what can be printed: an offset may lead there.
 pub fn parse(text: &str) -> Option<Timestamp> {
-    scan(text.as_bytes()).map(Timestamp)
+    let fits = |ms: &i64| (EARLIEST_MS..=LATEST_MS).contains(ms);
+    scan(text.as_bytes()).filter(fits).map(Timestamp)
 }
 
 fn scan(text: &[u8]) -> Option<i64> {

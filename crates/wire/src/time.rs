@@ -146,6 +146,9 @@ mod tests {
             "2026-01-19x10:00:00",
             "２０２６-01-19",
             "2026-01-19T10:00:00+24:00",
+            // Beyond what can be printed.
+            "9999-12-31T23:59:59-00:01",
+            "0000-01-01T00:00:00+00:01",
         ] {
             assert_eq!(text.parse::<IsoTime>(), Err(NotATime), "{text}");
         }
