@@ -172,11 +172,14 @@ pub(crate) fn pairs(text: &str) -> Result<Vec<(String, String)>, Malformed> {
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = decode(name)
-                .ok_or_else(|| Malformed::whole("the query is not valid percent-encoded UTF-8"))?;
-            match decode(value) {
-                Some(value) => Ok((name, value)),
-                None => Err(Malformed::field(name, "is not valid percent-encoded UTF-8")),
+            match (decode(name), decode(value)) {
+                (Some(name), Some(value)) => Ok((name, value)),
+                (Some(name), None) if !name.is_empty() => {
+                    Err(Malformed::field(name, "is not valid percent-encoded UTF-8"))
+                }
+                (Some(_) | None, _) => Err(Malformed::whole(
+                    "the query is not valid percent-encoded UTF-8",
+                )),
             }
         })
         .collect()
@@ -272,6 +275,10 @@ mod tests {
                 Some(field),
                 "{text}"
             );
+        }
+        for text in ["=%zz", "%zz=1"] {
+            let nameless = Sample::from_query(text).expect_err(text);
+            assert_eq!(nameless.field, None, "{text}");
         }
         assert_eq!(
             Sample::from_query("unknown=1&&all"),
