@@ -6,6 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
+use switchboard_wire::Malformed;
 
 use super::error::Failure;
 use crate::config::{Http, Network};
@@ -47,6 +48,9 @@ impl Gate {
         // Whatever answers GET would also be done for HEAD, unseen.
         if request.method() == Method::HEAD && is_call(request.uri().path()) {
             return Err(Failure::MethodNotAllowed);
+        }
+        if headers.get_all(header::HOST).iter().nth(1).is_some() {
+            return Err(Malformed::field("Host", "is given twice").into());
         }
         let host = called_by(headers, request.uri());
         if !self.is_ours(host, local) {
@@ -150,15 +154,15 @@ pub fn check_referer(headers: &HeaderMap, uri: &Uri) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The name that a request calls the hub by.
+/// The name that a request calls the hub by: what its target says, if that is more than a path, or else `Host`.
 fn called_by<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
-    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
-    let host = host.or_else(|| {
-        uri.authority()
-            .map(|authority| authority.as_str().as_bytes())
-    });
-    host.and_then(|host| std::str::from_utf8(host).ok())
-        .unwrap_or_default()
+    let host = || headers.get(header::HOST).map(HeaderValue::as_bytes);
+    match uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => host()
+            .and_then(|host| std::str::from_utf8(host).ok())
+            .unwrap_or_default(),
+    }
 }
 
 /// What does something, unlike a page that a link may lead to.
@@ -263,6 +267,22 @@ mod tests {
             assert_eq!(passes(&gate, &[("host", host)]), ours, "{host}");
         }
         assert!(!passes(&gate, &[]), "no Host at all");
+    }
+
+    #[test]
+    fn a_request_calls_the_hub_by_one_name() {
+        let gate = gate(&[], &[]);
+        let [ours, evil] = [("host", "localhost"), ("host", "evil.example")];
+        for headers in [[ours, evil], [evil, ours], [ours, ours]] {
+            assert!(!passes(&gate, &headers), "{headers:?}");
+        }
+        for (target, host, passed) in [
+            ("http://localhost/healthz", ours, true),
+            ("http://evil.example/healthz", ours, false),
+            ("http://localhost/healthz", evil, true),
+        ] {
+            assert_eq!(passes_at(&gate, target, &[host]), passed, "{target}");
+        }
     }
 
     #[test]
