@@ -165,25 +165,31 @@ impl Member {
         map: &mut A,
     ) -> Result<(), A::Error> {
         match self {
-            Member::ProtocolVersion => fill(&mut envelope.protocol_version, map),
-            Member::Operation => fill(&mut envelope.operation, map),
-            Member::RequestId => fill(&mut envelope.request_id, map),
-            Member::Timestamp => fill(&mut envelope.timestamp, map),
-            Member::Nonce => fill(&mut envelope.nonce, map),
-            Member::Signature => fill(&mut envelope.signature, map),
+            Member::ProtocolVersion => envelope.protocol_version = map.next_value()?,
+            Member::Operation => envelope.operation = map.next_value()?,
+            Member::RequestId => envelope.request_id = map.next_value()?,
+            Member::Timestamp => envelope.timestamp = map.next_value()?,
+            Member::Nonce => envelope.nonce = map.next_value()?,
+            Member::Signature => envelope.signature = map.next_value()?,
         }
+        Ok(())
     }
 }
 
-fn fill<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
-    slot: &mut Option<T>,
-    map: &mut A,
-) -> Result<(), A::Error> {
-    if slot.is_some() {
-        return Err(serde::de::Error::custom("given twice"));
+/// Which of the envelope's members were there, `null` or not; the agent is one that requests may have, too.
+#[derive(Default)]
+struct Seen(u8);
+
+impl Seen {
+    const AGENT: u8 = 7;
+
+    fn once<E: serde::de::Error>(&mut self, member: u8) -> Result<(), E> {
+        if self.0 & 1 << member != 0 {
+            return Err(E::custom("given twice"));
+        }
+        self.0 |= 1 << member;
+        Ok(())
     }
-    *slot = map.next_value()?;
-    Ok(())
 }
 
 /// A parser that keeps the envelope's members for itself.
@@ -224,6 +230,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for TapVisitor<'_, V> {
         self.visitor.visit_map(TapMap {
             map,
             envelope: self.envelope,
+            seen: Seen::default(),
         })
     }
 }
@@ -231,6 +238,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for TapVisitor<'_, V> {
 struct TapMap<'e, A> {
     map: A,
     envelope: &'e mut Envelope,
+    seen: Seen,
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for TapMap<'_, A> {
@@ -242,7 +250,11 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for TapMap<'_, A> {
     ) -> Result<Option<K::Value>, A::Error> {
         let mut seed = Some(seed);
         loop {
-            match self.map.next_key_seed(KeyTap(&mut seed))? {
+            let tap = KeyTap {
+                seed: &mut seed,
+                seen: &mut self.seen,
+            };
+            match self.map.next_key_seed(tap)? {
                 None => return Ok(None),
                 Some(Key::Theirs(key)) => return Ok(Some(key)),
                 Some(Key::Ours(member)) => member.take(self.envelope, &mut self.map)?,
@@ -261,7 +273,10 @@ enum Key<T> {
 }
 
 /// Looks at a key before the request's type does.
-struct KeyTap<'s, K>(&'s mut Option<K>);
+struct KeyTap<'s, K> {
+    seed: &'s mut Option<K>,
+    seen: &'s mut Seen,
+}
 
 impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for KeyTap<'_, K> {
     type Value = Key<K::Value>;
@@ -280,10 +295,14 @@ impl<'de, K: DeserializeSeed<'de>> Visitor<'de> for KeyTap<'_, K> {
 
     fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
         if let Some(member) = Member::named(name) {
+            self.seen.once(member as u8)?;
             return Ok(Key::Ours(member));
         }
+        if name == "agentId" {
+            self.seen.once(Seen::AGENT)?;
+        }
         let seed = self
-            .0
+            .seed
             .take()
             .expect("a seed is used for one key that is not ours");
         seed.deserialize(name.into_deserializer()).map(Key::Theirs)
@@ -325,6 +344,8 @@ mod tests {
             (r#"{}"#, Some("title")),
             ("", Some("title")),
             (r#"{"title":"T","requestId":5}"#, Some("requestId")),
+            (r#"{"title":"T","requestId":null,"requestId":"r"}"#, None),
+            (r#"{"title":"T","agentId":"a","agentId":"b"}"#, None),
             (r#"{"title":"T"} x"#, None),
             ("[]", None),
             ("{", None),
