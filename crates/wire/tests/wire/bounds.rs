@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use switchboard_core::limits;
-use switchboard_wire::jetpack::{Operation, PatchTaskRequest, from_wire};
+use switchboard_wire::jetpack::{Operation, PatchTaskRequest, Request, from_wire};
 use switchboard_wire::{Malformed, parse};
 
 use crate::from_wire::{call, create, golden, set};
@@ -363,4 +363,26 @@ fn pages_waits_and_keys_are_bounded() {
             fits
         );
     }
+}
+
+#[test]
+fn depth_is_refused_cheaply_and_clearly() {
+    for open in ["[", "{\"a\":"] {
+        let bytes = format!("{{\"agentId\":\"a\",\"x\":{}", open.repeat(200_000));
+        let malformed =
+            Request::parse(Operation::SendMessage, bytes.as_bytes()).expect_err("too deep");
+        assert!(
+            malformed.field.is_none() || malformed.message.len() < 200,
+            "{malformed}"
+        );
+    }
+    let payload = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    let body = format!(r#"{{"agentId":"a","message":{{"type":"custom","payload":{payload}}}}}"#);
+    let malformed = Request::parse(Operation::SendMessage, body.as_bytes()).map(|_| json!(null));
+    assert!(
+        malformed
+            .expect_err("too deep")
+            .message
+            .contains("too deeply")
+    );
 }

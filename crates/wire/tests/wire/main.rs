@@ -1,11 +1,10 @@
-//! The protocols seen from outside: golden messages, refusals by table, noise, and the OpenAPI document.
+//! The protocols seen from outside: golden messages, refusals by table, and the OpenAPI document. Noise is in `tests/fuzz`.
 
 mod agentbus;
 mod bounds;
 mod errors;
 mod from_wire;
 mod golden;
-mod noise;
 mod openapi;
 mod refusals;
 mod to_wire;

@@ -1,9 +1,8 @@
-//! The bus seen from outside: golden frames, envelopes and payloads by table, sessions in virtual time, noise.
+//! The bus seen from outside: golden frames, envelopes and payloads by table, sessions in virtual time. Noise is in `tests/fuzz`.
 
 mod envelope;
 mod golden;
 mod memory;
-mod noise;
 mod parts;
 mod payload;
 mod session;
@@ -36,20 +35,6 @@ pub fn golden_line(name: &str) -> Vec<u8> {
 
 pub fn golden(name: &str) -> Value {
     serde_json::from_slice(&golden_line(name)).expect("JSON")
-}
-
-/// The kept corpus, in the order of its names.
-pub fn corpus() -> Vec<(String, Vec<u8>)> {
-    let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(folder("corpus/agentbus"))
-        .expect("the folder of the corpus")
-        .map(|entry| entry.expect("an entry"))
-        .map(|entry| {
-            let name = entry.file_name().into_string().expect("a name");
-            (name, std::fs::read(entry.path()).expect("a file"))
-        })
-        .collect();
-    files.sort();
-    files
 }
 
 /// Sets a member.
