@@ -265,7 +265,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-pub(self) fn is_word(byte: u8) -> bool {
+fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
