@@ -55,10 +55,8 @@ pub const VERSION: u32 = STEPS.len() as u32;
 
 /// Whether the steps that a file has are those of this build.
 pub(crate) fn verify(db: &Connection) -> Result<(), Error> {
-    let steps = (1_u32..).zip(STEPS);
-    steps
-        .map(|(version, step)| is_applied(db, version, step).map(drop))
-        .collect()
+    let mut steps = (1_u32..).zip(STEPS);
+    steps.try_for_each(|(version, step)| is_applied(db, version, step).map(drop))
 }
 
 fn is_applied(db: &Connection, version: u32, step: &Step) -> Result<bool, Error> {
