@@ -105,7 +105,7 @@ fn explain(path: &Path, error: &serde_json::Error) -> Malformed {
     if !error.is_data() {
         return Malformed::whole(syntax(error));
     }
-    let message = strip_position(&error.to_string());
+    let message = in_words(strip_position(&error.to_string()));
     let place = print_path(path);
     if let Some(member) = message
         .strip_prefix("missing field `")
@@ -123,6 +123,28 @@ fn explain(path: &Path, error: &serde_json::Error) -> Malformed {
         Malformed::field(place, message)
     }
 }
+
+/// What a program calls a type, as a person does.
+fn in_words(message: String) -> String {
+    let (Some(at), types) = (message.rfind("expected "), NUMBERS) else {
+        return message;
+    };
+    let (before, expected) = message.split_at(at + "expected ".len());
+    match types.iter().find(|(name, _)| *name == expected) {
+        Some((_, words)) => format!("{before}{words}"),
+        None => message,
+    }
+}
+
+const NUMBERS: &[(&str, &str)] = &[
+    ("u8", "a whole number from 0 to 255"),
+    ("u16", "a whole number from 0 to 65535"),
+    ("u32", "a whole number, 0 or more"),
+    ("u64", "a whole number, 0 or more"),
+    ("usize", "a whole number, 0 or more"),
+    ("i64", "a whole number"),
+    ("f64", "a number"),
+];
 
 fn syntax(error: &serde_json::Error) -> String {
     let message = error.to_string();
@@ -190,7 +212,7 @@ mod tests {
             (
                 r#"{"inner":{"list":[],"count":"x"}}"#,
                 "inner.count",
-                "expected u32",
+                "expected a whole number, 0 or more",
             ),
             (r#"{"inner":{"list":[]}}"#, "inner.count", "is required"),
             (r#"{}"#, "inner", "is required"),
