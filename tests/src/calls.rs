@@ -73,7 +73,14 @@ impl Client {
     #[track_caller]
     pub fn events(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
-        let mut after = json!(0);
+        self.more_events(&mut events);
+        events
+    }
+
+    /// The events after those that were read.
+    #[track_caller]
+    pub fn more_events(&mut self, events: &mut Vec<Value>) {
+        let mut after = events.last().map_or(json!(0), |last| last["seq"].clone());
         loop {
             let path = format!("{API}/events?after={after}&limit=1000");
             let mut page = self.get(&path).expect(200);
@@ -81,7 +88,7 @@ impl Client {
             events.extend(found.expect("a page has events"));
             after = page["next"].take();
             if after.is_null() {
-                return events;
+                return;
             }
         }
     }

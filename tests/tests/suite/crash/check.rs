@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use switchboard_tests::{API, Client, until};
 
 use super::facts::{Doubt, Fact, Record};
@@ -101,19 +101,21 @@ pub struct Seen {
 
 impl Seen {
     pub fn now(client: &mut Client) -> Seen {
-        until("nothing happens while everything is read", || {
-            let events = client.events();
-            let history = History::read(&events);
+        let mut events = Vec::new();
+        let (tasks, leases) = until("nothing happens while the rows are read", || {
+            client.more_events(&mut events);
             let tasks = pages(client, "tasks", "tasks");
             let leases = pages(client, "leases", "leases");
-            let still = client.status()["events"]["latest"] == history.latest;
-            still.then_some(Seen {
-                history,
-                events,
-                tasks,
-                leases,
-            })
-        })
+            let latest = events.last().map_or(json!(0), |last| last["seq"].clone());
+            let still = client.status()["events"]["latest"] == latest;
+            still.then_some((tasks, leases))
+        });
+        Seen {
+            history: History::read(&events),
+            events,
+            tasks,
+            leases,
+        }
     }
 }
 
