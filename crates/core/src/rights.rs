@@ -63,26 +63,6 @@ impl Scope {
     }
 }
 
-impl Right {
-    /// What is said to who may not.
-    pub fn refusal(self) -> &'static str {
-        match self {
-            Right::Read => "a token for SQL opens the public tables and nothing else",
-            Right::Messages => "messages are for agents, stewards and viewers",
-            Right::AllMessages => "everyone's messages are for stewards and viewers",
-            Right::Act | Right::ActAsAnyone => {
-                "this takes an agent's key, a token of scope agent, or a steward"
-            }
-            Right::Create => "only agents and stewards make tasks",
-            Right::Operate => "this takes an operator or a steward; bring a token of that scope",
-            Right::Steer => "this takes a steward; bring a token of that scope",
-            Right::Sql | Right::SqlSteward => {
-                "this takes a token of scope sql; 'switchboard token create <name> --scope sql' makes one"
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,11 +27,8 @@ pub struct Caller {
 pub enum Proof {
     /// Nothing is asked for.
     Lasting,
-    /// A token, by the hash of its secret and by its name.
-    Token {
-        hash: [u8; 32],
-        name: Arc<str>,
-    },
+    /// A token, by the hash of its secret.
+    Token([u8; 32]),
     Key(AgentKey),
 }
 
@@ -47,10 +44,7 @@ impl Caller {
     /// Whoever can read the master key, by the hash of the token that follows from it.
     pub fn local_steward(hash: [u8; 32]) -> Self {
         Caller {
-            proof: Proof::Token {
-                hash,
-                name: "steward".into(),
-            },
+            proof: Proof::Token(hash),
             ..Caller::steward()
         }
     }
@@ -93,10 +87,7 @@ impl Caller {
             principal,
             nonce: None,
             mark: None,
-            proof: Proof::Token {
-                hash: token.hash,
-                name: token.name.as_str().into(),
-            },
+            proof: Proof::Token(token.hash),
         }
     }
 
@@ -145,7 +136,7 @@ impl Caller {
             true => Right::Read,
             false => right,
         };
-        Err(Failure::Forbidden(missing.refusal()))
+        Err(Failure::Forbidden(refusal(missing)))
     }
 
     /// An agent acts as itself, the steward as anyone.
@@ -184,6 +175,24 @@ impl Caller {
                 "this message was neither sent by you nor to you",
             )),
             Principal::Bearer(..) => self.may(Right::AllMessages),
+        }
+    }
+}
+
+/// What is said to who may not.
+pub(super) fn refusal(right: Right) -> &'static str {
+    match right {
+        Right::Read => "a token for SQL opens the public tables and nothing else",
+        Right::Messages => "messages are for agents, stewards and viewers",
+        Right::AllMessages => "everyone's messages are for stewards and viewers",
+        Right::Act | Right::ActAsAnyone => {
+            "this takes an agent's key, a token of scope agent, or a steward"
+        }
+        Right::Create => "only agents and stewards make tasks",
+        Right::Operate => "this takes an operator or a steward; bring a token of that scope",
+        Right::Steer => "this takes a steward; bring a token of that scope",
+        Right::Sql | Right::SqlSteward => {
+            "this takes a token of scope sql in Authorization: Bearer; 'switchboard token create <name> --scope sql' makes one"
         }
     }
 }

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use axum::http::{HeaderMap, header};
 use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
+use switchboard_core::rights::Right;
 use switchboard_core::token::Token;
 use switchboard_core::{AgentId, Timestamp, limits};
 use switchboard_store::sqlite::door::Rank;
@@ -31,6 +32,7 @@ use crate::config::AuthMode;
 use crate::http::Failure;
 use crate::hub::Hub;
 
+use caller::refusal;
 pub use caller::{Caller, Principal, Proof};
 pub use follow::follow;
 use keys::KeyCache;
@@ -166,15 +168,11 @@ impl Auth {
         known: Option<&Caller>,
         headers: &HeaderMap,
     ) -> Result<(String, Rank), Failure> {
-        if let Some(known) = known {
-            return Ok((known.name().to_owned(), known.may_send_sql()?));
-        }
-        let given = headers.get(header::AUTHORIZATION).ok_or_else(|| {
-            Failure::Unauthenticated(
-                "bring a token of scope sql in Authorization: Bearer; 'switchboard token create <name> --scope sql' makes one".to_owned(),
-            )
-        })?;
-        let caller = self.bearer(hub, given.as_bytes()).await?;
+        let caller = match (known, headers.get(header::AUTHORIZATION)) {
+            (Some(known), _) => known.clone(),
+            (None, Some(given)) => self.bearer(hub, given.as_bytes()).await?,
+            (None, None) => return Err(Failure::Unauthenticated(refusal(Right::Sql).to_owned())),
+        };
         let rank = caller.may_send_sql()?;
         Ok((caller.name().to_owned(), rank))
     }
@@ -185,7 +183,7 @@ impl Auth {
             (Proof::Key(key), Some(agent)) => {
                 Ok(self.key_in_ledger(hub, agent).await?.as_ref() == Some(key))
             }
-            (Proof::Token { hash, .. }, _) => Ok(self.tokens.lock().is_stewards(hash)
+            (Proof::Token(hash), _) => Ok(self.tokens.lock().is_stewards(hash)
                 || self.token_in_ledger(hub, *hash).await?.is_some()),
             (Proof::Lasting, None) => Ok(true),
             (Proof::Key(_), None) | (Proof::Lasting, Some(_)) => Ok(false),

@@ -29,7 +29,7 @@ impl Auth {
         );
         |caller| match caller.proof {
             Proof::Lasting => None,
-            Proof::Token { .. } | Proof::Key(_) => Some(Vigil {
+            Proof::Token(_) | Proof::Key(_) => Some(Vigil {
                 caller: caller.clone(),
                 ended,
                 replaced,
@@ -84,7 +84,7 @@ impl Vigil {
     pub fn what_ended(&self) -> &'static str {
         match self.caller.proof {
             Proof::Key(_) => "the key was replaced",
-            Proof::Token { .. } | Proof::Lasting => "the token was revoked",
+            Proof::Token(_) | Proof::Lasting => "the token was revoked",
         }
     }
 }

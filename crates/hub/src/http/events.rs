@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use serde_json::json;
-use switchboard_core::{Event, Head, Logged, iso, limits};
+use switchboard_core::{Head, Logged, iso, limits};
 use switchboard_store::Reader;
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{EventPage, EventPlace, EventQuery, from_wire, to_wire};
@@ -205,7 +205,7 @@ impl Follow {
             // The log tells when a key or a token ends; whoever came with it does not hear the rest. The same when the key
             // that all follow from was replaced.
             let is_replaced = self.replacements.has_changed().unwrap_or(false);
-            if is_replaced || events.iter().any(ends_a_proof) {
+            if is_replaced || events.iter().any(|logged| logged.event.ends_credential()) {
                 self.replacements.mark_unchanged();
                 self.check_at = Instant::now();
             }
@@ -353,13 +353,6 @@ async fn in_time<T>(asked: impl Future<Output = Result<T, hub::Error>>) -> Resul
             "it did not answer within {LOOK_WITHIN:?}"
         ))),
     }
-}
-
-fn ends_a_proof(event: &Logged) -> bool {
-    matches!(
-        event.event,
-        Event::TokenRevoked { .. } | Event::AgentKeyRotated { .. }
-    )
 }
 
 fn frame(epoch: u64, event: &Logged) -> String {

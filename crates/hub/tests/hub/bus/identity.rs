@@ -14,7 +14,7 @@ use super::kit::{ASSIGN, Peer, bus, bus_as, hello, make};
 use crate::coordinators::ahead_ms;
 use crate::harness::{Client, TestHub, config, registration};
 use crate::signer::{Signer, bearer, key, now_ms, steward};
-use crate::world::Ledger;
+use crate::world::{Ledger, eventually};
 
 fn signed(config: &mut Config) {
     config.auth = AuthMode::Hmac;
@@ -378,8 +378,11 @@ async fn a_call_that_waits_ends_with_what_let_it_in() {
             Value::Null,
         ),
     ];
+    let verbs = || hub.running.hub.stats().verbs;
+    let before = verbs();
     let ends = async {
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        // Both have asked once, one after it was described.
+        eventually(async || verbs() >= before + 3).await;
         revoke(&hub, &steward, &made).await;
     };
     let (answers, ()) = tokio::join!(futures_util::future::join_all(waits), ends);
