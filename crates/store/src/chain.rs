@@ -2,7 +2,7 @@
 //!
 //! A row that was changed, taken out or put in breaks the chain, from the oldest row that is kept on. Rows that builds
 //! without a chain wrote have no hash; it begins after them. It guards against accidents, not against somebody who can
-//! compute it anew. SQLite's rows are hashed here, PostgreSQL's by its own trigger, from the same bytes.
+//! compute it anew. A hub hashes the rows it writes; where it does not know the row before, PostgreSQL's trigger does.
 
 use aws_lc_rs::digest::{Context, SHA256};
 

@@ -88,7 +88,7 @@ impl PostgresEngine {
     pub(super) fn begin_ahead(&mut self) -> Result<Begun, Error> {
         let begin = self.session.as_ref().map(Session::begin);
         self.asked_at = Instant::now();
-        self.beginning = Some(self.dispatch(begin, head_queries(), None)?);
+        self.beginning = Some(self.dispatch(begin, head_queries(false), None)?);
         let told = self.time.estimate();
         Ok(Begun {
             now: told.now,
@@ -183,6 +183,8 @@ impl PostgresEngine {
             self.committed = batch.generation;
             self.vouched = Some((self.me, batch.generation));
             self.told.wrote(batch.first_event, batch.last_event);
+        } else {
+            self.log_hash = None;
         }
         done
     }

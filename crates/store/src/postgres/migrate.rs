@@ -96,10 +96,15 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0014_epoch_said.sql"),
         floor: 5,
     },
-    // The last one must be one that a build can do without, so that tests have a build before it.
     Step {
         name: "0015_fewer_triggers",
         sql: include_str!("schema/0015_fewer_triggers.sql"),
+        floor: 5,
+    },
+    // The last one must be one that a build can do without, so that tests have a build before it.
+    Step {
+        name: "0016_log_hash",
+        sql: include_str!("schema/0016_log_hash.sql"),
         floor: 5,
     },
 ];

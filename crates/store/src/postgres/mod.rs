@@ -87,6 +87,8 @@ pub struct PostgresEngine {
     /// Somebody else wrote between this process's last two batches.
     is_disturbed: bool,
     hand: by_hand::Hand,
+    /// The hash of the log's last row, empty if that has none; `None` if somebody else may have written one.
+    log_hash: Option<Vec<u8>>,
 }
 
 type InTime<T> = Result<Result<T, tokio_postgres::Error>, Elapsed>;
@@ -152,6 +154,7 @@ impl PostgresEngine {
             has_pruned: false,
             is_disturbed: false,
             hand: by_hand::Hand::default(),
+            log_hash: None,
         })
     }
 
@@ -276,6 +279,9 @@ impl PostgresEngine {
         if self.is_disturbed || !slice.has_head {
             slice.forget();
         }
+        if taken.log_hash.is_some() || !self.wrote_last(&taken) {
+            self.log_hash.clone_from(&taken.log_hash);
+        }
         let moment = self.tell_time(&taken);
         self.took(&taken);
         slice.head = taken.head;
@@ -305,7 +311,8 @@ impl PostgresEngine {
     fn ask_head(&mut self) -> Result<Vec<Vec<Row>>, Error> {
         let begin = self.session.as_ref().map(Session::begin);
         self.asked_at = Instant::now();
-        self.send(begin, head_queries(), None)
+        let asks_hash = self.log_hash.is_none() || self.is_disturbed;
+        self.send(begin, head_queries(asks_hash), None)
     }
 
     fn took(&mut self, taken: &Taken) {
@@ -344,18 +351,26 @@ pub fn read_only(address: Address) -> Result<Box<dyn Reader>, Error> {
 ///
 /// The turn comes first, because who waits for a row that is rewritten time and again may wait for ever, while such a
 /// lock is handed to whoever has waited longest. The time is told outside of what waits, hence after it.
-fn head_queries() -> Vec<Query> {
+fn head_queries(asks_hash: bool) -> Vec<Query> {
     let turn = "SELECT pg_advisory_xact_lock('sb_head'::regclass::oid::bigint), set_config('switchboard.hub', 'on', true)";
     let head = format!(
         "SELECT h.*, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
            (EXISTS (SELECT 1 FROM sb_sql_agent))::int::bigint,
-           (current_setting('synchronous_standby_names') <> '')::int::bigint FROM (
+           (current_setting('synchronous_standby_names') <> '')::int::bigint, {} FROM (
            SELECT {}, {}, writer, generation, schema_floor, by_hand FROM sb_head WHERE id = 1 FOR UPDATE) h",
+        match asks_hash {
+            true => LAST_HASH,
+            false => "NULL::bytea",
+        },
         stored::HEAD,
         stored::MARK
     );
     vec![Query::new(turn), Query::new(head)]
 }
+
+/// Empty if there is no row, or one of a build that made no hashes.
+const LAST_HASH: &str =
+    "coalesce((SELECT hash FROM sb_log ORDER BY first DESC LIMIT 1), ''::bytea)";
 
 /// The head as it was when it was locked.
 struct Taken {
@@ -371,6 +386,8 @@ struct Taken {
     /// Some agents read messages by SQL.
     has_sql_agents: bool,
     has_standbys: bool,
+    /// The hash of the log's last row, if it was asked for.
+    log_hash: Option<Vec<u8>>,
 }
 
 impl Taken {
@@ -392,6 +409,9 @@ impl Taken {
             shown: Timestamp(int(4)?),
             has_sql_agents: int(5)? != 0,
             has_standbys: int(6)? != 0,
+            log_hash: row
+                .bytes(HEAD_COLUMNS + MARK_COLUMNS + 7)?
+                .map(<[u8]>::to_vec),
         })
     }
 
@@ -447,8 +467,8 @@ impl Engine for PostgresEngine {
             generation: self.generation,
             mark: self.time.mark(),
         };
-        self.unsent
-            .extend(save::queries(save, &by, &mut self.hand)?);
+        let queries = save::queries(save, &by, &mut self.hand, &mut self.log_hash)?;
+        self.unsent.extend(queries);
         self.has_pruned |= !save.prunes.is_empty();
         if let Some(head) = save.head {
             self.last_event = head.seq;
@@ -491,6 +511,9 @@ impl Engine for PostgresEngine {
 
     fn rollback(&mut self) {
         self.unsent.clear();
+        if self.first_event.is_some() {
+            self.log_hash = None;
+        }
         self.beginning = None;
         if !std::mem::take(&mut self.in_batch) || self.session.is_none() {
             return;
@@ -503,7 +526,7 @@ impl Engine for PostgresEngine {
     fn start_clock(&mut self, wall: Wall) -> Result<(), Error> {
         self.connect()?;
         let begin = self.session.as_ref().map(Session::begin);
-        let rows = self.send(begin, head_queries(), None)?;
+        let rows = self.send(begin, head_queries(false), None)?;
         self.send(None, Vec::new(), Some("ROLLBACK"))?;
         let taken = Taken::read(&rows)?;
         let seen = taken.seen();

@@ -117,8 +117,13 @@ impl Query {
         self
     }
 
-    pub fn bytes(mut self, value: &[u8]) -> Self {
-        self.params.push((Box::new(value.to_vec()), Type::BYTEA));
+    pub fn bytes(self, value: &[u8]) -> Self {
+        self.bytes_or_null(Some(value))
+    }
+
+    pub fn bytes_or_null(mut self, value: Option<&[u8]>) -> Self {
+        let value = value.map(<[u8]>::to_vec);
+        self.params.push((Box::new(value), Type::BYTEA));
         self
     }
 

@@ -336,8 +336,31 @@ fn a_database_chains_what_any_build_logs_and_a_change_is_found() {
     fill(Steps::all(), 0);
     // As a build that knows nothing of it.
     fill(Steps::but_the_last(), 10);
-    let verified = switchboard_store::postgres::verify_log(&address(), None).expect("it is sound");
-    assert_eq!((verified.rows, verified.without_hash), (20, 0));
+    let verify = || switchboard_store::postgres::verify_log(&address(), None);
+    let sound = || {
+        let verified = verify().expect("it is sound");
+        (verified.rows, verified.without_hash)
+    };
+    assert_eq!(sound(), (20, 0));
+
+    // Coordinators that take turns, also after a batch that came to nothing.
+    let open = || PostgresEngine::open(address()).expect("it opens");
+    let mut coordinators = [(); 2].map(|()| Ledger::new(Box::new(open())));
+    for (n, turn) in [0, 1, 0, 0, 0, 1, 1, 0].into_iter().enumerate() {
+        let vain = CreateTasks {
+            tasks: vec![NewTask::plain("in vain", "a title")],
+        };
+        coordinators[turn].run_in_vain(&[&vain]);
+        create(&mut coordinators[turn], 20 + n as u64);
+        create(&mut coordinators[turn], 40 + n as u64);
+    }
+    assert_eq!(sound(), (36, 0));
+    // Who knows the row before brings the hash along.
+    database.sql("ALTER TABLE sb_log DISABLE TRIGGER USER");
+    create(&mut coordinators[0], 60);
+    create(&mut coordinators[0], 61);
+    database.sql("ALTER TABLE sb_log ENABLE TRIGGER USER");
+    assert_eq!(sound(), (38, 0));
 
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("copy.db");
@@ -348,11 +371,10 @@ fn a_database_chains_what_any_build_logs_and_a_change_is_found() {
         .unwrap_or_else(|failure| panic!("{database_url}: {failure}"));
     let db = Connection::open(&path).expect("it opens");
     let verified = switchboard_store::sqlite::verify_log(&db, None).expect("both hash alike");
-    assert_eq!((verified.rows, verified.without_hash), (20, 0));
+    assert_eq!((verified.rows, verified.without_hash), (38, 0));
 
     database.sql("UPDATE sb_log SET body = replace(body, 't-7', 't-8')");
-    let broken = switchboard_store::postgres::verify_log(&address(), None);
-    let broken = broken.expect_err("it was changed").to_string();
+    let broken = verify().expect_err("it was changed").to_string();
     assert!(broken.contains("not as they were written"), "{broken}");
     assert!(PostgresEngine::open(address()).is_err());
 }

@@ -14,9 +14,10 @@ mod shape;
 mod tasks;
 
 use super::by_hand::Hand;
-use super::rows::{Batch, rows_max, signed};
+use super::rows::{Batch, escape, rows_max, signed};
 use super::session::Query;
 use crate::Error;
+use crate::chain::Link;
 use crate::clock::Mark;
 use crate::columns::{counts, log_body, shown_message};
 use crate::text::Iso;
@@ -74,6 +75,7 @@ pub(super) fn queries(
     save: &Save<'_>,
     by: &Signature,
     hand: &mut Hand,
+    log_hash: &mut Option<Vec<u8>>,
 ) -> Result<Vec<Query>, Error> {
     let mut queries = Vec::with_capacity(16);
     hand.drop_notes(save.adopted, &mut queries);
@@ -91,7 +93,7 @@ pub(super) fn queries(
     appended::save(save, &mut queries)?;
     if let Some(head) = save.head {
         hand.drop_raw(&mut queries);
-        log(save.log, by, &mut queries)?;
+        log(save.log, by, log_hash, &mut queries)?;
         queries.push(put_head(head, by, hand));
     }
     // After the head, which counts what these take away.
@@ -243,18 +245,39 @@ fn deliveries(save: &Save<'_>, queries: &mut Vec<Query>) {
     push(queries, &DELIVERIES, changed);
 }
 
-fn log(log: &[Logged], by: &Signature, queries: &mut Vec<Query>) -> Result<(), Error> {
+/// The row names the hash before it and its own where this process knows them; else the database sees to that.
+fn log(
+    log: &[Logged],
+    by: &Signature,
+    log_hash: &mut Option<Vec<u8>>,
+    queries: &mut Vec<Query>,
+) -> Result<(), Error> {
     let (Some(first), Some(last)) = (log.first(), log.last()) else {
         return Ok(());
     };
     let body = log_body(log).map_err(|error| Error::Unavailable(error.to_string()))?;
+    let (first, last, at) = (signed(first.seq), signed(last.seq), last.at.0);
+    let (before, kept) = (log_hash.take(), escape(&body));
+    *log_hash = before.as_deref().map(|before| {
+        let link = Link {
+            first,
+            last,
+            at,
+            body: kept.as_bytes(),
+            before: Some(before),
+            hash: None,
+        };
+        link.expected().to_vec()
+    });
     queries.push(
-        Query::new("INSERT INTO sb_log(first, last, at, writer, body) VALUES ($1, $2, $3, $4, $5)")
-            .int(signed(first.seq))
-            .int(signed(last.seq))
-            .int(last.at.0)
+        Query::new("INSERT INTO sb_log(first, last, at, writer, body, before, hash) VALUES ($1, $2, $3, $4, $5, $6, $7)")
+            .int(first)
+            .int(last)
+            .int(at)
             .int(by.writer)
-            .text(&body),
+            .text(&body)
+            .bytes_or_null(before.as_deref().filter(|before| !before.is_empty()))
+            .bytes_or_null(log_hash.as_deref()),
     );
     Ok(())
 }
