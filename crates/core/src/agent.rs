@@ -203,6 +203,9 @@ impl Agent {
         }
     }
 
+    /// The group of columns that [`Agent::is_described_as`] compares.
+    pub const DESCRIBED: u8 = 1;
+
     /// Whether it says the same about itself: what claims, heartbeats and messages do not touch.
     pub fn is_described_as(&self, other: &Agent) -> bool {
         self.name == other.name

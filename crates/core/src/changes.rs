@@ -1,45 +1,20 @@
-//! What a decision wants written: whole rows, keys to delete, events to append.
+//! What a decision wants written: whole rows, keys of rows to delete, events to append.
 
-use crate::agent::{Agent, FormerAgent};
-use crate::attempt::Attempt;
-use crate::engram::Engram;
 use crate::event::Event;
 use crate::head::LedgerEpoch;
-use crate::id::{AgentId, EngramId, MessageId, TaskId};
-use crate::idempotency::{Key, Remembered};
-use crate::lease::Lease;
-use crate::memory::Learning;
-use crate::message::{Delivery, Message};
+use crate::id::{AgentId, MessageId, TaskId};
 use crate::path::LeasePath;
-use crate::quality::{Baseline, Snapshot};
-use crate::record::Record;
+use crate::row::{Noun, Row, RowKey};
 use crate::task::Task;
 use crate::time::Timestamp;
-use crate::token::Token;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    pub agents: Vec<Agent>,
+    /// Rows to delete, before any is put: a key may be freed and taken by one decision.
+    pub drops: Vec<RowKey>,
+    pub puts: Vec<Row>,
     /// Signs of life that change nothing else; they may be held back for a moment.
     pub pulses: Vec<Pulse>,
-    /// Rows of agents to drop, and what stays of each.
-    pub forgotten_agents: Vec<FormerAgent>,
-    pub tasks: Vec<Task>,
-    pub forgotten_tasks: Vec<TaskId>,
-    pub attempts: Vec<Attempt>,
-    pub leases: Vec<Lease>,
-    pub ended_leases: Vec<LeasePath>,
-    pub messages: Vec<Message>,
-    pub deliveries: Vec<Delivery>,
-    pub snapshots: Vec<Snapshot>,
-    pub baseline: Option<Baseline>,
-    pub learnings: Vec<Learning>,
-    pub engrams: Vec<Engram>,
-    pub evicted_engrams: Vec<EngramId>,
-    pub records: Vec<Record>,
-    pub tokens: Vec<Token>,
-    pub remembered: Vec<(Key, Remembered)>,
-    pub nonces: Vec<Nonce>,
     pub prunes: Vec<Prune>,
     pub served: Option<Served>,
     pub epoch: Option<LedgerEpoch>,
@@ -131,8 +106,30 @@ impl Changes {
         self.events.push(event);
     }
 
+    pub fn put(&mut self, row: impl Noun) {
+        self.puts.push(row.into_row());
+    }
+
+    pub fn remove<T: Noun>(&mut self, key: T::Key) {
+        self.drops.push(T::named(key));
+    }
+
+    /// The rows of a kind that are put so far.
+    pub fn rows<T: Noun>(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.puts.iter().filter_map(T::of)
+    }
+
+    pub fn rows_mut<T: Noun>(&mut self) -> impl DoubleEndedIterator<Item = &mut T> {
+        self.puts.iter_mut().filter_map(T::of_mut)
+    }
+
+    /// A row that is put so far, as it was put last.
+    pub fn row_mut<T: Noun>(&mut self, key: &T::Key) -> Option<&mut T> {
+        self.rows_mut::<T>().rev().find(|row| row.key() == *key)
+    }
+
     pub fn task(&mut self, (task, event): (Task, Event)) {
-        self.tasks.push(task);
+        self.put(task);
         self.events.push(event);
     }
 

@@ -14,6 +14,7 @@ pub struct Key {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered {
+    pub key: Key,
     pub body_hash: [u8; 32],
     /// The dialect's own answer, as bytes that only it understands.
     pub answer: Arc<[u8]>,

@@ -18,6 +18,8 @@ pub mod idempotency;
 pub mod iso;
 pub mod lane;
 pub mod lease;
+#[cfg(any(test, feature = "ledger"))]
+pub mod ledger;
 pub mod limits;
 pub mod memory;
 pub mod message;
@@ -27,6 +29,7 @@ pub mod record;
 pub mod refusal;
 pub mod replay;
 pub mod rights;
+pub mod row;
 pub mod served;
 pub mod skills;
 pub mod slice;
@@ -59,6 +62,7 @@ pub use path::LeasePath;
 pub use quality::{Baseline, GatePolicy, Metrics, Regression, Severity, Snapshot};
 pub use record::{Director, Record, RecordKey};
 pub use refusal::Refusal;
+pub use row::{Noun, Row, RowKey};
 pub use skills::Skills;
 pub use slice::Slice;
 pub use task::{

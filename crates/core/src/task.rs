@@ -298,6 +298,11 @@ impl Task {
         self.title.len() + description + result + files
     }
 
+    /// The group of columns that [`Task::is_described_as`] compares.
+    pub const DESCRIBED: u8 = 1;
+    /// The one of [`Task::is_queued_as`].
+    pub const QUEUED: u8 = 2;
+
     /// Whether a person reads the same in both: what states and claims do not touch.
     pub fn is_described_as(&self, other: &Task) -> bool {
         self.title == other.title

@@ -14,17 +14,20 @@ use crate::lane::{Lane, LaneId, LaneKey, Position, Rep};
 use crate::lease::Lease;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
-use crate::quality::Snapshot;
+use crate::quality::{Baseline, Snapshot};
 use crate::record::{Hold, Record, RecordKey};
+use crate::row::{Noun, RowKey};
 use crate::served::ServedTime;
 use crate::slice::{FinishedPage, InboxAsk, Kept, Slice};
 use crate::task::{Task, TaskStatus};
 use crate::time::Timestamp;
+use crate::token::Token;
 
 /// A row or a range of rows that a verb must see.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    Agent(AgentId),
+    /// One row. For an agent without one, also what is left of it.
+    Row(RowKey),
     /// Every agent that is not gone.
     PresentAgents,
     /// Live agents whose last stored sign of life is older than they may be silent, most overdue first. Those that
@@ -39,7 +42,6 @@ pub enum Ask {
         before: Timestamp,
         limit: usize,
     },
-    Task(TaskId),
     /// The task that has this number.
     Numbered(u64),
     Dependants(TaskId),
@@ -63,15 +65,8 @@ pub enum Ask {
     LeasesNear(LeasePath),
     LeasesOfAgent(AgentId),
     LeasesOfTask(TaskId),
-    Message(MessageId),
-    Delivery(MessageId, AgentId),
     Inbox(InboxAsk),
-    Baseline,
     SnapshotOf(TaskId),
-    Remembered(Key),
-    Nonce(Nonce),
-    Token(TokenId),
-    Record(RecordKey),
     /// All engrams, without their texts, oldest first.
     Engrams,
     DueRetries {
@@ -105,40 +100,10 @@ impl Ask {
     /// Whether the answer depends on rows that are changed but not saved yet. A single row that is not in the
     /// slice cannot have been changed; a range may miss what became part of it.
     pub fn is_range(&self) -> bool {
-        match self {
-            Ask::Agent(_)
-            | Ask::Task(_)
-            | Ask::LaneById(_)
-            | Ask::LaneByKey(_)
-            | Ask::LanesUnder(_)
-            | Ask::Message(_)
-            | Ask::Delivery(..)
-            | Ask::Remembered(_)
-            | Ask::Nonce(_)
-            | Ask::Token(_)
-            | Ask::Record(_) => false,
-            Ask::PresentAgents
-            | Ask::QuietAgents { .. }
-            | Ask::GoneAgents { .. }
-            | Ask::Numbered(_)
-            | Ask::Dependants(_)
-            | Ask::Lanes { .. }
-            | Ask::HeldLanes(_)
-            | Ask::Queue { .. }
-            | Ask::LeasesNear(_)
-            | Ask::LeasesOfAgent(_)
-            | Ask::LeasesOfTask(_)
-            | Ask::Inbox(_)
-            | Ask::Baseline
-            | Ask::SnapshotOf(_)
-            | Ask::Engrams
-            | Ask::Kept
-            | Ask::DueRetries { .. }
-            | Ask::WatchedTasks { .. }
-            | Ask::DueLeases { .. }
-            | Ask::DueDeliveries { .. }
-            | Ask::FinishedTasks { .. } => true,
-        }
+        !matches!(
+            self,
+            Ask::Row(_) | Ask::LaneById(_) | Ask::LaneByKey(_) | Ask::LanesUnder(_)
+        )
     }
 }
 
@@ -183,9 +148,14 @@ impl<'a> Want<'a> {
         known
     }
 
-    pub fn agent(&mut self, id: &AgentId) -> Option<&'a Agent> {
-        self.or_ask(self.slice.known_agent(id), || Ask::Agent(id.clone()))
+    pub fn row<T: Noun>(&mut self, key: &T::Key) -> Option<&'a T> {
+        let known = self.slice.known::<T>(key);
+        self.or_ask(known, || Ask::Row(T::named(key.clone())))
             .flatten()
+    }
+
+    pub fn agent(&mut self, id: &AgentId) -> Option<&'a Agent> {
+        self.row(id)
     }
 
     pub fn present_agents(&mut self) -> Option<&'a [AgentId]> {
@@ -222,8 +192,7 @@ impl<'a> Want<'a> {
     }
 
     pub fn task(&mut self, id: &TaskId) -> Option<&'a Task> {
-        self.or_ask(self.slice.known_task(id), || Ask::Task(id.clone()))
-            .flatten()
+        self.row(id)
     }
 
     pub fn dependants(&mut self, id: &TaskId) -> &'a [TaskId] {
@@ -320,14 +289,11 @@ impl<'a> Want<'a> {
     }
 
     pub fn message(&mut self, id: &MessageId) -> Option<&'a Message> {
-        self.or_ask(self.slice.known_message(id), || Ask::Message(id.clone()))
-            .flatten()
+        self.row(id)
     }
 
     pub fn delivery(&mut self, message: &MessageId, agent: &AgentId) -> Option<&'a Delivery> {
-        let known = self.slice.known_delivery(message, agent);
-        self.or_ask(known, || Ask::Delivery(message.clone(), agent.clone()))
-            .flatten()
+        self.row(&(message.clone(), agent.clone()))
     }
 
     pub fn inbox(&mut self, ask: &InboxAsk) -> &'a [MessageId] {
@@ -336,8 +302,8 @@ impl<'a> Want<'a> {
             .unwrap_or_default()
     }
 
-    pub fn baseline(&mut self) {
-        self.or_ask(self.slice.ranges.baseline.as_ref(), || Ask::Baseline);
+    pub fn baseline(&mut self) -> Option<&'a Baseline> {
+        self.row(&())
     }
 
     pub fn snapshot_of(&mut self, task: &TaskId) -> Option<&'a Snapshot> {
@@ -347,18 +313,16 @@ impl<'a> Want<'a> {
     }
 
     pub fn remembered(&mut self, key: &Key) -> Option<&'a Remembered> {
-        let known = self.slice.ranges.remembered.get(key).map(Option::as_ref);
-        self.or_ask(known, || Ask::Remembered(key.clone()))
-            .flatten()
+        self.row(key)
     }
 
-    pub fn nonce_was_seen(&mut self, nonce: &Nonce) -> Option<bool> {
-        let known = self.slice.ranges.nonces.get(nonce).copied();
-        self.or_ask(known, || Ask::Nonce(nonce.clone()))
+    /// As far as is known.
+    pub fn nonce_was_seen(&mut self, nonce: &Nonce) -> bool {
+        self.row::<Nonce>(&nonce.key()).is_some()
     }
 
-    pub fn token(&mut self, id: &TokenId) {
-        self.or_ask(self.slice.ranges.tokens.get(id), || Ask::Token(id.clone()));
+    pub fn token(&mut self, id: &TokenId) -> Option<&'a Token> {
+        self.row(id)
     }
 
     pub fn due_retries(&mut self, until: Timestamp, limit: usize) -> &'a [TaskId] {
@@ -393,8 +357,7 @@ impl<'a> Want<'a> {
     }
 
     pub fn record(&mut self, key: &RecordKey) -> Option<&'a Record> {
-        let known = self.slice.known_record(key);
-        self.or_ask(known, || Ask::Record(key.clone())).flatten()
+        self.row(key)
     }
 
     /// What keeps everyone from new work, if anything does.

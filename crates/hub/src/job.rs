@@ -47,11 +47,9 @@ pub(crate) struct VerbJob<V: Verb> {
 impl<V: Verb> VerbJob<V> {
     /// Nothing changes, and yet the signature was used: a copy of it must not find the rules in another mood later.
     fn spent(&self) -> Option<Changes> {
-        let nonce = self.guard.nonce.clone()?;
-        Some(Changes {
-            nonces: vec![nonce],
-            ..Changes::default()
-        })
+        let mut changes = Changes::default();
+        changes.put(self.guard.nonce.clone()?);
+        Some(changes)
     }
 }
 
@@ -79,7 +77,7 @@ where
         }
         let mut want = Want::new(slice);
         if let Some(nonce) = &self.guard.nonce
-            && want.nonce_was_seen(nonce) == Some(true)
+            && want.nonce_was_seen(nonce)
         {
             self.decided = Some(Err(Refusal::Replayed.into()));
             return None;
@@ -100,34 +98,30 @@ where
                 if let (Some(changes), Some(print), Some((key, body_hash))) =
                     (&mut changes, self.guard.keeps_refusal, self.guard.refusal())
                 {
-                    let answer = print(&refusal).into();
-                    let refused = Remembered {
+                    changes.put(Remembered {
+                        key,
                         body_hash,
-                        answer,
+                        answer: print(&refusal).into(),
                         at: now,
-                    };
-                    changes.remembered.push((key, refused));
+                    });
                 }
                 self.decided = Some(Err(refusal.into()));
                 changes
             }
             Ok((reply, mut changes)) => {
                 let is_final = self.verb.is_final(&reply);
-                changes
-                    .nonces
-                    .extend(self.guard.nonce.clone().filter(|_| is_final));
+                if let Some(nonce) = self.guard.nonce.clone().filter(|_| is_final) {
+                    changes.put(nonce);
+                }
                 if let (Some((key, body_hash)), Some(render)) = (&self.guard.key, self.render)
                     && is_final
                 {
-                    let answer = render(&reply).into();
-                    changes.remembered.push((
-                        key.clone(),
-                        Remembered {
-                            body_hash: *body_hash,
-                            answer,
-                            at: now,
-                        },
-                    ));
+                    changes.put(Remembered {
+                        key: key.clone(),
+                        body_hash: *body_hash,
+                        answer: render(&reply).into(),
+                        at: now,
+                    });
                 }
                 self.decided = Some(Ok(Outcome::Fresh(reply)));
                 Some(changes)

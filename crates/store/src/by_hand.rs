@@ -66,14 +66,14 @@ impl RawNote {
                     && message.id == id
                     && is_hubs(message.rev)
                 {
-                    slice.put_message(&id, Some(*message));
+                    slice.put_row(*message);
                 }
             }
             AdoptedRow::Lease(_) => {
                 if let Ok(Some(lease)) = noun(Some(was), rows::LEASE, rows::lease)
                     && is_hubs(lease.rev)
                 {
-                    slice.put_lease(lease);
+                    slice.put_row(lease);
                 }
             }
             AdoptedRow::Baseline => {}

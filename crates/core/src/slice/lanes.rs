@@ -15,8 +15,8 @@ pub struct LaneBook {
     reps: Map<Rep, RepView>,
     lanes_under: Map<Rep, u64>,
     queues: Map<LaneId, QueueView>,
-    pub(super) dirty: BTreeSet<LaneId>,
-    pub(super) dirty_reps: BTreeSet<Rep>,
+    dirty: BTreeSet<LaneId>,
+    dirty_reps: BTreeSet<Rep>,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +88,39 @@ impl LaneBook {
 
     pub fn queue(&self, lane: LaneId) -> Option<&QueueView> {
         self.queues.get(&lane)
+    }
+
+    // What must be saved.
+
+    pub(super) fn is_saved(&self) -> bool {
+        self.dirty.is_empty() && self.dirty_reps.is_empty()
+    }
+
+    pub(super) fn mark_saved(&mut self) {
+        self.dirty.clear();
+        self.dirty_reps.clear();
+    }
+
+    pub(super) fn changed(&self) -> impl Iterator<Item = &Lane> {
+        self.dirty.iter().filter_map(|id| self.get(*id))
+    }
+
+    pub(super) fn changed_reps(&self) -> impl Iterator<Item = (&Rep, u64)> {
+        let reps = self.dirty_reps.iter();
+        reps.map(|rep| (rep, self.lanes_under(rep).unwrap_or(0)))
+    }
+
+    /// Closes the lanes that became empty, and tells which.
+    pub(super) fn close_empty(&mut self) -> Vec<LaneId> {
+        let changed = self.changed();
+        let empty: Vec<LaneId> = changed
+            .filter(|lane| lane.is_empty())
+            .map(|lane| lane.id)
+            .collect();
+        for id in &empty {
+            self.close(*id);
+        }
+        empty
     }
 
     // What an engine fills in.
@@ -281,7 +314,7 @@ impl LaneBook {
     }
 
     /// Takes a lane that nothing counts in any more out of the book.
-    pub(super) fn close(&mut self, id: LaneId) {
+    fn close(&mut self, id: LaneId) {
         let Some(Some(lane)) = self.lanes.remove(&id) else {
             return;
         };

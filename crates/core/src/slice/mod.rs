@@ -4,8 +4,6 @@
 //! Point rows of agents, tasks and lanes, and what the director was told, outlive a batch, everything else is dropped at its end. The slice
 //! is never the truth: whoever cannot tell that the ledger is undisturbed must [`Slice::forget`] first.
 
-use std::collections::hash_map::Entry;
-
 use crate::agent::{Agent, FormerAgent};
 use crate::event::Logged;
 use crate::head::Head;
@@ -14,11 +12,13 @@ use crate::lane::LaneId;
 use crate::lease::Lease;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
-use crate::record::{Record, RecordKey};
+use crate::record::RecordKey;
+use crate::row::{Noun, Rows};
 use crate::task::Task;
 use crate::time::Timestamp;
 
 mod apply;
+mod cells;
 mod lanes;
 mod ranges;
 mod save;
@@ -27,6 +27,7 @@ mod save;
 pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 pub type Set<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
 
+pub use cells::{AnyCells, Cells, Put};
 pub use lanes::{LaneBook, QueueView};
 pub use ranges::{FinishedPage, InboxAsk, Kept, Ranges};
 pub use save::Save;
@@ -39,21 +40,14 @@ pub struct Slice {
     pub lanes: LaneBook,
     /// Answers to range asks; valid within one batch.
     pub ranges: Ranges,
-    agents: Map<AgentId, Cell<Agent>>,
-    /// Of agents that are known to have no row.
-    former_agents: Map<AgentId, FormerAgent>,
-    tasks: Map<TaskId, Cell<Task>>,
-    leases: Map<LeasePath, Cell<Lease>>,
-    messages: Map<MessageId, Cell<Message>>,
-    deliveries: Map<(MessageId, AgentId), Cell<Delivery>>,
-    records: Map<RecordKey, Cell<Record>>,
+    rows: Rows,
     /// Signs of life that no saved row shows yet.
     pulses: Map<AgentId, HeldPulse>,
     /// They are in the save that is about to be committed.
     pulses_saved: bool,
     /// About how much text the known tasks hold.
     task_bytes: usize,
-    dirty: save::Dirty,
+    unsaved: save::Unsaved,
     log: Vec<Logged>,
     notices: Notices,
 }
@@ -79,15 +73,6 @@ pub struct Notices {
     pub due: Option<Timestamp>,
 }
 
-/// A row that was looked for: there, or known to be absent; and whether it must be saved.
-#[derive(Debug)]
-struct Cell<T> {
-    row: Option<T>,
-    dirty: bool,
-    /// Not in the store yet.
-    new: bool,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldPulse {
     pub at: Timestamp,
@@ -102,112 +87,72 @@ const TASK_BYTES_KEPT: usize = 16 * 1024 * 1024;
 const AGENTS_KEPT: usize = 20_000;
 
 impl Slice {
-    /// `None`: not loaded. `Some(None)`: there is no such agent.
-    pub fn known_agent(&self, id: &AgentId) -> Option<Option<&Agent>> {
-        self.agents.get(id).map(|cell| cell.row.as_ref())
+    /// `None`: not loaded. `Some(None)`: there is no such row.
+    pub fn known<T: Noun>(&self, key: &T::Key) -> Option<Option<&T>> {
+        T::cells(&self.rows).known(key)
     }
 
-    pub fn known_task(&self, id: &TaskId) -> Option<Option<&Task>> {
-        self.tasks.get(id).map(|cell| cell.row.as_ref())
-    }
-
-    pub fn known_message(&self, id: &MessageId) -> Option<Option<&Message>> {
-        self.messages.get(id).map(|cell| cell.row.as_ref())
-    }
-
-    pub fn known_delivery(
-        &self,
-        message: &MessageId,
-        agent: &AgentId,
-    ) -> Option<Option<&Delivery>> {
-        self.deliveries
-            .get(&(message.clone(), agent.clone()))
-            .map(|cell| cell.row.as_ref())
-    }
-
-    pub fn known_record(&self, key: &RecordKey) -> Option<Option<&Record>> {
-        self.records.get(key).map(|cell| cell.row.as_ref())
+    /// A row that was asked for.
+    pub fn row<T: Noun>(&self, key: &T::Key) -> Option<&T> {
+        self.known::<T>(key)
+            .expect("a verb asks for every row it looks at")
     }
 
     pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
-        self.known_agent(id)
-            .expect("a verb asks for every agent it looks at")
+        self.row(id)
     }
 
     pub fn task(&self, id: &TaskId) -> Option<&Task> {
-        self.known_task(id)
-            .expect("a verb asks for every task it looks at")
+        self.row(id)
     }
 
     pub fn message(&self, id: &MessageId) -> Option<&Message> {
-        self.known_message(id)
-            .expect("a verb asks for every message it looks at")
+        self.row(id)
     }
 
     pub fn delivery(&self, message: &MessageId, agent: &AgentId) -> Option<&Delivery> {
-        self.known_delivery(message, agent)
-            .expect("a verb asks for every delivery it looks at")
+        self.row(&(message.clone(), agent.clone()))
     }
 
+    /// Leases are asked for by range: one that is not known is not there.
     pub fn lease(&self, path: &LeasePath) -> Option<&Lease> {
-        self.leases.get(path).and_then(|cell| cell.row.as_ref())
+        self.rows.leases.get(path)
     }
 
     /// What is left of an agent without a row; known as soon as it is known that there is none.
     pub fn former_agent(&self, id: &AgentId) -> Option<&FormerAgent> {
-        self.former_agents.get(id)
+        self.rows.former_agents.get(id)
     }
 
     // What an engine fills in. A row that is here already is as new as the store's, or newer.
 
-    pub fn put_record(&mut self, key: &RecordKey, row: Option<Record>) {
-        self.records
-            .entry(key.clone())
-            .or_insert_with(|| Cell::loaded(row));
+    pub fn load<T: Noun>(&mut self, key: T::Key, row: Option<T>) {
+        T::cells_mut(&mut self.rows).load(key, || row);
     }
 
     pub fn put_agent(&mut self, id: &AgentId, row: Option<Agent>) {
         let held = self.pulses.get(id).copied();
-        if let Entry::Vacant(entry) = self.agents.entry(id.clone()) {
-            let row = row.map(|mut agent| {
+        self.rows.agents.load(id.clone(), || {
+            row.map(|mut agent| {
                 if let Some(pulse) = held {
                     agent.seen_at = agent.seen_at.max(pulse.at);
                     agent.heartbeats = agent.heartbeats.max(pulse.heartbeats);
                 }
                 agent
-            });
-            entry.insert(Cell::loaded(row));
-        }
-    }
-
-    /// To be put together with the absence of the agent's row.
-    pub fn put_former_agent(&mut self, row: FormerAgent) {
-        self.former_agents.entry(row.id.clone()).or_insert(row);
+            })
+        });
     }
 
     pub fn put_task(&mut self, id: &TaskId, row: Option<Task>) {
-        if let Entry::Vacant(entry) = self.tasks.entry(id.clone()) {
-            self.task_bytes += row.as_ref().map_or(0, Task::bytes);
-            entry.insert(Cell::loaded(row));
-        }
+        let bytes = &mut self.task_bytes;
+        self.rows.tasks.load(id.clone(), || {
+            *bytes += row.as_ref().map_or(0, Task::bytes);
+            row
+        });
     }
 
-    pub fn put_lease(&mut self, row: Lease) {
-        if let Entry::Vacant(entry) = self.leases.entry(row.path.clone()) {
-            entry.insert(Cell::loaded(Some(row)));
-        }
-    }
-
-    pub fn put_message(&mut self, id: &MessageId, row: Option<Message>) {
-        if let Entry::Vacant(entry) = self.messages.entry(id.clone()) {
-            entry.insert(Cell::loaded(row));
-        }
-    }
-
-    pub fn put_delivery(&mut self, message: &MessageId, agent: &AgentId, row: Option<Delivery>) {
-        if let Entry::Vacant(entry) = self.deliveries.entry((message.clone(), agent.clone())) {
-            entry.insert(Cell::loaded(row));
-        }
+    pub fn put_row<T: Noun>(&mut self, row: T) {
+        self.load(row.key(), Some(row));
     }
 
     pub fn notices(&self) -> &Notices {
@@ -228,11 +173,10 @@ impl Slice {
     /// Ends a batch: drops what is valid within one only, and what became too much.
     pub fn end_batch(&mut self) {
         self.ranges.clear();
-        self.leases.clear();
-        self.messages.clear();
-        self.deliveries.clear();
+        self.rows.end_batch();
         // Every claim asks for this one.
-        self.records.retain(|key, _| *key == RecordKey::Director);
+        let records = &mut self.rows.records;
+        records.retain(|key, _| *key == RecordKey::Director);
         self.log.clear();
         self.notices = Notices::default();
         self.lanes.trim();
@@ -240,13 +184,13 @@ impl Slice {
             self.pulses.clear();
             self.pulses_saved = false;
         }
-        if self.tasks.len() > TASKS_KEPT || self.task_bytes > TASK_BYTES_KEPT {
-            self.tasks.clear();
+        if self.rows.tasks.len() > TASKS_KEPT || self.task_bytes > TASK_BYTES_KEPT {
+            self.rows.tasks.clear();
             self.task_bytes = 0;
         }
-        if self.agents.len() > AGENTS_KEPT {
-            self.agents.clear();
-            self.former_agents.clear();
+        if self.rows.agents.len() > AGENTS_KEPT {
+            self.rows.agents.clear();
+            self.rows.former_agents.clear();
         }
     }
 
@@ -257,15 +201,5 @@ impl Slice {
             pulses,
             ..Slice::default()
         };
-    }
-}
-
-impl<T> Cell<T> {
-    fn loaded(row: Option<T>) -> Self {
-        Cell {
-            row,
-            dirty: false,
-            new: false,
-        }
     }
 }

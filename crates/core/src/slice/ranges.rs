@@ -1,14 +1,11 @@
 //! Answers to asks that are not a single row. A change that could alter an answer drops it.
 
 use super::Map;
-use crate::changes::Nonce;
 use crate::engram::EngramEntry;
-use crate::id::{AgentId, MessageId, TaskId, TokenId};
-use crate::idempotency::{Key, Remembered};
+use crate::id::{AgentId, MessageId, TaskId};
 use crate::path::LeasePath;
-use crate::quality::{Baseline, Snapshot};
+use crate::quality::Snapshot;
 use crate::time::Timestamp;
-use crate::token::Token;
 
 #[derive(Debug, Default)]
 pub struct Ranges {
@@ -20,11 +17,7 @@ pub struct Ranges {
     pub leases_of_agent: Map<AgentId, Vec<LeasePath>>,
     pub leases_of_task: Map<TaskId, Vec<LeasePath>>,
     pub inbox: Map<InboxAsk, Vec<MessageId>>,
-    pub baseline: Option<Option<Baseline>>,
     pub snapshots: Map<TaskId, Option<Snapshot>>,
-    pub remembered: Map<Key, Option<Remembered>>,
-    pub nonces: Map<Nonce, bool>,
-    pub tokens: Map<TokenId, Option<Token>>,
     pub due_retries: Map<(Timestamp, usize), Vec<TaskId>>,
     pub watched_tasks: Map<(Timestamp, usize), Vec<TaskId>>,
     pub numbered: Map<u64, Option<TaskId>>,

@@ -85,7 +85,7 @@ impl Verb for Acknowledge {
         owed.retain(|message| *message != self.message);
         delivery.state = DeliveryState::Acknowledged;
         delivery.acknowledged_at = Some(now);
-        changes.deliveries.push(delivery);
+        changes.put(delivery);
         let mut confirmed = message.clone();
         if confirmed.to.is_some() {
             confirmed.delivered_at.get_or_insert(now);
@@ -93,7 +93,7 @@ impl Verb for Acknowledge {
         confirmed
             .acknowledged
             .get_or_insert((self.agent.clone(), now));
-        changes.messages.push(confirmed);
+        changes.put(confirmed);
         changes.event(Event::MessageAcknowledged {
             message: self.message.clone(),
             agent: self.agent.clone(),
@@ -109,7 +109,7 @@ impl Verb for Acknowledge {
             )?),
             None => None,
         };
-        changes.agents.push(agent);
+        changes.put(agent);
         Ok((Acknowledged { at: now, took }, changes))
     }
 }
@@ -142,10 +142,10 @@ fn take_over(
         .clone();
     if let Some(attempt) = Attempt::end(task, Outcome::HandedOver, now) {
         giver.worked_for(now.since(attempt.claimed_at));
-        changes.attempts.push(attempt);
+        changes.put(attempt);
     }
     changes.events.extend(giver.let_go(id, now));
-    changes.agents.push(giver);
+    changes.put(giver);
     let (after, event) = task.clone().hand_over(&taker.id, now);
     let took = (id.clone(), after.epoch);
     changes.task((after, event));
@@ -172,7 +172,7 @@ fn move_leases(
             .partition(|other| other.path.overlaps(&lease.path));
         moved = go;
         for stays in stay {
-            changes.leases.push(Lease {
+            changes.put(Lease {
                 task: None,
                 ..stays.clone()
             });
@@ -192,7 +192,7 @@ fn move_leases(
             fencing: lease.fencing,
             until: lease.expires_at,
         });
-        changes.leases.push(lease);
+        changes.put(lease);
     }
 }
 

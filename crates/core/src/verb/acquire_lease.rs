@@ -60,7 +60,7 @@ impl Verb for AcquireLease {
             .filter(|lease| lease.path.overlaps(&self.path))
         {
             if lease.is_over(now) {
-                changes.ended_leases.push(lease.path.clone());
+                changes.remove::<Lease>(lease.path.clone());
                 changes.event(Event::LeaseExpired {
                     path: lease.path.to_string(),
                     agent: lease.agent.clone(),
@@ -88,7 +88,7 @@ impl Verb for AcquireLease {
                 self.granted(slice.head.fencing + 1, expires_at, now, &mut changes)
             }
         };
-        changes.leases.push(lease.clone());
+        changes.put(lease.clone());
         Ok((LeaseAnswer::Granted(lease), changes))
     }
 }

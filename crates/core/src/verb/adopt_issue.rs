@@ -63,7 +63,7 @@ impl Verb for AdoptIssue {
         let task = task.watched(self.cap, self.stale_after, now);
         let mut agent = awake(known, &mut changes, now);
         agent.hold(&task.id, now);
-        changes.agents.push(agent);
+        changes.put(agent);
         changes.task((task.clone(), event));
         Ok((Some(task), changes))
     }

@@ -10,6 +10,7 @@ use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
+use crate::task::Task;
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -39,14 +40,14 @@ impl Verb for Assign {
         }
         let (claimed, mut changes) = self.claim_for(known, now).decide(slice, now)?;
         changes.pulses.clear();
-        for row in changes.agents.iter_mut().filter(|row| row.id == known.id) {
+        for row in changes.rows_mut::<Agent>().filter(|row| row.id == known.id) {
             row.seen_at = known.seen_at;
         }
         let Claimed::Task(task) = claimed else {
             return Ok((claimed, changes));
         };
         let task = task.watched(self.cap, self.stale_after, now);
-        for row in changes.tasks.iter_mut().filter(|row| row.id == task.id) {
+        for row in changes.rows_mut::<Task>().filter(|row| row.id == task.id) {
             row.watch = task.watch;
         }
         Ok((Claimed::Task(Box::new(task)), changes))
@@ -126,10 +127,11 @@ mod tests {
             for at in 0..orders {
                 let id = format!("x{at}");
                 swarm.add(&id);
+                let now = swarm.now;
                 swarm
                     .agents
                     .values_mut()
-                    .for_each(|agent| agent.spare(&id.as_str().into(), swarm.now));
+                    .for_each(|agent| agent.spare(&id.as_str().into(), now));
             }
             assert_eq!(swarm.agent("A").spared(swarm.now).count(), kept, "{orders}");
         }

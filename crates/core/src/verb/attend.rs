@@ -42,7 +42,7 @@ impl Verb for Attend {
         let gone = present.seen.iter().filter(|(_, seen)| is_gone(**seen));
         let gone = gone.map(|(name, _)| name.clone()).collect();
         let mut changes = Changes::default();
-        changes.records.push(Record::Coordinators(present));
+        changes.put(Record::Coordinators(present));
         Ok((gone, changes))
     }
 }

@@ -54,7 +54,7 @@ impl Verb for Cancel {
                 &mut agent,
                 now,
             );
-            changes.agents.push(agent);
+            changes.put(agent);
         }
         let (after, event) = task.clone().cancel(&self.reason, now);
         changes.task((after.clone(), event));

@@ -70,7 +70,7 @@ impl Verb for ChangeTask {
                 number: task.number,
                 fields,
             });
-            changes.tasks.push(after.clone());
+            changes.put(after.clone());
         }
         Ok((after, changes))
     }

@@ -164,7 +164,7 @@ impl Verb for Claim {
         let (task, event) = task.clone().claim(&agent.id, now);
         let mut agent = awake(agent, &mut changes, now);
         agent.hold(&task.id, now);
-        changes.agents.push(agent);
+        changes.put(agent);
         changes.task((task.clone(), event));
         Ok((Claimed::Task(Box::new(task)), changes))
     }

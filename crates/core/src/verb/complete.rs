@@ -61,7 +61,7 @@ impl Verb for Complete {
         })?;
         let mut changes = Changes::default();
         let mut agent = awake(agent, &mut changes, now);
-        let baseline = slice.ranges.baseline.as_ref().and_then(Option::as_ref);
+        let baseline = slice.known::<Baseline>(&()).flatten();
         let judgement = self
             .policy
             .judge(baseline, self.metrics.as_ref().map(|(_, metrics)| metrics));
@@ -72,7 +72,7 @@ impl Verb for Complete {
         };
         end_claim(slice, &mut changes, task, outcome, &mut agent, now);
         agent.completed += u64::from(judgement.passed);
-        changes.agents.push(agent);
+        changes.put(agent);
         self.keep_snapshot(&mut changes, baseline, &judgement, now);
         self.keep_learnings(&mut changes, now);
         let status = self.finish(slice, &mut changes, task, &judgement, now);
@@ -117,7 +117,7 @@ impl Complete {
         let Some((id, metrics)) = &self.metrics else {
             return;
         };
-        changes.snapshots.push(Snapshot {
+        changes.put(Snapshot {
             id: id.clone(),
             task: Some(self.task.clone()),
             agent: Some(self.agent.clone()),
@@ -125,7 +125,7 @@ impl Complete {
             recorded_at: now,
         });
         if self.policy.move_baseline && judgement.passed && judgement.regressions.is_empty() {
-            changes.baseline = Some(Baseline {
+            changes.put(Baseline {
                 metrics: metrics.clone(),
                 set_by: self.agent.to_string(),
                 created_at: baseline.map_or(now, |old| old.created_at),
@@ -141,7 +141,7 @@ impl Complete {
 
     fn keep_learnings(&self, changes: &mut Changes, now: Timestamp) {
         for (id, text) in &self.learnings {
-            changes.learnings.push(Learning {
+            changes.put(Learning {
                 id: id.clone(),
                 text: text.clone(),
                 task: Some(self.task.clone()),

@@ -88,13 +88,13 @@ impl Verb for CreateTasks {
                 }
             }
         }
-        changes.tasks.extend(older.into_values());
+        older.into_values().for_each(|task| changes.put(task));
         let mut reply = Vec::with_capacity(self.tasks.len());
         for new in &self.tasks {
             let mut task = made.remove(&new.id).expect("every new task was made");
             changes.event(self.settle(slice, &mut task, now));
             reply.push(task.clone());
-            changes.tasks.push(task);
+            changes.put(task);
         }
         Ok((reply, changes))
     }
@@ -159,13 +159,13 @@ impl CreateTasks {
     /// Ready, blocked by what is not completed, or failed with a dependency that already did.
     fn settle(&self, slice: &Slice, task: &mut Task, now: Timestamp) -> Event {
         let open = |id: &&TaskId| {
-            let row = slice.known_task(id).flatten();
+            let row = slice.known::<Task>(id).flatten();
             row.is_none_or(|row| row.status() != TaskStatus::Completed)
         };
         task.blockers = task.dependencies.iter().filter(open).cloned().collect();
         task.state = task.open_state();
         let lost = task.blockers.iter().find(|id| {
-            let row = slice.known_task(id).flatten();
+            let row = slice.known::<Task>(id).flatten();
             row.is_some_and(|row| matches!(row.status(), TaskStatus::Failed | TaskStatus::Canceled))
         });
         if let Some(lost) = lost.filter(|_| task.on_dependency_failure == OnDependencyFailure::Fail)

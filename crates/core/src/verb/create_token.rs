@@ -41,7 +41,7 @@ impl Verb for CreateToken {
             name: token.name.clone(),
             scope: token.grant(),
         });
-        changes.tokens.push(token.clone());
+        changes.put(token.clone());
         Ok((token, changes))
     }
 }

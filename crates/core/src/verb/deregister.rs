@@ -49,7 +49,7 @@ impl Verb for Deregister {
         queue_again(slice, &mut changes, &mut agent, now);
         agent.current = None;
         agent.presence = Presence::Gone { at: now };
-        changes.agents.push(agent);
+        changes.put(agent);
         changes.event(Event::AgentDeregistered {
             agent: self.agent.clone(),
         });

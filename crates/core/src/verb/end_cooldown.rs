@@ -42,7 +42,7 @@ impl Verb for EndCooldown {
             order: "cooldown_ended".to_owned(),
             reason: "its time is over".to_owned(),
         });
-        changes.records.push(Record::Director(director));
+        changes.put(Record::Director(director));
         Ok((None, changes))
     }
 }

@@ -2,7 +2,8 @@
 
 use super::ending::{GiveBack, end_claim, give_up, want_dependants_told};
 use super::{Step, Verb};
-use crate::attempt::Outcome;
+use crate::agent::Agent;
+use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
 use crate::limits;
 use crate::refusal::Refusal;
@@ -53,7 +54,7 @@ impl Verb for EndOverdue {
                 Due::Stale => {
                     let mut agent = holder(slice, &changes, task);
                     STALE.apply(slice, &mut changes, task, &mut agent, now);
-                    changes.agents.push(agent);
+                    changes.put(agent);
                 }
                 Due::NotYet(at) => {
                     let mut task = task.clone();
@@ -61,12 +62,12 @@ impl Verb for EndOverdue {
                         watch.look_at = at;
                         watch
                     });
-                    changes.tasks.push(task);
+                    changes.put(task);
                 }
                 Due::Over => {
                     let mut task = task.clone();
                     task.watch = None;
-                    changes.tasks.push(task);
+                    changes.put(task);
                 }
             }
         }
@@ -100,7 +101,7 @@ fn due(task: &Task, floor: Timestamp, now: Timestamp) -> Due {
 /// The holder's row as this decision has it: it may hold several of these.
 fn holder(slice: &Slice, changes: &Changes, task: &Task) -> crate::Agent {
     let id = task.holder().expect("what is due is held");
-    let changed = changes.agents.iter().rev().find(|agent| agent.id == *id);
+    let changed = changes.rows::<Agent>().rev().find(|agent| agent.id == *id);
     let known = changed.or_else(|| slice.agent(id));
     known.expect("whoever holds a task is known").clone()
 }
@@ -115,8 +116,8 @@ fn time_out(slice: &Slice, changes: &mut Changes, task: &Task, now: Timestamp) {
     let message = format!("not done after {minutes} minutes; its time is up");
     end_claim(slice, changes, task, Outcome::Failed, &mut agent, now);
     agent.failed += 1;
-    changes.agents.push(agent);
-    if let Some(attempt) = changes.attempts.last_mut() {
+    changes.put(agent);
+    if let Some(attempt) = changes.rows_mut::<Attempt>().next_back() {
         attempt.failure = Some(FailureKind::TaskTimeout);
         attempt.message = Some(message.clone());
     }

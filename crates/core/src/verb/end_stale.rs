@@ -49,7 +49,7 @@ impl Verb for EndStale {
             for task in tasks {
                 STALE.apply(slice, &mut changes, task, &mut agent, now);
             }
-            changes.agents.push(agent);
+            changes.put(agent);
         }
         let done = stale.len();
         Ok((

@@ -8,7 +8,9 @@ use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::lane::LaneKey;
+use crate::lease::Lease;
 use crate::limits;
+use crate::row::RowKey;
 use crate::slice::Slice;
 use crate::task::{
     Failure, FailureKind, OnDependencyFailure, Task, TaskState, TaskStatus, Trouble,
@@ -38,11 +40,11 @@ pub(super) fn end_claim(
 ) {
     if let Some(attempt) = Attempt::end(task, outcome, now) {
         holder.worked_for(now.since(attempt.claimed_at));
-        changes.attempts.push(attempt);
+        changes.put(attempt);
     }
     changes.events.extend(holder.let_go(&task.id, now));
     for lease in Want::new(slice).leases_of_task(&task.id) {
-        changes.ended_leases.push(lease.path.clone());
+        changes.remove::<Lease>(lease.path.clone());
         changes.event(Event::LeaseReleased {
             path: lease.path.to_string(),
             agent: lease.agent.clone(),
@@ -104,8 +106,8 @@ impl GiveBack {
             self.apply(slice, changes, task, agent, now);
         }
         for lease in Want::new(slice).leases_of_agent(&known.id) {
-            if !changes.ended_leases.contains(&lease.path) {
-                changes.ended_leases.push(lease.path.clone());
+            if !changes.drops.contains(&RowKey::Lease(lease.path.clone())) {
+                changes.remove::<Lease>(lease.path.clone());
                 changes.event(told(lease.path.to_string(), lease.agent.clone()));
             }
         }
@@ -136,7 +138,7 @@ impl GiveBack {
             changes.task(after.reopen(self.why, now));
             return;
         }
-        if let Some(attempt) = changes.attempts.last_mut() {
+        if let Some(attempt) = changes.rows_mut::<Attempt>().next_back() {
             attempt.failure = Some(FailureKind::AgentCrash);
             attempt.message = Some(self.why.to_owned());
         }
@@ -211,7 +213,7 @@ pub(super) fn release_dependants(
             changes.task(dependant.reopen("dependencies completed", now));
         } else {
             dependant.updated_at = now;
-            changes.tasks.push(dependant);
+            changes.put(dependant);
         }
     }
 }
@@ -246,14 +248,14 @@ pub(super) fn tell_dependants(
     failed: &TaskId,
     now: Timestamp,
 ) {
-    let row = slice.known_task(failed).flatten();
+    let row = slice.known::<Task>(failed).flatten();
     let mut open: Vec<TaskId> = if row.is_some_and(|task| task.dependants == 0) {
         Vec::new()
     } else {
         vec![failed.clone()]
     };
     // Another task of the same decision may have failed before and taken some of them along.
-    let failed = changes.tasks.iter();
+    let failed = changes.rows::<Task>();
     let failed = failed.filter(|task| task.status() == TaskStatus::Failed);
     let mut failed_too: HashSet<TaskId> = failed.map(|task| task.id.clone()).collect();
     let mut seen = 0;

@@ -3,6 +3,7 @@
 use super::{Step, Verb};
 use crate::changes::Changes;
 use crate::event::Event;
+use crate::lease::Lease;
 use crate::limits;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
@@ -25,13 +26,13 @@ impl Verb for ExpireLeases {
             .due_leases(now, limits::CARETAKER_STEP)
             .filter(|lease| lease.is_over(now))
         {
-            changes.ended_leases.push(lease.path.clone());
+            changes.remove::<Lease>(lease.path.clone());
             changes.event(Event::LeaseExpired {
                 path: lease.path.to_string(),
                 agent: lease.agent.clone(),
             });
         }
-        let done = changes.ended_leases.len();
+        let done = changes.drops.len();
         Ok((
             Step {
                 done,

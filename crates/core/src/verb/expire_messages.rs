@@ -4,7 +4,7 @@ use super::{Step, Verb};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::limits;
-use crate::message::DeliveryState;
+use crate::message::{Delivery, DeliveryState};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -36,14 +36,14 @@ impl Verb for ExpireMessages {
             }
             let mut delivery = delivery.clone();
             delivery.state = DeliveryState::Expired;
-            changes.deliveries.push(delivery);
+            changes.put(delivery);
             changes.event(Event::MessageExpired {
                 message: message.clone(),
                 agent: agent.clone(),
             });
             super::send::take_from_inbox(slice, &mut changes, agent);
         }
-        let done = changes.deliveries.len();
+        let done = changes.rows::<Delivery>().count();
         Ok((
             Step {
                 done,

@@ -56,7 +56,7 @@ impl Verb for ExtendLease {
         sign_of_life(agent, &mut changes, now);
         let expires_at = now + self.lasts_for.min(limits::LEASE_FOR_MAX);
         let lease = extended(lease, None, expires_at, &mut changes);
-        changes.leases.push(lease.clone());
+        changes.put(lease.clone());
         Ok((lease, changes))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ending::{end_claim, give_up, tell_dependants, want_dependants_told, want_end};
 use super::{Verb, awake, check_holder, speaker};
-use crate::attempt::Outcome;
+use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
 use crate::id::{AgentId, TaskId};
 use crate::refusal::Refusal;
@@ -57,8 +57,8 @@ impl Verb for Fail {
         let mut agent = awake(agent, &mut changes, now);
         end_claim(slice, &mut changes, task, Outcome::Failed, &mut agent, now);
         agent.failed += 1;
-        changes.agents.push(agent);
-        if let Some(attempt) = changes.attempts.last_mut() {
+        changes.put(agent);
+        if let Some(attempt) = changes.rows_mut::<Attempt>().next_back() {
             attempt.failure = Some(self.kind);
             attempt.message = Some(self.message.clone());
             attempt.details.clone_from(&self.details);
@@ -91,7 +91,7 @@ impl Verb for Fail {
             changes.task(after.fail(failure, now));
             tell_dependants(slice, &mut changes, &self.task, now);
         }
-        let status = changes.tasks.iter().find(|task| task.id == self.task);
+        let status = changes.rows::<Task>().find(|task| task.id == self.task);
         Ok((
             Failed {
                 status: status.map_or(TaskStatus::Failed, Task::status),

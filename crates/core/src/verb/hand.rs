@@ -14,7 +14,7 @@ use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, MessageId};
 use crate::limits;
-use crate::message::{DeliveryState, Received};
+use crate::message::{Delivery, DeliveryState, Received};
 use crate::refusal::Refusal;
 use crate::slice::{InboxAsk, Slice};
 use crate::time::Timestamp;
@@ -66,7 +66,7 @@ impl Verb for Hand {
             let redelivered = delivery.is_redelivered();
             let mut delivery = delivery.clone();
             delivery.handing_until = Some(now + self.hold_for);
-            changes.deliveries.push(delivery);
+            changes.put(delivery);
             taken.push(Received {
                 message: message.clone(),
                 redelivered,
@@ -139,7 +139,7 @@ impl Verb for Handed {
             delivery.state = DeliveryState::Handed;
             delivery.delivered_at = Some(now);
             delivery.handing_until = None;
-            changes.deliveries.push(delivery);
+            changes.put(delivery);
             if message.ack_required {
                 agent.stream.unacknowledged.push(id.clone());
                 agent.stream.name = Some(self.stream.clone());
@@ -151,15 +151,15 @@ impl Verb for Handed {
             if message.to.is_some() {
                 let mut message = message.clone();
                 message.delivered_at = Some(now);
-                changes.messages.push(message);
+                changes.put(message);
             }
             agent.inbox = agent.inbox.saturating_sub(1);
         }
-        let settled = changes.deliveries.len();
+        let settled = changes.rows::<Delivery>().count();
         if settled == 0 {
             return Ok((0, changes));
         }
-        changes.agents.push(agent);
+        changes.put(agent);
         Ok((settled, changes))
     }
 }
@@ -189,7 +189,7 @@ impl Verb for TakeBack {
             {
                 let mut delivery = delivery.clone();
                 delivery.handing_until = None;
-                changes.deliveries.push(delivery);
+                changes.put(delivery);
             }
         }
         Ok(((), changes))
@@ -226,8 +226,8 @@ impl Verb for EndStream {
         let mut agent = known.clone();
         // It keeps its name: one that was taken for ended and goes on ends again.
         queue_again(slice, &mut changes, &mut agent, now);
-        changes.agents.push(agent);
-        Ok((changes.deliveries.len(), changes))
+        changes.put(agent);
+        Ok((changes.rows::<Delivery>().count(), changes))
     }
 }
 
@@ -251,11 +251,11 @@ pub(super) fn queue_again(slice: &Slice, changes: &mut Changes, agent: &mut Agen
         }
         let mut delivery = delivery.clone();
         delivery.state = DeliveryState::Queued;
-        changes.deliveries.push(delivery);
+        changes.put(delivery);
         if message.to.is_some() {
             let mut message = message.clone();
             message.delivered_at = None;
-            changes.messages.push(message);
+            changes.put(message);
         }
         agent.inbox += 1;
         changes.event(Event::MessageQueuedAgain {

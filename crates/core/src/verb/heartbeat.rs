@@ -89,7 +89,7 @@ impl Verb for Heartbeat {
         for command in &mut agent.commands {
             command.handed = true;
         }
-        changes.agents.push(agent);
+        changes.put(agent);
         Ok((HeartbeatTaken { at: now, commands }, changes))
     }
 }
@@ -178,7 +178,7 @@ impl ReportedTask {
             if leaves_trace(task, now) {
                 let mut task = task.clone();
                 task.updated_at = now;
-                changes.tasks.push(task);
+                changes.put(task);
             }
             return;
         }
@@ -195,7 +195,7 @@ impl ReportedTask {
             told_percent: 0,
         };
         let (task, event) = task.clone().advance(progress, now);
-        changes.tasks.push(task);
+        changes.put(task);
         changes.events.extend(event);
     }
 }

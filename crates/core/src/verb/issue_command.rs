@@ -72,7 +72,7 @@ impl Verb for IssueCommand {
             command: self.id.clone(),
             order: order.to_owned(),
         });
-        changes.agents.push(agent);
+        changes.put(agent);
         Ok((command, changes))
     }
 }

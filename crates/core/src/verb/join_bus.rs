@@ -78,7 +78,7 @@ impl Verb for JoinBus {
             commands: agent.commands.clone(),
             agent: Box::new(agent.clone()),
         };
-        changes.agents.push(agent);
+        changes.put(agent);
         Ok((joined, changes))
     }
 }

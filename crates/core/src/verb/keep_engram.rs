@@ -139,14 +139,14 @@ fn keep(changes: &mut Changes, engram: Engram) {
         scope: engram.entry.scope.as_str().to_owned(),
         version: engram.entry.version.clone(),
     });
-    changes.engrams.push(engram);
+    changes.put(engram);
 }
 
 fn evict(changes: &mut Changes, evicted: &[EngramId]) {
     for id in evicted {
         changes.event(Event::EngramEvicted { engram: id.clone() });
+        changes.remove::<Engram>(id.clone());
     }
-    changes.evicted_engrams.extend_from_slice(evicted);
 }
 
 fn check(engram: &Engram) -> Result<(), Refusal> {

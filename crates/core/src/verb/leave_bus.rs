@@ -50,7 +50,7 @@ impl Verb for LeaveBus {
         agent.silent_after = limits::SILENT_AFTER;
         agent.stream.name = None;
         queue_again(slice, &mut changes, &mut agent, now);
-        changes.agents.push(agent);
+        changes.put(agent);
         Ok(((), changes))
     }
 }

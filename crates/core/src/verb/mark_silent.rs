@@ -50,7 +50,7 @@ impl Verb for MarkSilent {
             agent.presence = Presence::Silent {
                 since: known.seen_at,
             };
-            changes.agents.push(agent);
+            changes.put(agent);
         }
         let done = silent.len();
         Ok((

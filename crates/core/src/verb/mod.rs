@@ -188,7 +188,7 @@ fn sign_of_life(agent: &Agent, changes: &mut Changes, now: Timestamp) {
         changes.pulse(&agent.id, now);
     } else {
         let agent = awake(agent, changes, now);
-        changes.agents.push(agent);
+        changes.put(agent);
     }
 }
 

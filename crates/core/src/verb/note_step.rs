@@ -25,10 +25,8 @@ impl Verb for NoteStep {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<((), Changes), Refusal> {
         let mut time = Want::new(slice).served_time();
         time.shake(now);
-        let mut changes = Changes {
-            records: vec![Record::ServedTime(time)],
-            ..Changes::default()
-        };
+        let mut changes = Changes::default();
+        changes.put(Record::ServedTime(time));
         let by_ms = self.by_ms.unsigned_abs();
         changes.event(match self.by_ms {
             ..0 => Event::ClockSteppedBack { by_ms },

@@ -62,7 +62,7 @@ impl Verb for ReportProgress {
         let mut task = task.clone();
         task.progress = None;
         let (task, event) = task.advance(progress, now);
-        changes.tasks.push(task);
+        changes.put(task);
         changes.events.extend(event);
         Ok((Progressed::Continue, changes))
     }

@@ -98,7 +98,7 @@ impl Verb for Prune {
         }
         let agents = want.gone_agents(time.back(now, self.keep.agents), limits::CARETAKER_STEP);
         let done = forget_agents(slice, agents, &mut time.hour.agents, &mut changes);
-        changes.records.push(Record::ServedTime(time));
+        changes.put(Record::ServedTime(time));
         Ok((Step { done, more: false }, changes))
     }
 }
@@ -133,12 +133,13 @@ fn forget_agents(slice: &Slice, ids: &[AgentId], left: &mut u64, changes: &mut C
     for agent in known.filter(forgettable) {
         if let Some(former) = agent.former().filter(|_| *left > 0) {
             *left -= 1;
-            changes.forgotten_agents.push(former);
+            changes.remove::<Agent>(agent.id.clone());
+            changes.put(former);
             let agent = agent.id.clone();
             changes.event(Event::AgentForgotten { agent });
         }
     }
-    changes.forgotten_agents.len()
+    changes.drops.len()
 }
 
 /// Finished tasks that nothing depends on, looked for from a number on.
@@ -189,11 +190,11 @@ impl Verb for PruneTasks {
                     task: task.id.clone(),
                     number: task.number,
                 });
-                changes.forgotten_tasks.push(task.id.clone());
+                changes.remove::<Task>(task.id.clone());
             }
         }
-        if !changes.forgotten_tasks.is_empty() {
-            changes.records.push(Record::ServedTime(time));
+        if !changes.drops.is_empty() {
+            changes.put(Record::ServedTime(time));
         }
         Ok((page.next, changes))
     }
@@ -214,7 +215,6 @@ mod tests {
     use super::super::{Deregister, RotateKey};
     use super::*;
     use crate::head::Head;
-    use crate::record::RecordKey;
     use crate::slice::Kept;
     use crate::task::TaskStatus;
 
@@ -222,8 +222,12 @@ mod tests {
 
     fn sweep(swarm: &mut Swarm) -> Vec<&'static str> {
         let keep = Retention::default().tasks;
-        swarm.ok(PruneTasks { keep, from: 0 });
-        swarm.said()
+        let (mut next, mut said) = (Some(0), Vec::new());
+        while let Some(from) = next {
+            next = swarm.ok(PruneTasks { keep, from });
+            said.extend(swarm.said());
+        }
+        said
     }
 
     #[test]
@@ -302,7 +306,7 @@ mod tests {
         };
         let mut slice = Slice::default();
         count(&mut slice.head);
-        slice.put_record(&RecordKey::ServedTime, Some(Record::ServedTime(time)));
+        slice.put_row(Record::ServedTime(time));
         slice.ranges.kept = Some(Kept {
             oldest_event: 1001,
             messages: 50_000,
@@ -342,7 +346,7 @@ mod tests {
         for (rows, kinds) in [(9, 1), (limits::IDEMPOTENCY_ROWS_MAX + 1, 2)] {
             let changes = pruned(now, time.clone(), |head| head.idempotency_rows = rows);
             assert_eq!(changes.prunes.len(), kinds, "{:?}", changes.prunes);
-            assert_eq!(changes.records, [], "nothing of this hour is used up");
+            assert_eq!(changes.puts, [], "nothing of this hour is used up");
         }
         let mut swarm = Swarm::with_task(TaskStatus::Completed);
         swarm.wait(31 * DAY);
@@ -369,10 +373,10 @@ mod tests {
                     changes::Prune::Nonces { .. } => (0, 0, 0),
                 });
             }
-            let Some(Record::ServedTime(after)) = changes.records.into_iter().next() else {
+            let Some(Record::ServedTime(after)) = changes.rows::<Record>().next() else {
                 panic!("it is noted what was used up");
             };
-            time = after;
+            time = after.clone();
         }
         let messages: usize = taken.iter().map(|(messages, ..)| messages).sum();
         let answers: usize = taken.iter().map(|(_, answers, _)| answers).sum();

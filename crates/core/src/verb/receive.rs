@@ -50,7 +50,7 @@ impl Verb for Receive {
             agent.inbox = agent.inbox.saturating_sub(1);
             if message.is_over(now) {
                 delivery.state = DeliveryState::Expired;
-                changes.deliveries.push(delivery);
+                changes.put(delivery);
                 changes.event(Event::MessageExpired {
                     message: id.clone(),
                     agent: self.agent.clone(),
@@ -61,7 +61,7 @@ impl Verb for Receive {
             delivery.state = DeliveryState::Handed;
             delivery.delivered_at = Some(now);
             delivery.handing_until = None;
-            changes.deliveries.push(delivery);
+            changes.put(delivery);
             changes.event(Event::MessageDelivered {
                 message: id.clone(),
                 agent: self.agent.clone(),
@@ -69,7 +69,7 @@ impl Verb for Receive {
             let mut message = message.clone();
             if message.to.is_some() {
                 message.delivered_at = Some(now);
-                changes.messages.push(message.clone());
+                changes.put(message.clone());
             }
             received.push(Received {
                 message,
@@ -79,7 +79,7 @@ impl Verb for Receive {
                 break;
             }
         }
-        changes.agents.push(agent);
+        changes.put(agent);
         Ok((received, changes))
     }
 }

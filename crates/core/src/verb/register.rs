@@ -115,7 +115,7 @@ impl Verb for Register {
             tasks.push((task.id.clone(), task.epoch));
             changes.task((task, event));
         }
-        changes.agents.push(agent);
+        changes.put(agent);
         Ok((
             Registered {
                 registered_at: now,

@@ -4,6 +4,7 @@ use super::{Verb, sign_of_life, speaker};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::AgentId;
+use crate::lease::Lease;
 use crate::path::LeasePath;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
@@ -56,7 +57,7 @@ impl Verb for ReleaseLease {
                 current: lease.fencing,
             });
         }
-        changes.ended_leases.push(lease.path.clone());
+        changes.remove::<Lease>(lease.path.clone());
         changes.event(Event::LeaseReleased {
             path: lease.path.to_string(),
             agent: lease.agent.clone(),

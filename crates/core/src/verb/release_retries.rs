@@ -6,7 +6,7 @@ use crate::lane::LaneKey;
 use crate::limits;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::task::TaskState;
+use crate::task::{Task, TaskState};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -32,7 +32,7 @@ impl Verb for ReleaseRetries {
                 changes.task(task.clone().reopen("retry", now));
             }
         }
-        let done = changes.tasks.len();
+        let done = changes.rows::<Task>().count();
         Ok((
             Step {
                 done,

@@ -67,12 +67,9 @@ impl Verb for ReleaseTask {
         if self.agent.is_none() && task.watch.is_some() {
             agent.spare(&task.id, now);
         }
-        changes.agents.push(agent);
-        let after = changes
-            .tasks
-            .last()
-            .cloned()
-            .expect("giving back puts the task");
+        changes.put(agent);
+        let after = changes.rows::<Task>().next_back();
+        let after = after.cloned().expect("giving back puts the task");
         Ok((after, changes))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ending::{end_claim, give_up, tell_dependants, want_dependants_told, want_end};
 use super::{Verb, awake, check_holder, sign_of_life, speaker};
-use crate::attempt::Outcome;
+use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
@@ -110,8 +110,8 @@ impl Verb for ReportError {
         };
         end_claim(slice, &mut changes, task, outcome, &mut agent, now);
         agent.failed += 1;
-        changes.agents.push(agent);
-        if let Some(attempt) = changes.attempts.last_mut() {
+        changes.put(agent);
+        if let Some(attempt) = changes.rows_mut::<Attempt>().next_back() {
             attempt.failure = Some(self.kind);
             attempt.message = Some(self.message.clone());
             attempt.details.clone_from(&self.details);

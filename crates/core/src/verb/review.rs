@@ -67,7 +67,7 @@ impl Verb for Review {
                 if let Some(agent) = slice.agent(by) {
                     let mut agent = agent.clone();
                     agent.completed += 1;
-                    changes.agents.push(agent);
+                    changes.put(agent);
                 }
                 task.clone().approve(by.clone(), now)
             }

@@ -7,6 +7,7 @@ use crate::id::TokenId;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
+use crate::token::Token;
 use crate::want::Want;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl Verb for RevokeToken {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<((), Changes), Refusal> {
-        let known = slice.ranges.tokens.get(&self.id).and_then(Option::as_ref);
+        let known = slice.row::<Token>(&self.id);
         let mut token = known.cloned().ok_or(Refusal::TokenNotFound)?;
         let mut changes = Changes::default();
         if token.revoked_at.is_none() {
@@ -30,7 +31,7 @@ impl Verb for RevokeToken {
             changes.event(Event::TokenRevoked {
                 name: token.name.clone(),
             });
-            changes.tokens.push(token);
+            changes.put(token);
         }
         Ok(((), changes))
     }

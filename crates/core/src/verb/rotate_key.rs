@@ -32,7 +32,7 @@ impl Verb for RotateKey {
         agent.key_generation += 1;
         let generation = agent.key_generation;
         let mut changes = Changes::default();
-        changes.agents.push(agent);
+        changes.put(agent);
         changes.event(Event::AgentKeyRotated {
             agent: self.agent.clone(),
             generation,

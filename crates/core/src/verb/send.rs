@@ -128,7 +128,7 @@ impl Verb for Send {
         for agent in recipients {
             deliver(&message, agent, &mut changes);
         }
-        changes.messages.push(message);
+        changes.put(message);
         let recipients = u32::try_from(count).unwrap_or(u32::MAX);
         Ok((
             Sent {
@@ -209,7 +209,7 @@ impl Send {
 }
 
 fn deliver(message: &Message, agent: &Agent, changes: &mut Changes) {
-    changes.deliveries.push(Delivery {
+    changes.put(Delivery {
         message: message.id.clone(),
         number: message.number,
         agent: agent.id.clone(),
@@ -219,24 +219,25 @@ fn deliver(message: &Message, agent: &Agent, changes: &mut Changes) {
         expires_at: message.expires_at,
         handing_until: None,
     });
-    let mut row = match changes.agents.iter().position(|row| row.id == agent.id) {
-        Some(at) => changes.agents.swap_remove(at),
-        None => agent.clone(),
-    };
-    row.inbox += 1;
-    changes.agents.push(row);
+    // Speaking may have brought the sender back; nobody else's row is put so far.
+    let spoke = changes.rows_mut::<Agent>().next();
+    match spoke.filter(|row| row.id == agent.id) {
+        Some(row) => row.inbox += 1,
+        None => {
+            let mut row = agent.clone();
+            row.inbox += 1;
+            changes.put(row);
+        }
+    }
 }
 
 /// One message less waits for this agent.
 pub(super) fn take_from_inbox(slice: &Slice, changes: &mut Changes, agent: &AgentId) {
-    let at = changes.agents.iter().position(|row| row.id == *agent);
-    let row = match at {
-        Some(at) => Some(changes.agents.swap_remove(at)),
-        None => slice.agent(agent).cloned(),
-    };
-    if let Some(mut row) = row {
+    if let Some(row) = changes.row_mut::<Agent>(agent) {
         row.inbox = row.inbox.saturating_sub(1);
-        changes.agents.push(row);
+    } else if let Some(mut row) = slice.agent(agent).cloned() {
+        row.inbox = row.inbox.saturating_sub(1);
+        changes.put(row);
     }
 }
 

@@ -42,7 +42,7 @@ impl Verb for Serve {
         if gap && served_at > Timestamp::ZERO {
             let mut time = Want::new(slice).served_time();
             time.add_gap(served_at, now);
-            changes.records.push(Record::ServedTime(time));
+            changes.put(Record::ServedTime(time));
             changes.event(Event::OutageEnded { served_at });
         }
         Ok((outage, changes))

@@ -43,7 +43,7 @@ impl Verb for SetBaseline {
                 (found.metrics.clone(), Some(found.id.clone()))
             }
         };
-        let old = slice.ranges.baseline.as_ref().and_then(Option::as_ref);
+        let old = slice.row::<Baseline>(&());
         let baseline = Baseline {
             metrics,
             set_by: self.by.clone(),
@@ -56,7 +56,7 @@ impl Verb for SetBaseline {
             by: self.by.clone(),
             snapshot,
         });
-        changes.baseline = Some(baseline.clone());
+        changes.put(baseline.clone());
         Ok((baseline, changes))
     }
 }

@@ -95,7 +95,7 @@ impl Verb for Steer {
                 reason: self.reason.clone(),
             },
         });
-        changes.records.push(Record::Director(director.clone()));
+        changes.put(Record::Director(director.clone()));
         Ok((director, changes))
     }
 }

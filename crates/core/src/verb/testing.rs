@@ -2,63 +2,50 @@
 //!
 //! So a verb that looks at a row it did not ask for fails here, not in a hub.
 
-use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::agent::{AgentKind, Capabilities, CommandKind, Machine};
-use crate::attempt::Attempt;
-use crate::changes::Adopted;
-use crate::event::{Event, Logged};
-use crate::head::Head;
-use crate::id::{AgentId, MessageId, TaskId, TokenId};
-use crate::lane::{Lane, LaneId, Rep};
-use crate::lease::Lease;
-use crate::memory::Learning;
-use crate::message::{Delivery, Message, Sender};
+use crate::event::Event;
+use crate::id::{AgentId, TaskId};
+use crate::ledger::Ledger;
+use crate::message::Sender;
 use crate::path::LeasePath;
-use crate::quality::{Baseline, Snapshot};
-use crate::record::{Record, RecordKey};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::task::{FailureKind, Phase, Task, TaskStatus};
 use crate::time::Timestamp;
-use crate::token::Token;
 use crate::verb::{
     AcquireLease, Assign, Cancel, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter,
     IssueCommand, JoinBus, LeaseAnswer, MarkSilent, NewTask, Register, ReportProgress, Send, Verb,
 };
 use crate::want::Want;
-use crate::{Agent, Engram, FormerAgent, GatePolicy, Skills, limits};
+use crate::{Agent, GatePolicy, Skills, limits};
 
 mod hand;
-mod rows;
 
 pub(crate) use hand::{measured, unreadable};
 
 #[derive(Debug, Default)]
 pub(crate) struct Swarm {
     pub now: Timestamp,
-    pub head: Head,
-    pub agents: BTreeMap<AgentId, Agent>,
-    pub former_agents: BTreeMap<AgentId, FormerAgent>,
-    pub tasks: BTreeMap<TaskId, Task>,
-    pub attempts: Vec<Attempt>,
-    pub lanes: BTreeMap<LaneId, Lane>,
-    reps: BTreeMap<Rep, u64>,
-    pub leases: BTreeMap<LeasePath, Lease>,
-    pub messages: BTreeMap<MessageId, Message>,
-    pub deliveries: BTreeMap<(MessageId, AgentId), Delivery>,
-    pub snapshots: Vec<Snapshot>,
-    pub baseline: Option<Baseline>,
-    pub learnings: Vec<Learning>,
-    pub tokens: BTreeMap<TokenId, Token>,
-    pub records: BTreeMap<RecordKey, Record>,
-    pub engrams: Vec<Engram>,
-    pub log: Vec<Logged>,
-    /// Notes of hand writes that were taken up.
-    pub adopted: Vec<Adopted>,
+    ledger: Ledger,
     /// Events of the last run.
     pub said: Vec<Event>,
+}
+
+impl Deref for Swarm {
+    type Target = Ledger;
+
+    fn deref(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
+impl DerefMut for Swarm {
+    fn deref_mut(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
 }
 
 /// Where an agent can be when a verb meets it.
@@ -208,7 +195,7 @@ impl Swarm {
         let log = slice.log().iter();
         let said = log.map(|logged| logged.event.clone()).collect();
         let saved: Result<(), ()> = slice.save_all(self.now, true, |save| {
-            self.keep(save);
+            self.ledger.save(save);
             Ok(())
         });
         saved.expect("plain maps do not fail");

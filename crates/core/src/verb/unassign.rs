@@ -56,7 +56,7 @@ impl Verb for Unassign {
         if task.status() == TaskStatus::InProgress {
             agent.spare(&task.id, now);
         }
-        changes.agents.push(agent);
+        changes.put(agent);
         Ok(((), changes))
     }
 }

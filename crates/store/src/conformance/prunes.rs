@@ -5,7 +5,7 @@ use std::time::Duration;
 use switchboard_core::changes::{Nonce, Prune};
 use switchboard_core::idempotency::{Key, Remembered};
 use switchboard_core::verb::{Cancel, Receive, Serve};
-use switchboard_core::{Ask, FormerAgent, TaskId, limits};
+use switchboard_core::{Agent, Ask, FormerAgent, Noun as _, RowKey, Task, TaskId, limits};
 
 use super::acts::{send, task_with};
 use super::ledger::must;
@@ -114,13 +114,13 @@ pub(super) fn old_answers_and_signatures_go(world: &mut World<'_>) {
     for (name, minutes) in [("old", 0), ("older", 0), ("young", 2)] {
         let at = START + minutes * MINUTE;
         put(&mut ledger, |changes| {
-            let remembered = Remembered {
+            changes.put(Remembered {
+                key: key(name),
                 body_hash: [1; 32],
                 answer: b"answer".as_slice().into(),
                 at,
-            };
-            changes.remembered.push((key(name), remembered));
-            changes.nonces.push(nonce(name, at));
+            });
+            changes.put(nonce(name, at));
         });
     }
     clock.advance(3 * MINUTE);
@@ -150,19 +150,15 @@ pub(super) fn old_answers_and_signatures_go(world: &mut World<'_>) {
     );
     let (young, old) = (nonce("young", START + 2 * MINUTE), nonce("old", START));
     let slice = ledger.look(&[
-        Ask::Remembered(key("young")),
-        Ask::Remembered(key("old")),
-        Ask::Nonce(young.clone()),
-        Ask::Nonce(old.clone()),
+        Ask::Row(RowKey::Remembered(key("young"))),
+        Ask::Row(RowKey::Remembered(key("old"))),
+        Ask::Row(RowKey::Nonce(young.key())),
+        Ask::Row(RowKey::Nonce(old.key())),
     ]);
-    let ranges = &slice.ranges;
-    let kept = |name| ranges.remembered[&key(name)].is_some();
-    assert_eq!((kept("young"), kept("old")), (true, false), "answers");
-    assert_eq!(
-        (ranges.nonces[&young], ranges.nonces[&old]),
-        (true, false),
-        "signatures"
-    );
+    let kept = ["young", "old"].map(|name| slice.row::<Remembered>(&key(name)).is_some());
+    assert_eq!(kept, [true, false], "answers");
+    let kept = [young, old].map(|nonce| slice.row::<Nonce>(&nonce.key()).is_some());
+    assert_eq!(kept, [true, false], "signatures");
 }
 
 pub(super) fn forgotten_rows_are_gone(world: &mut World<'_>) {
@@ -174,8 +170,9 @@ pub(super) fn forgotten_rows_are_gone(world: &mut World<'_>) {
     ledger.run(Cancel { task, reason }).expect("t is open");
     ledger.leave("ann");
     put(&mut ledger, |changes| {
-        changes.forgotten_tasks.push("t".into());
-        changes.forgotten_agents.push(former("ann", 0));
+        changes.remove::<Task>("t".into());
+        changes.remove::<Agent>("ann".into());
+        changes.put(former("ann", 0));
     });
     let seen = Everything::read(&*ledger.reader());
     let left: Vec<&str> = seen.tasks.iter().map(|task| task.id.as_str()).collect();
@@ -200,9 +197,13 @@ pub(super) fn what_stays_of_a_forgotten_agent(world: &mut World<'_>) {
         ledger.leave("ann");
         let kept = former("ann", completed);
         put(&mut ledger, |changes| {
-            changes.forgotten_agents.push(kept.clone());
+            changes.remove::<Agent>("ann".into());
+            changes.put(kept.clone());
         });
-        let slice = ledger.look(&[Ask::Agent("ann".into()), Ask::Agent("bob".into())]);
+        let slice = ledger.look(&[
+            Ask::Row(RowKey::Agent("ann".into())),
+            Ask::Row(RowKey::Agent("bob".into())),
+        ]);
         assert!(slice.agent(&"ann".into()).is_none(), "the row is gone");
         assert_eq!(slice.former_agent(&"ann".into()), Some(&kept));
         assert_eq!(slice.former_agent(&"bob".into()), None, "never seen");

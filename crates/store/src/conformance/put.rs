@@ -1,7 +1,9 @@
 //! A verb that writes what it is told, so that every kind of row can be written without a reason.
 
 use switchboard_core::lane::LaneKey;
-use switchboard_core::{Changes, Refusal, Slice, Timestamp, Verb, Want};
+use switchboard_core::{
+    Changes, Delivery, Noun as _, Refusal, Row, RowKey, Slice, Timestamp, Verb, Want,
+};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Put(pub Changes);
@@ -11,45 +13,37 @@ impl Verb for Put {
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         let changes = &self.0;
-        for agent in &changes.agents {
-            want.agent(&agent.id);
-        }
         for pulse in &changes.pulses {
             want.agent(&pulse.agent);
         }
-        for former in &changes.forgotten_agents {
-            want.agent(&former.id);
-        }
-        for task in &changes.tasks {
-            if let Some(known) = want.task(&task.id) {
-                want.lane_of(known);
+        for row in &changes.puts {
+            match row {
+                Row::Agent(agent) => drop(want.agent(&agent.id)),
+                Row::FormerAgent(former) => drop(want.agent(&former.id)),
+                Row::Task(task) => {
+                    if let Some(known) = want.task(&task.id) {
+                        want.lane_of(known);
+                    }
+                    want.lane_for(&LaneKey::of(task));
+                }
+                Row::Lease(lease) => drop(want.leases_near(&lease.path)),
+                Row::Message(message) => drop(want.message(&message.id)),
+                Row::Delivery(delivery) => drop(want.row::<Delivery>(&delivery.key())),
+                Row::Baseline(_) => drop(want.baseline()),
+                Row::Remembered(remembered) => drop(want.remembered(&remembered.key)),
+                Row::Nonce(nonce) => drop(want.nonce_was_seen(nonce)),
+                Row::Token(token) => drop(want.token(&token.id)),
+                Row::Record(record) => drop(want.record(&record.key())),
+                Row::Attempt(_) | Row::Snapshot(_) | Row::Learning(_) | Row::Engram(_) => {}
             }
-            want.lane_for(&LaneKey::of(task));
         }
-        for id in &changes.forgotten_tasks {
-            want.task(id);
-        }
-        let paths = changes.leases.iter().map(|lease| &lease.path);
-        for path in paths.chain(&changes.ended_leases) {
-            let _ = want.leases_near(path);
-        }
-        for message in &changes.messages {
-            want.message(&message.id);
-        }
-        for delivery in &changes.deliveries {
-            want.delivery(&delivery.message, &delivery.agent);
-        }
-        if changes.baseline.is_some() {
-            want.baseline();
-        }
-        for (key, _) in &changes.remembered {
-            want.remembered(key);
-        }
-        for nonce in &changes.nonces {
-            want.nonce_was_seen(nonce);
-        }
-        for token in &changes.tokens {
-            want.token(&token.id);
+        for key in &changes.drops {
+            match key {
+                RowKey::Agent(id) => drop(want.agent(id)),
+                RowKey::Task(id) => drop(want.task(id)),
+                RowKey::Lease(path) => drop(want.leases_near(path)),
+                _ => {}
+            }
         }
     }
 

@@ -12,8 +12,8 @@ use switchboard_core::verb::{
     KeepEngram, Kept, Order, Receive, ReportBudget, Steer,
 };
 use switchboard_core::{
-    Ask, DeliveryState, EngramId, Received, Record, RecordKey, Skills, Stream, TaskId, Timestamp,
-    limits,
+    Ask, DeliveryState, EngramId, Received, Record, RecordKey, RowKey, Skills, Stream, TaskId,
+    Timestamp, limits,
 };
 
 use super::acts::{claim, register, send};
@@ -61,10 +61,10 @@ pub(super) fn records_come_back(world: &mut World<'_>) {
     ];
     for row in &rows {
         let key = row.key();
-        put(&mut ledger, |changes| changes.records.push(row.clone()));
+        put(&mut ledger, |changes| changes.put(row.clone()));
         assert_eq!(record(&ledger, &key).as_ref(), Some(row), "in a reader");
-        let slice = ledger.look(&[Ask::Record(key.clone())]);
-        assert_eq!(slice.known_record(&key), Some(Some(row)), "in a batch");
+        let slice = ledger.look(&[Ask::Row(RowKey::Record(key.clone()))]);
+        assert_eq!(slice.known::<Record>(&key), Some(Some(row)), "in a batch");
     }
     let github = RecordKey::Budget(Resource::Github);
     assert_eq!(
@@ -74,8 +74,8 @@ pub(super) fn records_come_back(world: &mut World<'_>) {
     );
     let (mut empty, _) = world.ledger();
     assert_eq!(record(&empty, &github), None, "there is none yet");
-    let slice = empty.look(&[Ask::Record(github.clone())]);
-    assert_eq!(slice.known_record(&github), Some(None), "which is known");
+    let slice = empty.look(&[Ask::Row(RowKey::Record(github.clone()))]);
+    assert_eq!(slice.known::<Record>(&github), Some(None), "which is known");
 }
 
 const LIMITS: budget::Limits = budget::Limits {
@@ -374,7 +374,7 @@ pub(super) fn messages_on_their_way(world: &mut World<'_>) {
     let (queued, handed) = (DeliveryState::Queued, DeliveryState::Handed);
     assert_eq!(state(&ledger, "m1"), (queued, Some(until)), "held");
     assert_eq!(state(&ledger, "m2"), (queued, None), "not taken up");
-    let slice = ledger.look(&[Ask::Delivery("m1".into(), "bob".into())]);
+    let slice = ledger.look(&[Ask::Row(RowKey::Delivery(("m1".into(), "bob".into())))]);
     let row = slice.delivery(&"m1".into(), &"bob".into());
     let held = row.and_then(|row| row.handing_until);
     assert_eq!(held, Some(until), "in a batch");

@@ -11,8 +11,8 @@ use switchboard_core::token::{Scope, Token};
 use switchboard_core::verb::CreateTasks;
 use switchboard_core::{
     Agent, AgentId, AgentKind, Ask, Baseline, Changes, Delivery, DeliveryState, Doing, Event,
-    FailureKind, Learning, Lease, LeasePath, Message, Metrics, Phase, Priority, Skills, Snapshot,
-    Task, TaskKind, TaskState, Timestamp,
+    FailureKind, Learning, Lease, LeasePath, Message, Metrics, Noun as _, Phase, Priority, RowKey,
+    Skills, Snapshot, Task, TaskKind, TaskState, Timestamp,
 };
 
 use super::acts::task_with;
@@ -50,9 +50,9 @@ pub(super) fn tasks_come_back(world: &mut World<'_>) {
                 task.blockers = vec!["gone".into()];
             }
             put(&mut ledger, |changes| {
-                changes.tasks.push(task.clone());
+                changes.put(task.clone());
                 // The same at once, as a new row.
-                changes.tasks.push(Task {
+                changes.put(Task {
                     id: "new".into(),
                     number: 2,
                     rev: 1,
@@ -72,7 +72,7 @@ pub(super) fn tasks_come_back(world: &mut World<'_>) {
             assert_eq!(new.id, "new".into(), "a task by its number");
             (new.id, new.number) = (task.id.clone(), task.number);
             assert_eq!(new, task, "a new task in a reader");
-            let slice = ledger.look(&[Ask::Task("t".into())]);
+            let slice = ledger.look(&[Ask::Row(RowKey::Task("t".into()))]);
             assert_eq!(slice.task(&"t".into()), Some(&task), "a task in a batch");
         }
     }
@@ -145,15 +145,15 @@ pub(super) fn agents_come_back(world: &mut World<'_>) {
             if full {
                 fill_agent(&mut agent, at);
             }
-            put(&mut ledger, |changes| changes.agents.push(agent.clone()));
+            put(&mut ledger, |changes| changes.put(agent.clone()));
             agent.rev = 1;
             let found = must("read an agent", ledger.reader().agent(&"ann".into()));
             assert_eq!(found.as_ref(), Some(&agent), "an agent in a reader");
             agent.name = "renamed".to_owned();
             agent.skills = Skills::new(["go"]);
-            put(&mut ledger, |changes| changes.agents.push(agent.clone()));
+            put(&mut ledger, |changes| changes.put(agent.clone()));
             agent.rev = 2;
-            let slice = ledger.look(&[Ask::Agent("ann".into())]);
+            let slice = ledger.look(&[Ask::Row(RowKey::Agent("ann".into()))]);
             assert_eq!(
                 slice.agent(&"ann".into()),
                 Some(&agent),
@@ -219,7 +219,7 @@ pub(super) fn signs_of_life_are_added(world: &mut World<'_>) {
     let (mut ledger, clock) = world.ledger();
     let mut agent = Agent::newcomer("ann".into(), START);
     agent.presence = Presence::Live(Doing::Idle);
-    put(&mut ledger, |changes| changes.agents.push(agent.clone()));
+    put(&mut ledger, |changes| changes.put(agent.clone()));
     for beats in 1..=3 {
         clock.advance(Duration::from_secs(30));
         let at = START + Duration::from_secs(30 * beats);
@@ -288,12 +288,13 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         delivery(&bare, "cas", DeliveryState::Expired),
     ];
     put(&mut ledger, |changes| {
-        changes.messages = vec![full.clone(), bare.clone()];
-        changes.deliveries = deliveries.clone();
+        changes.put(full.clone());
+        changes.put(bare.clone());
+        deliveries.iter().for_each(|row| changes.put(row.clone()));
     });
     let asks = [
-        Ask::Message("m1".into()),
-        Ask::Delivery("m2".into(), "ann".into()),
+        Ask::Row(RowKey::Message("m1".into())),
+        Ask::Row(RowKey::Delivery(("m2".into(), "ann".into()))),
     ];
     let slice = ledger.look(&asks);
     for (message, rows) in [(full, &deliveries[..1]), (bare, &deliveries[1..])] {
@@ -332,7 +333,8 @@ pub(super) fn leases_come_back(world: &mut World<'_>) {
         ..full.clone()
     };
     put(&mut ledger, |changes| {
-        changes.leases = vec![full.clone(), bare.clone()]
+        changes.put(full.clone());
+        changes.put(bare.clone());
     });
     let seen = Everything::read(&*ledger.reader());
     let expected: Vec<Lease> = [bare, full.clone()]
@@ -345,7 +347,7 @@ pub(super) fn leases_come_back(world: &mut World<'_>) {
         "what the head says of leases"
     );
     put(&mut ledger, |changes| {
-        changes.ended_leases.push(full.path.clone())
+        changes.remove::<Lease>(full.path.clone())
     });
     let seen = Everything::read(&*ledger.reader());
     assert_eq!(
@@ -355,8 +357,8 @@ pub(super) fn leases_come_back(world: &mut World<'_>) {
     );
     put(&mut ledger, |changes| {
         // Ended and leased anew in one decision.
-        changes.ended_leases.push(LeasePath::stored("."));
-        changes.leases.push(Lease {
+        changes.remove::<Lease>(LeasePath::stored("."));
+        changes.put(Lease {
             path: LeasePath::stored("."),
             agent: "bob".into(),
             ..full.clone()
@@ -417,10 +419,10 @@ pub(super) fn history_and_quality_come_back(world: &mut World<'_>) {
     };
     let learnings = vec![learning("l1", Some("t")), learning("l2", None)];
     put(&mut ledger, |changes| {
-        changes.attempts = attempts.clone();
-        changes.snapshots = snapshots.clone();
-        changes.baseline = Some(baseline.clone());
-        changes.learnings = learnings.clone();
+        attempts.iter().for_each(|row| changes.put(row.clone()));
+        snapshots.iter().for_each(|row| changes.put(row.clone()));
+        changes.put(baseline.clone());
+        learnings.iter().for_each(|row| changes.put(row.clone()));
     });
     let reader = ledger.reader();
     let seen = Everything::read(&*reader);
@@ -434,13 +436,13 @@ pub(super) fn history_and_quality_come_back(world: &mut World<'_>) {
     assert_eq!(seen.baseline.as_ref(), Some(&baseline), "the baseline");
     assert_eq!(seen.learnings, learnings, "learnings");
     let slice = ledger.look(&[
-        Ask::Baseline,
+        Ask::Row(RowKey::Baseline(())),
         Ask::SnapshotOf("t".into()),
         Ask::SnapshotOf("u".into()),
     ]);
     assert_eq!(
-        slice.ranges.baseline,
-        Some(Some(baseline)),
+        slice.known::<Baseline>(&()),
+        Some(Some(&baseline)),
         "the baseline in a batch"
     );
     let of = |task: &str| slice.ranges.snapshots.get(&task.into());
@@ -499,6 +501,7 @@ pub(super) fn keys_come_back(world: &mut World<'_>) {
         ..key.clone()
     };
     let remembered = Remembered {
+        key: key.clone(),
         body_hash: [3; 32],
         answer: [0, 159, 146, 150].as_slice().into(),
         at: START,
@@ -509,9 +512,9 @@ pub(super) fn keys_come_back(world: &mut World<'_>) {
         valid_until: START + Duration::from_secs(300),
     };
     put(&mut ledger, |changes| {
-        changes.tokens.push(token.clone());
-        changes.remembered.push((key.clone(), remembered.clone()));
-        changes.nonces.push(nonce.clone());
+        changes.put(token.clone());
+        changes.put(remembered.clone());
+        changes.put(nonce.clone());
         changes.served = Some(Served {
             at: START,
             floor: Some(START),
@@ -522,31 +525,19 @@ pub(super) fn keys_come_back(world: &mut World<'_>) {
         ..nonce.clone()
     };
     let slice = ledger.look(&[
-        Ask::Token("k1".into()),
-        Ask::Token("k2".into()),
-        Ask::Remembered(key.clone()),
-        Ask::Remembered(others.clone()),
-        Ask::Nonce(nonce.clone()),
-        Ask::Nonce(unseen.clone()),
+        Ask::Row(RowKey::Token("k1".into())),
+        Ask::Row(RowKey::Token("k2".into())),
+        Ask::Row(RowKey::Remembered(key.clone())),
+        Ask::Row(RowKey::Remembered(others.clone())),
+        Ask::Row(RowKey::Nonce(nonce.key())),
+        Ask::Row(RowKey::Nonce(unseen.key())),
     ]);
-    let ranges = &slice.ranges;
-    assert_eq!(
-        ranges.tokens[&"k1".into()].as_ref(),
-        Some(&token),
-        "a token"
-    );
-    assert_eq!(ranges.tokens[&"k2".into()], None, "no such token");
-    assert_eq!(
-        ranges.remembered[&key].as_ref(),
-        Some(&remembered),
-        "a remembered answer"
-    );
-    assert_eq!(ranges.remembered[&others], None, "somebody else's key");
-    assert_eq!(
-        (ranges.nonces[&nonce], ranges.nonces[&unseen]),
-        (true, false),
-        "used signatures"
-    );
+    let tokens = ["k1", "k2"].map(|id| slice.row::<Token>(&id.into()));
+    assert_eq!(tokens, [Some(&token), None], "tokens in a batch");
+    let answers = [&key, &others].map(|key| slice.row::<Remembered>(key));
+    assert_eq!(answers, [Some(&remembered), None], "remembered answers");
+    let used = [&nonce, &unseen].map(|nonce| slice.row::<Nonce>(&nonce.key()));
+    assert_eq!(used, [Some(&nonce), None], "used signatures");
     let head = &slice.head;
     assert_eq!(
         (head.idempotency_rows, head.idempotency_bytes),
@@ -562,7 +553,7 @@ pub(super) fn keys_come_back(world: &mut World<'_>) {
         revoked_at: Some(START + Duration::from_secs(1)),
         ..token.clone()
     };
-    put(&mut ledger, |changes| changes.tokens.push(revoked.clone()));
+    put(&mut ledger, |changes| changes.put(revoked.clone()));
     let reader = ledger.reader();
     assert_eq!(
         must("list tokens", reader.tokens()),

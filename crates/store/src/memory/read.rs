@@ -1,6 +1,7 @@
 //! Readers: lists by looking at every row, pages by the key of their last row.
 
 use switchboard_core::attempt::Attempt;
+use switchboard_core::ledger::Ledger;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Doing, Engram, EngramEntry, EngramId, Head, Learning,
@@ -8,7 +9,7 @@ use switchboard_core::{
     TaskState, TaskStatus, Timestamp, limits,
 };
 
-use super::{Rows, Shared};
+use super::Shared;
 use crate::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
     Pages, Reader, Since, SnapshotFilter, TaskFilter, TaskRef,
@@ -136,7 +137,7 @@ impl Reader for MemoryReader {
     fn messages(&self, filter: &MessageFilter, page: &Page) -> Result<Pages<Message>, Error> {
         let rows = self.0.get();
         let before = number_in(page)?;
-        let mut found = rows.messages_by_number();
+        let mut found = by_number(&rows);
         found.reverse();
         found.retain(|message| {
             filter.from.as_ref().is_none_or(|id| *id == message.from)
@@ -157,7 +158,7 @@ impl Reader for MemoryReader {
                 None => (Timestamp(i64::MIN), 0),
             },
         };
-        let mut found = rows.messages_by_number();
+        let mut found = by_number(&rows);
         found.retain(|message| {
             let key = (message.id.clone(), since.agent.clone());
             rows.deliveries.contains_key(&key)
@@ -229,12 +230,12 @@ impl Reader for MemoryReader {
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {
         let rows = self.0.get();
-        let later = rows.log.values().filter(|logged| logged.seq > after);
+        let later = rows.log.iter().filter(|logged| logged.seq > after);
         Ok(later.take(limit).cloned().collect())
     }
 
     fn oldest_event(&self) -> Result<Option<u64>, Error> {
-        Ok(self.0.get().log.keys().next().copied())
+        Ok(self.0.get().log.first().map(|logged| logged.seq))
     }
 
     fn tokens(&self) -> Result<Vec<Token>, Error> {
@@ -251,12 +252,10 @@ impl Reader for MemoryReader {
     }
 }
 
-impl Rows {
-    fn messages_by_number(&self) -> Vec<&Message> {
-        let mut messages: Vec<&Message> = self.messages.values().collect();
-        messages.sort_by_key(|message| message.number);
-        messages
-    }
+fn by_number(ledger: &Ledger) -> Vec<&Message> {
+    let mut messages: Vec<&Message> = ledger.messages.values().collect();
+    messages.sort_by_key(|message| message.number);
+    messages
 }
 
 fn matches(filter: &TaskFilter, task: &Task) -> bool {

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use switchboard_core::changes::{Adopted, AdoptedRow};
-use switchboard_core::{AgentId, Ask, Lease, LeasePath, Slice, limits};
+use switchboard_core::slice::Save;
+use switchboard_core::{Agent, AgentId, Ask, Lease, LeasePath, RowKey, Slice, limits};
 use tokio_postgres::Row;
 
 use super::Taken;
@@ -94,9 +95,9 @@ impl Hand {
         let mut keys = Batch::default();
         for ask in asks.iter().filter(|_| self.is_noted) {
             match ask {
-                Ask::Task(id) => keys.text("tasks").text(id.as_str()).end(),
-                Ask::Agent(id) => keys.text("agents").text(id.as_str()).end(),
-                Ask::Message(id) => keys.text("messages").text(id.as_str()).end(),
+                Ask::Row(RowKey::Task(id)) => keys.text("tasks").text(id.as_str()).end(),
+                Ask::Row(RowKey::Agent(id)) => keys.text("agents").text(id.as_str()).end(),
+                Ask::Row(RowKey::Message(id)) => keys.text("messages").text(id.as_str()).end(),
                 _ => {}
             }
         }
@@ -161,10 +162,11 @@ impl Hand {
     }
 
     /// The hub has ended these leases: notes of them that are left tell of what the hub no longer knows.
-    pub fn leases_ended(&self, ended: &[LeasePath], queries: &mut Vec<Query>) {
+    pub fn leases_ended(&self, save: &Save<'_>, queries: &mut Vec<Query>) {
+        let ended: Vec<_> = save.drops::<Lease>().map(|(path, _)| path).collect();
         if self.is_noted && !ended.is_empty() {
             let sql = "UPDATE sb_hand SET was = jsonb_set(was, '{rev}', '0') WHERE tbl = 'leases' AND key = ANY($1) AND was IS NOT NULL";
-            queries.push(Query::new(sql).texts(ended.iter().map(LeasePath::as_str)));
+            queries.push(Query::new(sql).texts(ended.into_iter().map(LeasePath::as_str)));
         }
     }
 
@@ -204,7 +206,7 @@ fn put_right(ask: &Ask, agents: &[AgentId], leases: &[LeasePath], slice: &mut Sl
             let mut present = slice.ranges.present_agents.take().unwrap_or_default();
             present.extend_from_slice(agents);
             present.retain(|id| {
-                let known = slice.known_agent(id).flatten();
+                let known = slice.known::<Agent>(id).flatten();
                 known.is_some_and(|agent| !agent.is_gone())
             });
             present.sort();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use switchboard_core::changes::{Adopted, AdoptedRow};
 use switchboard_core::slice::Save;
-use switchboard_core::{AgentId, Ask, Lease, LeasePath, Slice, limits};
+use switchboard_core::{Agent, AgentId, Ask, Lease, LeasePath, RowKey, Slice, Task, limits};
 
 use super::load::{rows_max, signed};
 use super::rows;
@@ -94,9 +94,9 @@ impl Before {
     /// Goes before the answer to an ask: a row that a note is about is what it was before it.
     pub fn put(&mut self, db: &Connection, ask: &Ask, slice: &mut Slice) -> rusqlite::Result<()> {
         let (table, key) = match ask {
-            Ask::Task(id) => ("tasks", id.as_str()),
-            Ask::Agent(id) => ("agents", id.as_str()),
-            Ask::Message(id) => ("messages", id.as_str()),
+            Ask::Row(RowKey::Task(id)) => ("tasks", id.as_str()),
+            Ask::Row(RowKey::Agent(id)) => ("agents", id.as_str()),
+            Ask::Row(RowKey::Message(id)) => ("messages", id.as_str()),
             Ask::PresentAgents if self.agents.is_none() => {
                 let keys = put_all(db, "agents", slice)?;
                 self.agents = Some(keys.into_iter().map(AgentId::from).collect());
@@ -130,7 +130,7 @@ impl Before {
                 let mut present = slice.ranges.present_agents.take().unwrap_or_default();
                 present.extend(self.agents.iter().flatten().cloned());
                 present.retain(|id| {
-                    let known = slice.known_agent(id).flatten();
+                    let known = slice.known::<Agent>(id).flatten();
                     known.is_some_and(|agent| !agent.is_gone())
                 });
                 present.sort();
@@ -239,8 +239,7 @@ fn has_direct_agents(save: &Save<'_>) -> bool {
         AdoptedRow::Agent(_) => true,
         AdoptedRow::Task(id) => {
             let mut held = save
-                .tasks
-                .iter()
+                .puts::<Task>()
                 .filter(|(task, _)| task.holder().is_some());
             held.any(|(task, _)| task.id == *id)
         }

@@ -1,11 +1,13 @@
 //! Answers asks into the working set, one prepared statement each.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
+use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::lane::Position;
 use switchboard_core::slice::{FinishedPage, InboxAsk};
 use switchboard_core::{
-    Agent, AgentId, Ask, LaneId, Lease, LeasePath, MessageId, Slice, TaskId, Timestamp, limits,
+    Agent, AgentId, Ask, Baseline, Delivery, LaneId, Lease, LeasePath, Message, MessageId, Record,
+    RowKey, Slice, TaskId, Timestamp, limits,
 };
 
 use super::rows;
@@ -16,7 +18,7 @@ type Result<T = ()> = rusqlite::Result<T>;
 
 pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     match ask {
-        Ask::Agent(id) => agent(db, id, slice),
+        Ask::Row(RowKey::Agent(id)) => agent(db, id, slice),
         Ask::PresentAgents => {
             let found = agents(db, slice, "presence <> 'gone' ORDER BY id", [])?;
             slice.ranges.present_agents = Some(found);
@@ -44,7 +46,7 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             slice.ranges.gone_agents.insert((*before, *limit), found);
             Ok(())
         }
-        Ask::Task(id) => {
+        Ask::Row(RowKey::Task(id)) => {
             let row = select(db, rows::TASK, "tasks WHERE id = ? AND rev > 0")?
                 .query_row([id.as_str()], rows::task)
                 .optional()?;
@@ -98,20 +100,20 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             slice.ranges.leases_of_task.insert(task.clone(), found);
             Ok(())
         }
-        Ask::Message(id) => {
+        Ask::Row(RowKey::Message(id)) => {
             let row = select(db, rows::MESSAGE, "messages WHERE id = ? AND rev > 0")?
                 .query_row([id.as_str()], rows::message)
                 .optional()?;
-            slice.put_message(id, row);
+            slice.load::<Message>(id.clone(), row);
             Ok(())
         }
-        Ask::Delivery(message, agent) => delivery(db, message, agent, slice),
+        Ask::Row(RowKey::Delivery((message, agent))) => delivery(db, message, agent, slice),
         Ask::Inbox(ask) => inbox(db, ask, slice),
-        Ask::Baseline => {
+        Ask::Row(RowKey::Baseline(())) => {
             let row = select(db, rows::BASELINE, "quality_baseline")?
                 .query_row([], rows::baseline)
                 .optional()?;
-            slice.ranges.baseline = Some(row);
+            slice.load::<Baseline>((), row);
             Ok(())
         }
         Ask::SnapshotOf(task) => {
@@ -125,13 +127,16 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             slice.ranges.snapshots.insert(task.clone(), row);
             Ok(())
         }
-        Ask::Remembered(_) | Ask::Nonce(_) | Ask::Token(_) => calls(db, ask, slice),
-        Ask::Record(_) | Ask::Engrams | Ask::Kept => memory(db, ask, slice),
+        Ask::Row(RowKey::Remembered(_) | RowKey::Nonce(_) | RowKey::Token(_)) => {
+            calls(db, ask, slice)
+        }
+        Ask::Row(RowKey::Record(_)) | Ask::Engrams | Ask::Kept => memory(db, ask, slice),
         Ask::DueRetries { .. }
         | Ask::WatchedTasks { .. }
         | Ask::DueLeases { .. }
         | Ask::DueDeliveries { .. }
         | Ask::FinishedTasks { .. } => due(db, ask, slice),
+        Ask::Row(other) => unreachable!("no verb asks for {other:?}"),
     }
 }
 
@@ -143,9 +148,7 @@ fn agent(db: &Connection, id: &AgentId, slice: &mut Slice) -> Result {
         let former = select(db, rows::FORMER_AGENT, "sb_former_agent WHERE id = ?")?
             .query_row([id.as_str()], rows::former_agent)
             .optional()?;
-        former
-            .into_iter()
-            .for_each(|row| slice.put_former_agent(row));
+        former.into_iter().for_each(|row| slice.put_row(row));
     }
     slice.put_agent(id, row);
     Ok(())
@@ -290,7 +293,7 @@ fn leases(
         .into_iter()
         .map(|lease| {
             let path = lease.path.clone();
-            slice.put_lease(lease);
+            slice.put_row(lease);
             path
         })
         .collect())
@@ -327,7 +330,7 @@ fn delivery(db: &Connection, message: &MessageId, agent: &AgentId, slice: &mut S
     )?
     .query_row([message.as_str(), agent.as_str()], rows::delivery)
     .optional()?;
-    slice.put_delivery(message, agent, row);
+    slice.load::<Delivery>((message.clone(), agent.clone()), row);
     Ok(())
 }
 
@@ -359,8 +362,8 @@ fn inbox(db: &Connection, ask: &InboxAsk, slice: &mut Slice) -> Result {
             .optional()?;
         bytes += row.as_ref().map_or(0, |row| row.payload.len());
         let id = delivery.message.clone();
-        slice.put_message(&id, row);
-        slice.put_delivery(&id, &ask.agent, Some(delivery));
+        slice.load::<Message>(id.clone(), row);
+        slice.put_row(delivery);
         ids.push(id);
     }
     slice.ranges.inbox.insert(ask.clone(), ids);
@@ -369,32 +372,40 @@ fn inbox(db: &Connection, ask: &InboxAsk, slice: &mut Slice) -> Result {
 
 fn calls(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     match ask {
-        Ask::Remembered(key) => {
+        Ask::Row(RowKey::Remembered(key)) => {
             let row = db
                 .prepare_cached(
                     "SELECT body_hash, answer, at FROM sb_answer WHERE principal = ? AND operation = ? AND key = ?",
                 )?
                 .query_row(params![&*key.principal, key.operation, &*key.key], |row| {
                     Ok(Remembered {
+                        key: key.clone(),
                         body_hash: row.get(0)?,
                         answer: row.get::<_, Vec<u8>>(1)?.into(),
                         at: Timestamp(row.get(2)?),
                     })
                 })
                 .optional()?;
-            slice.ranges.remembered.insert(key.clone(), row);
+            slice.load(key.clone(), row);
         }
-        Ask::Nonce(nonce) => {
-            let seen = db
-                .prepare_cached("SELECT 1 FROM sb_nonce WHERE agent = ? AND value = ?")?
-                .exists(params![nonce.agent.as_str(), &*nonce.value])?;
-            slice.ranges.nonces.insert(nonce.clone(), seen);
+        Ask::Row(RowKey::Nonce((agent, value))) => {
+            let row = db
+                .prepare_cached("SELECT valid_until FROM sb_nonce WHERE agent = ? AND value = ?")?
+                .query_row(params![agent.as_str(), &**value], |row| {
+                    Ok(Nonce {
+                        agent: agent.clone(),
+                        value: value.clone(),
+                        valid_until: Timestamp(row.get(0)?),
+                    })
+                })
+                .optional()?;
+            slice.load((agent.clone(), value.clone()), row);
         }
-        Ask::Token(id) => {
+        Ask::Row(RowKey::Token(id)) => {
             let row = select(db, rows::TOKEN, "sb_token WHERE id = ?")?
                 .query_row([id.as_str()], rows::token)
                 .optional()?;
-            slice.ranges.tokens.insert(id.clone(), row);
+            slice.load(id.clone(), row);
         }
         _ => unreachable!("only asks about calls come here"),
     }
@@ -403,12 +414,12 @@ fn calls(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
 
 fn memory(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     match ask {
-        Ask::Record(key) => {
+        Ask::Row(RowKey::Record(key)) => {
             let (kind, name) = key.names();
             let row = select(db, "value", "sb_record WHERE kind = ? AND key = ?")?
                 .query_row([kind, name], rows::record)
                 .optional()?;
-            slice.put_record(key, row);
+            slice.load::<Record>(key.clone(), row);
         }
         Ask::Kept => {
             let kept = select(db, rows::KEPT, "sb_head")?.query_row([], rows::kept)?;

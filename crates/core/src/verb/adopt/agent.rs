@@ -185,9 +185,8 @@ impl Step for Describe {
         if self.is.machine.is_some() {
             agent.machine.clone_from(&self.is.machine);
         }
-        Ok(Changes {
-            agents: vec![agent],
-            ..Changes::default()
-        })
+        let mut changes = Changes::default();
+        changes.put(agent);
+        Ok(changes)
     }
 }

@@ -45,7 +45,7 @@ impl Step for LetGo {
         } else {
             Event::LeaseReleased { path, agent }
         });
-        changes.ended_leases.push(lease.path.clone());
+        changes.remove::<Lease>(lease.path.clone());
         Ok(changes)
     }
 }

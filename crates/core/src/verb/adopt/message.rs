@@ -124,11 +124,11 @@ impl Step for Deliver {
         let mut delivery = delivery.clone();
         delivery.state = DeliveryState::Handed;
         delivery.delivered_at = Some(now);
-        changes.deliveries.push(delivery);
+        changes.put(delivery);
         if message.to.is_some() {
             let mut message = message.clone();
             message.delivered_at = Some(now);
-            changes.messages.push(message);
+            changes.put(message);
         }
         changes.event(Event::MessageDelivered {
             message: self.message.clone(),

@@ -12,6 +12,7 @@ use crate::lane::LaneKey;
 use crate::limits;
 use crate::quality::{GatePolicy, Metrics};
 use crate::refusal::{NotYours, Refusal};
+use crate::row::Row;
 use crate::slice::Slice;
 use crate::task::{Failure, FailureKind, Phase, Task, TaskState, TaskStatus};
 use crate::time::Timestamp;
@@ -358,7 +359,7 @@ impl Step for Take {
             });
         }
         agent.hold(&self.task, now);
-        changes.agents.push(agent);
+        changes.put(agent);
         changes.task(task.clone().claim(&self.agent, now));
         Ok(changes)
     }
@@ -374,7 +375,7 @@ impl Step for Finish {
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
         let (_, mut changes) = Verb::decide(&self.0, slice, now)?;
-        changes.snapshots.clear();
+        changes.puts.retain(|row| !matches!(row, Row::Snapshot(_)));
         Ok(changes)
     }
 }
@@ -410,7 +411,7 @@ impl Step for AskPerson {
             &mut agent,
             now,
         );
-        changes.agents.push(agent);
+        changes.put(agent);
         let why = "its agent asks for a person";
         let done = task
             .clone()
@@ -510,7 +511,7 @@ impl Step for Bring {
             | TaskState::Claimed { .. }
             | TaskState::InProgress { .. } => {
                 if task != *known {
-                    changes.tasks.push(task);
+                    changes.put(task);
                 }
                 return Ok(changes);
             }

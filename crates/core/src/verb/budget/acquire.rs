@@ -60,7 +60,7 @@ impl Verb for AcquireBudget {
         changes.events.extend(budget.settle(now, is_there));
         let standing = budget.standing(&self.agent, &self.request, now);
         let standing = standing.expect("whoever is there stays in the queue or gets a grant");
-        changes.records.push(Record::Budget(budget));
+        changes.put(Record::Budget(budget));
         Ok((standing, changes))
     }
 }

@@ -50,7 +50,7 @@ impl Verb for GrantBudgets {
             changes.events.extend(granted);
             due = due.into_iter().chain(budget.next_at()).min();
             if budget != *known {
-                changes.records.push(Record::Budget(budget));
+                changes.put(Record::Budget(budget));
             }
         }
         let granted = changes.events.len();

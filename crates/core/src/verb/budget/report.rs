@@ -58,7 +58,7 @@ impl Verb for ReportBudget {
         changes.events.extend(cooled);
         let is_there = |agent: &AgentId| *agent == self.agent || is_there(slice, agent);
         changes.events.extend(budget.settle(now, is_there));
-        changes.records.push(Record::Budget(budget));
+        changes.put(Record::Budget(budget));
         Ok((reported, changes))
     }
 }

@@ -91,7 +91,7 @@ fn paths(asked: usize, rows: &[Row], slice: &mut Slice) -> Result<Vec<Vec<LeaseP
     for row in rows {
         let lease = rows::lease(row)?;
         found[ordinal(row)?].push(lease.path.clone());
-        slice.put_lease(lease);
+        slice.put_row(lease);
     }
     Ok(found)
 }

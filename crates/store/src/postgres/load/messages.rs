@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use switchboard_core::slice::InboxAsk;
-use switchboard_core::{Ask, Message, limits};
+use switchboard_core::{Ask, Delivery, Message, RowKey, limits};
 
 use super::{Load, by_ordinal, load, select};
 use crate::postgres::rows::{Batch, Behind, rows_max};
@@ -15,8 +15,8 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
     let (mut deliveries, mut delivery_rows) = (Vec::new(), Batch::default());
     for ask in asks {
         match ask {
-            Ask::Message(id) => messages.push(id),
-            Ask::Delivery(message, agent) => {
+            Ask::Row(RowKey::Message(id)) => messages.push(id),
+            Ask::Row(RowKey::Delivery((message, agent))) => {
                 deliveries.push((message, agent));
                 delivery_rows
                     .text(message.as_str())
@@ -35,13 +35,11 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
         let query = query.texts(messages.iter().map(|id| id.as_str()));
         loads.push(load(query, move |rows, slice| {
             for row in &rows {
-                let message: Message = rows::message(row)?;
-                let id = message.id.clone();
-                slice.put_message(&id, Some(message));
+                slice.put_row(rows::message(row)?);
             }
             messages
                 .into_iter()
-                .for_each(|id| slice.put_message(id, None));
+                .for_each(|id| slice.load::<Message>(id.clone(), None));
             Ok(())
         }));
     }
@@ -54,7 +52,7 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
         loads.push(load(Query::rows(sql, delivery_rows), move |rows, slice| {
             let found = by_ordinal(deliveries.len(), &rows, rows::delivery)?;
             for ((message, agent), mut delivery) in deliveries.into_iter().zip(found) {
-                slice.put_delivery(message, agent, delivery.pop());
+                slice.load::<Delivery>((message.clone(), agent.clone()), delivery.pop());
             }
             Ok(())
         }));
@@ -100,8 +98,8 @@ fn inbox(ask: &InboxAsk) -> Load<'_> {
             let delivery = rows::delivery(&Behind(row, MESSAGE_COLUMNS))?;
             let id = message.id.clone();
             if seen.insert(id.clone()) {
-                slice.put_message(&id, Some(message));
-                slice.put_delivery(&id, &ask.agent, Some(delivery));
+                slice.put_row(message);
+                slice.put_row(delivery);
                 ids.push(id);
             }
         }

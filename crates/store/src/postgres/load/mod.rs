@@ -1,10 +1,14 @@
 //! Answers asks into the working set: asks of one kind by one query, all queries of a round in one trip.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::lane::Position;
-use switchboard_core::{Agent, AgentId, Ask, LaneId, LeasePath, Slice, TaskId, Timestamp};
+use switchboard_core::{
+    Agent, AgentId, Ask, LaneId, LeasePath, Record, RowKey, Slice, TaskId, Timestamp,
+};
 use tokio_postgres::Row;
 
 mod lanes;
@@ -36,8 +40,8 @@ pub(super) fn loads(asks: &[Ask], queue_page: usize) -> Vec<Load<'_>> {
     let mut loads = Vec::new();
     for ask in asks {
         match ask {
-            Ask::Agent(id) => many.agents.push(id),
-            Ask::Task(id) => many.tasks.push(id),
+            Ask::Row(RowKey::Agent(id)) => many.agents.push(id),
+            Ask::Row(RowKey::Task(id)) => many.tasks.push(id),
             Ask::Dependants(id) => many.dependants.push(id),
             Ask::LaneById(id) => many.lane_ids.push(*id),
             Ask::LaneByKey(_)
@@ -48,16 +52,16 @@ pub(super) fn loads(asks: &[Ask], queue_page: usize) -> Vec<Load<'_>> {
             Ask::LeasesOfTask(_) | Ask::LeasesOfAgent(_) | Ask::LeasesNear(_) => {
                 many.leases.push(ask);
             }
-            Ask::Message(_) | Ask::Delivery(..) | Ask::Inbox(_) => many.messages.push(ask),
-            Ask::Remembered(_) | Ask::Nonce(_) => many.calls.push(ask),
+            Ask::Row(RowKey::Message(_) | RowKey::Delivery(_)) | Ask::Inbox(_) => {
+                many.messages.push(ask);
+            }
+            Ask::Row(RowKey::Remembered(_) | RowKey::Nonce(_)) => many.calls.push(ask),
             Ask::SnapshotOf(task) => many.snapshots.push(task),
             Ask::PresentAgents
             | Ask::QuietAgents { .. }
             | Ask::GoneAgents { .. }
             | Ask::Numbered(_)
-            | Ask::Baseline
-            | Ask::Token(_)
-            | Ask::Record(_)
+            | Ask::Row(_)
             | Ask::Engrams
             | Ask::Kept
             | Ask::WatchedTasks { .. }
@@ -148,7 +152,7 @@ fn agents<'a>(ids: Vec<&'a AgentId>, loads: &mut Vec<Load<'a>>) {
         select(rows::FORMER_AGENT, "sb_former_agent WHERE id = ANY($1)").texts(words()),
         |rows, slice| {
             for row in &rows {
-                slice.put_former_agent(rows::former_agent(row)?);
+                slice.put_row(rows::former_agent(row)?);
             }
             Ok(())
         },
@@ -248,7 +252,7 @@ fn calls<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
     let (mut key_rows, mut nonce_rows) = (Batch::default(), Batch::default());
     for ask in asks {
         match ask {
-            Ask::Remembered(key) => {
+            Ask::Row(RowKey::Remembered(key)) => {
                 keys.push(key);
                 key_rows
                     .text(&*key.principal)
@@ -256,12 +260,9 @@ fn calls<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
                     .text(&*key.key)
                     .end();
             }
-            Ask::Nonce(nonce) => {
-                nonces.push(nonce);
-                nonce_rows
-                    .text(nonce.agent.as_str())
-                    .text(&*nonce.value)
-                    .end();
+            Ask::Row(RowKey::Nonce(key)) => {
+                nonces.push(key);
+                nonce_rows.text(key.0.as_str()).text(&*key.1).end();
             }
             _ => unreachable!("only asks about calls come here"),
         }
@@ -272,34 +273,42 @@ fn calls<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
         loads.push(load(Query::rows(sql, key_rows), move |rows, slice| {
             let mut found = by_ordinal(keys.len(), &rows, remembered)?;
             for (key, answers) in keys.into_iter().zip(&mut found) {
-                slice.ranges.remembered.insert(key.clone(), answers.pop());
+                let row = answers.pop().map(|(body_hash, answer, at)| Remembered {
+                    key: key.clone(),
+                    body_hash,
+                    answer,
+                    at,
+                });
+                slice.load(key.clone(), row);
             }
             Ok(())
         }));
     }
     if !nonces.is_empty() {
-        let sql = "SELECT q.i FROM unnest($1, $2) WITH ORDINALITY AS q(a, v, i)
+        let sql = "SELECT n.valid_until, q.i FROM unnest($1, $2) WITH ORDINALITY AS q(a, v, i)
              JOIN sb_nonce n ON n.agent = q.a AND n.value = q.v";
         loads.push(load(Query::rows(sql, nonce_rows), move |rows, slice| {
-            let found = by_ordinal(nonces.len(), &rows, |_| Ok(()))?;
-            for (nonce, seen) in nonces.into_iter().zip(found) {
-                slice.ranges.nonces.insert(nonce.clone(), !seen.is_empty());
+            let found = by_ordinal(nonces.len(), &rows, |row| row.int(0))?;
+            for ((agent, value), mut seen) in nonces.into_iter().zip(found) {
+                let row = seen.pop().map(|until| Nonce {
+                    agent: agent.clone(),
+                    value: value.clone(),
+                    valid_until: Timestamp(until.unwrap_or(0)),
+                });
+                slice.load((agent.clone(), value.clone()), row);
             }
             Ok(())
         }));
     }
 }
 
-fn remembered(row: &Row) -> Result<Remembered> {
+fn remembered(row: &Row) -> Result<([u8; 32], Arc<[u8]>, Timestamp)> {
     let hash = row.bytes(0)?.unwrap_or_default();
     let body_hash = hash
         .try_into()
         .map_err(|_| Error::Corrupt("a remembered answer has no hash of 32 bytes".to_owned()))?;
-    Ok(Remembered {
-        body_hash,
-        answer: row.bytes(1)?.unwrap_or_default().into(),
-        at: Timestamp(row.int(2)?.unwrap_or(0)),
-    })
+    let answer = row.bytes(1)?.unwrap_or_default().into();
+    Ok((body_hash, answer, Timestamp(row.int(2)?.unwrap_or(0))))
 }
 
 /// Asks that come one at a time.
@@ -341,15 +350,15 @@ fn one(ask: &Ask) -> Load<'_> {
                 Ok(())
             },
         ),
-        Ask::Baseline => load(select(rows::BASELINE, "quality_baseline"), |rows, slice| {
-            slice.ranges.baseline = Some(rows.first().map(rows::baseline).transpose()?);
+        Ask::Row(RowKey::Baseline(())) => load(select(rows::BASELINE, "quality_baseline"), |rows, slice| {
+            slice.load((), rows.first().map(rows::baseline).transpose()?);
             Ok(())
         }),
-        Ask::Token(id) => load(
+        Ask::Row(RowKey::Token(id)) => load(
             select(rows::TOKEN, "sb_token WHERE id = $1").text(id.as_str()),
             |rows, slice| {
                 let row = rows.first().map(rows::token).transpose()?;
-                slice.ranges.tokens.insert(id.clone(), row);
+                slice.load(id.clone(), row);
                 Ok(())
             },
         ),
@@ -365,11 +374,11 @@ fn one(ask: &Ask) -> Load<'_> {
                 Ok(())
             },
         ),
-        Ask::Record(key) => {
+        Ask::Row(RowKey::Record(key)) => {
             let (kind, name) = key.names();
             let query = select("value", "sb_record WHERE kind = $1 AND key = $2");
             load(query.text(kind).text(name), |rows, slice| {
-                slice.put_record(key, rows.first().map(rows::record).transpose()?);
+                slice.load::<Record>(key.clone(), rows.first().map(rows::record).transpose()?);
                 Ok(())
             })
         }
@@ -469,7 +478,7 @@ pub(super) fn put_leases(rows: &[Row], slice: &mut Slice) -> Result<Vec<LeasePat
     for row in rows {
         let lease = rows::lease(row)?;
         found.push(lease.path.clone());
-        slice.put_lease(lease);
+        slice.put_row(lease);
     }
     Ok(found)
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use switchboard_core::slice::Save;
-use switchboard_core::{Agent, AgentId};
+use switchboard_core::{Agent, AgentId, FormerAgent};
 
 use super::shape::{update, upsert};
 use crate::columns::{doing, doors, minutes, presence};
@@ -82,11 +82,10 @@ static FORMER: LazyLock<String> = LazyLock::new(|| {
 
 pub(super) fn save(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
     let (mut put, mut changed, mut pulses) = (Batch::default(), Batch::default(), Batch::default());
-    let redescribed: HashSet<&AgentId> = save.redescribed_agents.iter().collect();
-    let mut written: HashSet<&AgentId> = HashSet::with_capacity(save.agents.len());
-    for (agent, new) in &save.agents {
+    let mut written: HashSet<&AgentId> = HashSet::new();
+    for (agent, how) in save.puts::<Agent>() {
         written.insert(&agent.id);
-        if *new || hand.is_noted() || redescribed.contains(&agent.id) {
+        if how.is_new || hand.is_noted() || how.has(Agent::DESCRIBED) {
             push_doing(agent, &mut put);
             push_being(agent, &mut put);
             put.end();
@@ -114,18 +113,14 @@ pub(super) fn save(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
 }
 
 pub(super) fn forget(save: &Save<'_>, queries: &mut Vec<Query>) {
-    if save.forgotten_agents.is_empty() {
-        return;
+    let gone: Vec<&str> = save.drops::<Agent>().map(|(id, _)| id.as_str()).collect();
+    if !gone.is_empty() {
+        let delete = |table: &str| Query::new(format!("DELETE FROM {table} WHERE id = ANY($1)"));
+        queries.push(delete("agents").texts(gone.iter().copied()));
+        queries.push(delete("sb_sql_agent").texts(gone));
     }
-    let ids = || {
-        save.forgotten_agents
-            .iter()
-            .map(|former| former.id.as_str())
-    };
-    queries.push(Query::new("DELETE FROM agents WHERE id = ANY($1)").texts(ids()));
-    queries.push(Query::new("DELETE FROM sb_sql_agent WHERE id = ANY($1)").texts(ids()));
     let mut batch = Batch::default();
-    for former in save.forgotten_agents {
+    for (former, _) in save.puts::<FormerAgent>() {
         batch
             .text(former.id.as_str())
             .text(former.name.as_str())
@@ -136,7 +131,7 @@ pub(super) fn forget(save: &Save<'_>, queries: &mut Vec<Query>) {
             .int(former.gone_at.0)
             .end();
     }
-    queries.push(Query::rows(FORMER.as_str(), batch));
+    super::push(queries, &FORMER, batch);
 }
 
 fn push_doing(agent: &Agent, batch: &mut Batch) {

@@ -1,9 +1,10 @@
 //! Rows that are only ever added, or replaced as a whole.
 
-use std::collections::HashMap;
-
+use switchboard_core::changes::Nonce;
+use switchboard_core::idempotency::Remembered;
 use switchboard_core::slice::Save;
-use switchboard_core::{Metrics, Snapshot};
+use switchboard_core::token::Token;
+use switchboard_core::{Attempt, Baseline, Engram, Learning, Metrics, Record, Snapshot};
 
 use super::push;
 use crate::Error;
@@ -24,7 +25,7 @@ pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) -> Result<(), Erro
 
 fn engrams(save: &Save<'_>, queries: &mut Vec<Query>) {
     let mut batch = Batch::default();
-    for engram in save.engrams {
+    for (engram, _) in save.puts::<Engram>() {
         let entry = &engram.entry;
         batch
             .text(entry.id.as_str())
@@ -51,7 +52,7 @@ fn engrams(save: &Save<'_>, queries: &mut Vec<Query>) {
 
 fn records(save: &Save<'_>, queries: &mut Vec<Query>) -> Result<(), Error> {
     let mut batch = Batch::default();
-    for (record, _) in &save.records {
+    for (record, _) in save.puts::<Record>() {
         let (kind, name) = record.key().names();
         let value =
             serde_json::to_string(record).map_err(|error| Error::Unavailable(error.to_string()))?;
@@ -68,7 +69,7 @@ fn records(save: &Save<'_>, queries: &mut Vec<Query>) -> Result<(), Error> {
 
 fn attempts(save: &Save<'_>, queries: &mut Vec<Query>) {
     let mut batch = Batch::default();
-    for attempt in save.attempts {
+    for (attempt, _) in save.puts::<Attempt>() {
         batch
             .count(attempt.number)
             .count(attempt.epoch)
@@ -94,8 +95,7 @@ fn attempts(save: &Save<'_>, queries: &mut Vec<Query>) {
 
 fn quality(save: &Save<'_>, queries: &mut Vec<Query>) {
     let mut batch = Batch::default();
-    for snapshot in save.snapshots {
-        let snapshot: &Snapshot = snapshot;
+    for (snapshot, _) in save.puts::<Snapshot>() {
         batch
             .text(snapshot.id.as_str())
             .text(snapshot.task.as_ref().map(|id| id.as_str()))
@@ -113,7 +113,7 @@ fn quality(save: &Save<'_>, queries: &mut Vec<Query>) {
         batch,
     );
     let mut batch = Batch::default();
-    if let Some(baseline) = save.baseline {
+    for (baseline, _) in save.puts::<Baseline>() {
         batch
             .text(baseline.set_by.as_str())
             .text(Iso::new(baseline.created_at).as_str())
@@ -149,7 +149,7 @@ fn push_metrics(found: &Metrics, batch: &mut Batch) {
 
 fn learnings(save: &Save<'_>, queries: &mut Vec<Query>) {
     let mut batch = Batch::default();
-    for learning in save.learnings {
+    for (learning, _) in save.puts::<Learning>() {
         batch
             .text(learning.id.as_str())
             .text(learning.text.as_str())
@@ -169,7 +169,8 @@ fn learnings(save: &Save<'_>, queries: &mut Vec<Query>) {
 
 fn calls(save: &Save<'_>, queries: &mut Vec<Query>) {
     let mut batch = Batch::default();
-    for (key, remembered) in save.remembered {
+    for (remembered, _) in save.puts::<Remembered>() {
+        let key = &remembered.key;
         batch
             .text(&*key.principal)
             .text(key.operation)
@@ -189,7 +190,7 @@ fn calls(save: &Save<'_>, queries: &mut Vec<Query>) {
         batch,
     );
     let mut batch = Batch::default();
-    for nonce in save.nonces {
+    for (nonce, _) in save.puts::<Nonce>() {
         batch
             .text(nonce.agent.as_str())
             .text(&*nonce.value)
@@ -204,10 +205,8 @@ fn calls(save: &Save<'_>, queries: &mut Vec<Query>) {
 }
 
 fn tokens(save: &Save<'_>, queries: &mut Vec<Query>) {
-    // A token that is made and revoked in one batch is written once, as it is at the end.
-    let last: HashMap<_, _> = save.tokens.iter().map(|token| (&token.id, token)).collect();
     let mut batch = Batch::default();
-    for token in last.into_values() {
+    for (token, _) in save.puts::<Token>() {
         batch
             .text(token.id.as_str())
             .text(token.name.as_str())

@@ -2,6 +2,7 @@
 
 use switchboard_core::changes::AdoptedRow;
 use switchboard_core::slice::Save;
+use switchboard_core::{Delivery, Message};
 
 use crate::postgres::rows::{Batch, signed};
 use crate::postgres::session::Query;
@@ -44,7 +45,7 @@ pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
     if !adopted.is_empty() {
         queries.push(Query::new(RESTORE).texts(adopted));
     }
-    let new = save.messages.iter().filter(|(_, is_new)| *is_new);
+    let new = save.puts::<Message>().filter(|(_, put)| put.is_new);
     let broadcasts: Vec<i64> = new
         .filter(|(message, _)| message.to.is_none())
         .map(|(message, _)| signed(message.number))
@@ -53,7 +54,7 @@ pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
         queries.push(Query::new(COPY).ints(broadcasts));
     }
     let mut marked = Batch::default();
-    for (delivery, _) in save.deliveries.iter().filter(|(_, is_new)| !is_new) {
+    for (delivery, _) in save.puts::<Delivery>().filter(|(_, put)| !put.is_new) {
         let delivered_at = delivery.delivered_at.map(Iso::new);
         let acknowledged_at = delivery.acknowledged_at.map(Iso::new);
         let by = acknowledged_at.as_ref().map(|_| delivery.agent.as_str());

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
-use switchboard_core::{Delivery, Head, Lease, Logged, Message};
+use switchboard_core::{Delivery, Engram, Head, Lease, Logged, Message};
 
 mod agents;
 mod appended;
@@ -80,7 +80,7 @@ pub(super) fn queries(
     let mut queries = Vec::with_capacity(16);
     hand.drop_notes(save.adopted, &mut queries);
     delete(save, &mut queries);
-    hand.leases_ended(save.ended_leases, &mut queries);
+    hand.leases_ended(save, &mut queries);
     tasks::save(save, hand, &mut queries);
     agents::save(save, hand, &mut queries);
     lanes(save, &mut queries);
@@ -112,16 +112,20 @@ fn push(queries: &mut Vec<Query>, sql: &str, batch: Batch) {
 fn delete(save: &Save<'_>, queries: &mut Vec<Query>) {
     agents::forget(save, queries);
     tasks::forget(save, queries);
-    if !save.evicted_engrams.is_empty() {
-        let ids = save.evicted_engrams.iter().map(|id| id.as_str());
+    let evicted: Vec<&str> = save.drops::<Engram>().map(|(id, _)| id.as_str()).collect();
+    if !evicted.is_empty() {
+        let ids = evicted;
         queries.push(Query::new("DELETE FROM sb_engram WHERE id = ANY($1)").texts(ids));
     }
     if !save.closed_lanes.is_empty() {
         let lanes = save.closed_lanes.iter().map(|lane| signed(lane.0));
         queries.push(Query::new("DELETE FROM sb_lane WHERE lane = ANY($1)").ints(lanes));
     }
-    if !save.ended_leases.is_empty() {
-        let paths = save.ended_leases.iter().map(|path| path.as_str());
+    let paths: Vec<&str> = save
+        .drops::<Lease>()
+        .map(|(path, _)| path.as_str())
+        .collect();
+    if !paths.is_empty() {
         queries.push(Query::new("DELETE FROM leases WHERE file_path = ANY($1)").texts(paths));
     }
 }
@@ -149,8 +153,7 @@ fn lanes(save: &Save<'_>, queries: &mut Vec<Query>) {
 
 fn leases(save: &Save<'_>, queries: &mut Vec<Query>) {
     let mut batch = Batch::default();
-    for (lease, _) in &save.leases {
-        let lease: &Lease = lease;
+    for (lease, _) in save.puts::<Lease>() {
         batch
             .text(lease.path.as_str())
             .text(lease.agent.as_str())
@@ -168,15 +171,14 @@ fn leases(save: &Save<'_>, queries: &mut Vec<Query>) {
 
 fn messages(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
     let (mut new, mut changed) = (Batch::default(), Batch::default());
-    for (message, is_new) in &save.messages {
-        let message: &Message = message;
+    for (message, put) in save.puts::<Message>() {
         let (delivered_at, acknowledged_at) = shown_message(message);
         let (delivered_at, acknowledged_at) =
             (delivered_at.map(Iso::new), acknowledged_at.map(Iso::new));
         let delivered_at = delivered_at.as_ref().map(Iso::as_str);
         let acknowledged_at = acknowledged_at.as_ref().map(Iso::as_str);
         let acknowledged_by = message.acknowledged.as_ref().map(|(by, _)| by.as_str());
-        if !is_new {
+        if !put.is_new {
             changed
                 .count(message.number)
                 .text(acknowledged_at)
@@ -216,11 +218,10 @@ fn messages(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
 
 fn deliveries(save: &Save<'_>, queries: &mut Vec<Query>) {
     let (mut new, mut changed) = (Batch::default(), Batch::default());
-    for (delivery, is_new) in &save.deliveries {
-        let delivery: &Delivery = delivery;
+    for (delivery, put) in save.puts::<Delivery>() {
         let delivered_at = delivery.delivered_at.map(|at| at.0);
         let acknowledged_at = delivery.acknowledged_at.map(|at| at.0);
-        if *is_new {
+        if put.is_new {
             new.text(delivery.agent.as_str())
                 .count(delivery.number)
                 .text(delivery.message.as_str())

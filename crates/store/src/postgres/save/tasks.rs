@@ -109,8 +109,8 @@ pub(super) fn save(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
     let (mut new, mut dependencies) = (Batch::default(), Batch::default());
     let (mut changed, mut requeued) = (Batch::default(), Batch::default());
     let mut described = Batch::default();
-    for (task, is_new) in &save.tasks {
-        if *is_new {
+    for (task, put) in save.puts::<Task>() {
+        if put.is_new {
             push_new(task, &mut new);
             for dependency in &task.dependencies {
                 dependencies
@@ -123,10 +123,10 @@ pub(super) fn save(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
             if task.epoch == 0 && !task.status().is_final() && !hand.is_noted() {
                 continue;
             }
-        } else if hand.is_noted() || save.redescribed_tasks.contains(&task.id) {
+        } else if hand.is_noted() || put.has(Task::DESCRIBED) {
             push_description(task, &mut described);
         }
-        if *is_new || hand.is_noted() || save.requeued_tasks.contains(&task.id) {
+        if put.is_new || hand.is_noted() || put.has(Task::QUEUED) {
             push_work(task, &mut requeued);
             push_queue(task, &mut requeued);
             requeued.end();
@@ -156,15 +156,12 @@ pub(super) fn save(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
 }
 
 pub(super) fn forget(save: &Save<'_>, queries: &mut Vec<Query>) {
-    if save.forgotten_tasks.is_empty() {
+    let gone: Vec<&Task> = save.drops::<Task>().filter_map(|(_, task)| task).collect();
+    if gone.is_empty() {
         return;
     }
-    let numbers = || {
-        save.forgotten_tasks
-            .iter()
-            .map(|(_, number)| signed(*number))
-    };
-    let ids = save.forgotten_tasks.iter().map(|(id, _)| id.as_str());
+    let numbers = || gone.iter().map(|task| signed(task.number));
+    let ids = gone.iter().map(|task| task.id.as_str());
     queries.push(Query::new("DELETE FROM tasks WHERE number = ANY($1)").ints(numbers()));
     queries.push(Query::new("DELETE FROM sb_attempt WHERE number = ANY($1)").ints(numbers()));
     queries.push(Query::new("DELETE FROM sb_dep WHERE needs = ANY($1)").texts(ids));

@@ -1,9 +1,9 @@
 //! Broadcasts for agents that read the table themselves: a row for each, so that reading it is one agent's own deed.
 
 use rusqlite::{Connection, params};
-use switchboard_core::MessageId;
 use switchboard_core::changes::AdoptedRow;
 use switchboard_core::slice::Save;
+use switchboard_core::{Delivery, Message, MessageId};
 
 use super::Result;
 use crate::sqlite::load::signed;
@@ -15,11 +15,11 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
             restore(db, id)?;
         }
     }
-    if save.deliveries.is_empty() || !has_readers(db)? {
+    if save.puts::<Delivery>().next().is_none() || !has_readers(db)? {
         return Ok(());
     }
-    for (message, new) in &save.messages {
-        if *new && message.to.is_none() {
+    for (message, put) in save.puts::<Message>() {
+        if put.is_new && message.to.is_none() {
             db.prepare_cached(
                 "INSERT OR IGNORE INTO messages(number, id, type, from_agent, to_agent, payload, ack_required, expires_at, created_at, rev, copy_of)
                  SELECT (SELECT min(-1, min(number)) FROM messages) - row_number() OVER (), m.id || ':' || s.id, m.type, m.from_agent, s.id,
@@ -29,8 +29,8 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
             .execute([signed(message.number)])?;
         }
     }
-    for (delivery, new) in &save.deliveries {
-        if !new {
+    for (delivery, put) in save.puts::<Delivery>() {
+        if !put.is_new {
             db.prepare_cached(
                 "UPDATE messages SET delivered_at = ?, acknowledged_at = ?, acknowledged_by = ? WHERE copy_of = ? AND to_agent = ?",
             )?

@@ -2,20 +2,21 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use switchboard_core::slice::Save;
+use switchboard_core::{Engram, Record};
 
 use super::Result;
 use crate::sqlite::load::signed;
 use crate::sqlite::text::list;
 
 pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
-    for (record, _) in &save.records {
+    for (record, _) in save.puts::<Record>() {
         let (kind, name) = record.key().names();
         let value = serde_json::to_string(record)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         db.prepare_cached("INSERT OR REPLACE INTO sb_record(kind, key, value) VALUES (?, ?, ?)")?
             .execute(params![kind, name, value])?;
     }
-    for id in save.evicted_engrams {
+    for (id, _) in save.drops::<Engram>() {
         let row: Option<(i64, String)> = db
             .prepare_cached("DELETE FROM sb_engram WHERE id = ? RETURNING n, words")?
             .query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -27,7 +28,7 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
             .execute(params![n, words])?;
         }
     }
-    for engram in save.engrams {
+    for (engram, _) in save.puts::<Engram>() {
         let entry = &engram.entry;
         db.prepare_cached(
             "INSERT INTO sb_engram(id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body, words)

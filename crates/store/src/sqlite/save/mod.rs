@@ -1,9 +1,14 @@
 //! Writes a batch's rows. Deletions come first, so that a key may be freed and taken in one batch.
 
 use rusqlite::{Connection, params};
-use switchboard_core::changes::Prune;
+use switchboard_core::changes::{Nonce, Prune};
+use switchboard_core::idempotency::Remembered;
 use switchboard_core::slice::Save;
-use switchboard_core::{Delivery, Head, Lane, Lease, Message};
+use switchboard_core::token::Token;
+use switchboard_core::{
+    Agent, Attempt, Baseline, Delivery, FormerAgent, Head, Lane, Learning, Lease, Message,
+    Snapshot, Task,
+};
 
 use super::by_hand;
 use super::load::{rows_max, signed};
@@ -38,8 +43,8 @@ pub(super) fn save(
 ) -> rusqlite::Result<Pruned> {
     let mut pruned = Pruned::default();
     delete(db, save, whole)?;
-    for (task, new) in &save.tasks {
-        if *new {
+    for (task, put) in save.puts::<Task>() {
+        if put.is_new {
             insert_task(db, task)?;
             // Created and taken, or failed, within one batch.
             if task.epoch > 0 || task.status().is_final() {
@@ -48,16 +53,16 @@ pub(super) fn save(
             }
             continue;
         }
-        if whole || save.redescribed_tasks.contains(&task.id) {
+        if whole || put.has(Task::DESCRIBED) {
             describe_task(db, task)?;
         }
-        if whole || save.requeued_tasks.contains(&task.id) {
+        if whole || put.has(Task::QUEUED) {
             requeue_task(db, task)?;
         }
         update_task(db, task)?;
     }
-    for (agent, new) in &save.agents {
-        if *new || whole || save.redescribed_agents.contains(&agent.id) {
+    for (agent, put) in save.puts::<Agent>() {
+        if put.is_new || whole || put.has(Agent::DESCRIBED) {
             put_agent(db, agent)?;
         } else {
             update_agent(db, agent)?;
@@ -81,14 +86,14 @@ pub(super) fn save(
         db.prepare_cached("INSERT OR REPLACE INTO sb_rep(rep, lanes) VALUES (?, ?)")?
             .execute(params![&*rep.0, signed(*lanes)])?;
     }
-    for (lease, _) in &save.leases {
+    for (lease, _) in save.puts::<Lease>() {
         put_lease(db, lease)?;
     }
-    for (message, new) in &save.messages {
-        put_message(db, message, *new)?;
+    for (message, put) in save.puts::<Message>() {
+        put_message(db, message, put.is_new)?;
     }
-    for (delivery, new) in &save.deliveries {
-        put_delivery(db, delivery, *new)?;
+    for (delivery, put) in save.puts::<Delivery>() {
+        put_delivery(db, delivery, put.is_new)?;
     }
     copies::save(db, save)?;
     append(db, save)?;
@@ -104,26 +109,28 @@ pub(super) fn save(
 
 fn delete(db: &Connection, save: &Save<'_>, whole: bool) -> Result {
     by_hand::drop_notes(db, save)?;
-    for former in save.forgotten_agents {
+    for (id, _) in save.drops::<Agent>() {
         db.prepare_cached("DELETE FROM agents WHERE id = ?")?
-            .execute([former.id.as_str()])?;
-        agents::put_former(db, former)?;
+            .execute([id.as_str()])?;
         db.prepare_cached("DELETE FROM sb_sql_agent WHERE id = ?")?
-            .execute([former.id.as_str()])?;
+            .execute([id.as_str()])?;
     }
-    for (task, number) in save.forgotten_tasks {
+    for (former, _) in save.puts::<FormerAgent>() {
+        agents::put_former(db, former)?;
+    }
+    for task in save.drops::<Task>().filter_map(|(_, task)| task) {
         db.prepare_cached("DELETE FROM tasks WHERE number = ?")?
-            .execute([signed(*number)])?;
+            .execute([signed(task.number)])?;
         db.prepare_cached("DELETE FROM sb_attempt WHERE number = ?")?
-            .execute([signed(*number)])?;
+            .execute([signed(task.number)])?;
         db.prepare_cached("DELETE FROM sb_dep WHERE needs = ?")?
-            .execute([task.as_str()])?;
+            .execute([task.id.as_str()])?;
     }
     for lane in save.closed_lanes {
         db.prepare_cached("DELETE FROM sb_lane WHERE lane = ?")?
             .execute([signed(lane.0)])?;
     }
-    for path in save.ended_leases {
+    for (path, _) in save.drops::<Lease>() {
         db.prepare_cached("DELETE FROM leases WHERE file_path = ?")?
             .execute([path.as_str()])?;
         if whole {
@@ -248,7 +255,7 @@ fn put_delivery(db: &Connection, delivery: &Delivery, new: bool) -> Result {
 
 /// Rows that are only ever added.
 fn append(db: &Connection, save: &Save<'_>) -> Result {
-    for attempt in save.attempts {
+    for (attempt, _) in save.puts::<Attempt>() {
         db.prepare_cached(
             "INSERT INTO sb_attempt(number, epoch, task, agent, claimed_at, ended_at, outcome, failure, message, details,
                suggested, progress) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -268,7 +275,7 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
             store_progress(attempt.progress.as_ref()),
         ])?;
     }
-    for snapshot in save.snapshots {
+    for (snapshot, _) in save.puts::<Snapshot>() {
         let found = &snapshot.metrics;
         db.prepare_cached(
             "INSERT INTO quality_snapshots(id, task_id, agent_id, build_success, type_errors, lint_errors, lint_warnings,
@@ -288,7 +295,7 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
             Iso::new(snapshot.recorded_at),
         ])?;
     }
-    if let Some(baseline) = save.baseline {
+    for (baseline, _) in save.puts::<Baseline>() {
         let found = &baseline.metrics;
         db.prepare_cached(
             "INSERT OR REPLACE INTO quality_baseline(id, build_success, type_errors, lint_errors, lint_warnings, tests_passing,
@@ -308,7 +315,7 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
             signed(baseline.rev),
         ])?;
     }
-    for learning in save.learnings {
+    for (learning, _) in save.puts::<Learning>() {
         db.prepare_cached(
             "INSERT INTO sb_learning(id, text, task, agent, created_at) VALUES (?, ?, ?, ?, ?)",
         )?
@@ -325,7 +332,8 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
         .execute([&learning.text])?;
     }
     memory::save(db, save)?;
-    for (key, remembered) in save.remembered {
+    for (remembered, _) in save.puts::<Remembered>() {
+        let key = &remembered.key;
         db.prepare_cached(
             "INSERT OR REPLACE INTO sb_answer(principal, operation, key, body_hash, answer, at) VALUES (?, ?, ?, ?, ?, ?)",
         )?
@@ -338,7 +346,7 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
             remembered.at.0,
         ])?;
     }
-    for nonce in save.nonces {
+    for (nonce, _) in save.puts::<Nonce>() {
         db.prepare_cached(
             "INSERT OR IGNORE INTO sb_nonce(agent, value, valid_until) VALUES (?, ?, ?)",
         )?
@@ -348,7 +356,7 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
             nonce.valid_until.0
         ])?;
     }
-    for token in save.tokens {
+    for (token, _) in save.puts::<Token>() {
         db.prepare_cached(
             "INSERT OR REPLACE INTO sb_token(id, name, scope, hash, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?)",
         )?

@@ -87,12 +87,12 @@ impl Verb for Call {
             ));
         }
         let (reply, mut changes) = self.act.decide(slice, now)?;
-        let remembered = Remembered {
+        changes.put(Remembered {
+            key,
             body_hash: [0; 32],
             answer: reply.text().into_bytes().into(),
             at: now,
-        };
-        changes.remembered.push((key, remembered));
+        });
         Ok((
             Answer {
                 reply,

@@ -1,26 +1,24 @@
 //! Answers asks by looking at every row.
 
-use switchboard_core::lane::Position;
-use switchboard_core::slice::{FinishedPage, InboxAsk, Kept};
-use switchboard_core::{
-    Agent, Ask, Delivery, DeliveryState, Lease, LeasePath, Presence, Slice, Task, TaskState,
-    TaskStatus, Timestamp, limits,
-};
+use super::Ledger;
+use crate::agent::{Agent, Presence};
+use crate::id::{AgentId, TaskId};
+use crate::lane::Position;
+use crate::lease::Lease;
+use crate::limits;
+use crate::message::{Delivery, DeliveryState};
+use crate::path::LeasePath;
+use crate::quality::Snapshot;
+use crate::row::RowKey;
+use crate::slice::{FinishedPage, InboxAsk, Kept, Slice};
+use crate::task::{Task, TaskState, TaskStatus};
+use crate::time::Timestamp;
+use crate::want::Ask;
 
-use super::Rows;
-
-impl Rows {
-    pub(super) fn answer(&self, ask: &Ask, slice: &mut Slice) {
+impl Ledger {
+    pub fn answer(&self, ask: &Ask, slice: &mut Slice) {
         match ask {
-            Ask::Agent(id) => {
-                let row = self.agents.get(id).cloned();
-                if row.is_none()
-                    && let Some(former) = self.former_agents.get(id)
-                {
-                    slice.put_former_agent(former.clone());
-                }
-                slice.put_agent(id, row);
-            }
+            Ask::Row(key) => self.answer_row(key, slice),
             Ask::PresentAgents => {
                 let ids = self.agents_into(slice, |agent| !agent.is_gone());
                 slice.ranges.present_agents = Some(ids);
@@ -53,7 +51,6 @@ impl Rows {
                 let ids = put_agents(slice, &gone);
                 slice.ranges.gone_agents.insert((*before, *limit), ids);
             }
-            Ask::Task(id) => slice.put_task(id, self.tasks.get(id).cloned()),
             Ask::Numbered(number) => {
                 let found = self.tasks.values().find(|task| task.number == *number);
                 if let Some(task) = found {
@@ -62,9 +59,8 @@ impl Rows {
                 let id = found.map(|task| task.id.clone());
                 slice.ranges.numbered.insert(*number, id);
             }
-            Ask::Record(key) => slice.put_record(key, self.records.get(key).cloned()),
             Ask::Kept => {
-                let oldest = self.log.keys().next().copied();
+                let oldest = self.log.first().map(|logged| logged.seq);
                 slice.ranges.kept = Some(Kept {
                     oldest_event: oldest.unwrap_or(self.head.seq + 1),
                     messages: self.messages.len() as u64,
@@ -97,38 +93,38 @@ impl Rows {
                 let found = self.leases_into(slice, |lease| lease.task.as_ref() == Some(task));
                 slice.ranges.leases_of_task.insert(task.clone(), found);
             }
-            Ask::Message(id) => slice.put_message(id, self.messages.get(id).cloned()),
-            Ask::Delivery(message, agent) => {
-                let row = self.deliveries.get(&(message.clone(), agent.clone()));
-                slice.put_delivery(message, agent, row.cloned());
-            }
             Ask::Inbox(ask) => self.answer_inbox(ask, slice),
-            Ask::Baseline => {
-                let known = &mut slice.ranges.baseline;
-                known.get_or_insert_with(|| self.baseline.clone());
-            }
             Ask::SnapshotOf(task) => {
                 let of_task = |row: &&_| Self::is_of(row, task);
                 let last = self.snapshots.iter().rev().find(of_task).cloned();
                 slice.ranges.snapshots.entry(task.clone()).or_insert(last);
-            }
-            Ask::Remembered(key) => {
-                let row = self.remembered.get(key).cloned();
-                slice.ranges.remembered.entry(key.clone()).or_insert(row);
-            }
-            Ask::Nonce(nonce) => {
-                let seen = self.has_nonce(nonce);
-                slice.ranges.nonces.entry(nonce.clone()).or_insert(seen);
-            }
-            Ask::Token(id) => {
-                let row = self.tokens.get(id).cloned();
-                slice.ranges.tokens.entry(id.clone()).or_insert(row);
             }
             Ask::DueRetries { .. }
             | Ask::WatchedTasks { .. }
             | Ask::DueLeases { .. }
             | Ask::DueDeliveries { .. }
             | Ask::FinishedTasks { .. } => self.answer_due(ask, slice),
+        }
+    }
+
+    fn answer_row(&self, key: &RowKey, slice: &mut Slice) {
+        match key {
+            RowKey::Agent(id) => {
+                let row = self.agents.get(id).cloned();
+                if let (None, Some(former)) = (&row, self.former_agents.get(id)) {
+                    slice.put_row(former.clone());
+                }
+                slice.put_agent(id, row);
+            }
+            RowKey::Task(id) => slice.put_task(id, self.tasks.get(id).cloned()),
+            RowKey::Message(id) => slice.load(id.clone(), self.messages.get(id).cloned()),
+            RowKey::Delivery(key) => slice.load(key.clone(), self.deliveries.get(key).cloned()),
+            RowKey::Baseline(()) => slice.load((), self.baseline.clone()),
+            RowKey::Record(key) => slice.load(key.clone(), self.records.get(key).cloned()),
+            RowKey::Token(id) => slice.load(id.clone(), self.tokens.get(id).cloned()),
+            RowKey::Remembered(key) => slice.load(key.clone(), self.answers.get(key).cloned()),
+            RowKey::Nonce(key) => slice.load(key.clone(), self.nonces.get(key).cloned()),
+            other => unreachable!("no verb asks for {other:?}"),
         }
     }
 
@@ -195,8 +191,8 @@ impl Rows {
         waiting.truncate(ask.limit);
         let mut ids = Vec::new();
         for (message, delivery) in waiting {
-            slice.put_message(&message.id, Some(message.clone()));
-            slice.put_delivery(&message.id, &ask.agent, Some(delivery.clone()));
+            slice.put_row(message.clone());
+            slice.put_row(delivery.clone());
             ids.push(message.id.clone());
         }
         slice.ranges.inbox.insert(ask.clone(), ids);
@@ -249,7 +245,7 @@ impl Rows {
                 due.truncate(*limit);
                 let mut keys = Vec::new();
                 for row in due {
-                    slice.put_delivery(&row.message, &row.agent, Some(row.clone()));
+                    slice.put_row(row.clone());
                     keys.push((row.message.clone(), row.agent.clone()));
                 }
                 slice.ranges.due_deliveries.insert((*until, *limit), keys);
@@ -275,11 +271,7 @@ impl Rows {
         }
     }
 
-    fn agents_into(
-        &self,
-        slice: &mut Slice,
-        keep: impl Fn(&Agent) -> bool,
-    ) -> Vec<switchboard_core::AgentId> {
+    fn agents_into(&self, slice: &mut Slice, keep: impl Fn(&Agent) -> bool) -> Vec<AgentId> {
         let found: Vec<&Agent> = self.agents.values().filter(|agent| keep(agent)).collect();
         put_agents(slice, &found)
     }
@@ -290,24 +282,18 @@ impl Rows {
     }
 
     /// The tasks that `keep` keeps, oldest first.
-    pub(super) fn by_number(&self, keep: impl Fn(&Task) -> bool) -> Vec<&Task> {
+    pub fn by_number(&self, keep: impl Fn(&Task) -> bool) -> Vec<&Task> {
         let mut tasks: Vec<&Task> = self.tasks.values().filter(|task| keep(task)).collect();
         tasks.sort_by_key(|task| task.number);
         tasks
     }
 
-    fn is_of(snapshot: &switchboard_core::Snapshot, task: &switchboard_core::TaskId) -> bool {
+    fn is_of(snapshot: &Snapshot, task: &TaskId) -> bool {
         snapshot.task.as_ref() == Some(task)
-    }
-
-    /// The same signature counts as seen, whatever its validity was said to be.
-    fn has_nonce(&self, nonce: &switchboard_core::changes::Nonce) -> bool {
-        let mut seen = self.nonces.iter();
-        seen.any(|known| known.agent == nonce.agent && known.value == nonce.value)
     }
 }
 
-fn put_agents(slice: &mut Slice, agents: &[&Agent]) -> Vec<switchboard_core::AgentId> {
+fn put_agents(slice: &mut Slice, agents: &[&Agent]) -> Vec<AgentId> {
     for agent in agents {
         slice.put_agent(&agent.id, Some((*agent).clone()));
     }
@@ -316,7 +302,7 @@ fn put_agents(slice: &mut Slice, agents: &[&Agent]) -> Vec<switchboard_core::Age
 
 fn put_leases(slice: &mut Slice, leases: &[&Lease]) -> Vec<LeasePath> {
     for lease in leases {
-        slice.put_lease((*lease).clone());
+        slice.put_row((*lease).clone());
     }
     leases.iter().map(|lease| lease.path.clone()).collect()
 }

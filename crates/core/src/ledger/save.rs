@@ -1,44 +1,49 @@
 //! Writes what a batch changed: deletions first, because a key that went may have come again.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use switchboard_core::changes::Prune;
-use switchboard_core::slice::Save;
-use switchboard_core::{DeliveryState, Logged, Message, MessageId};
+use super::Ledger;
+use crate::agent::Agent;
+use crate::changes::Prune;
+use crate::engram::Engram;
+use crate::event::Logged;
+use crate::id::MessageId;
+use crate::lease::Lease;
+use crate::message::{DeliveryState, Message};
+use crate::row::Noun;
+use crate::slice::Save;
+use crate::task::Task;
 
-use super::{Batch, Rows};
-
-impl Batch {
-    pub(super) fn save(&mut self, save: &Save<'_>) {
-        let rows = Arc::make_mut(&mut self.rows);
-        rows.delete(save);
-        rows.put(save);
+impl Ledger {
+    pub fn save(&mut self, save: &Save<'_>) {
+        self.delete(save);
+        self.put(save);
         for prune in save.prunes {
-            let (count, bytes) = rows.prune(prune);
+            let (count, bytes) = self.prune(prune);
             self.pruned_answers.0 += count;
             self.pruned_answers.1 += bytes;
         }
         if let Some(head) = save.head {
-            rows.head = head.clone();
-            let (count, bytes) = self.pruned_answers;
-            rows.head.idempotency_rows = head.idempotency_rows.saturating_sub(count);
-            rows.head.idempotency_bytes = head.idempotency_bytes.saturating_sub(bytes);
+            self.head = head.clone();
+            let (count, bytes) = std::mem::take(&mut self.pruned_answers);
+            self.head.idempotency_rows = head.idempotency_rows.saturating_sub(count);
+            self.head.idempotency_bytes = head.idempotency_bytes.saturating_sub(bytes);
         }
     }
-}
 
-impl Rows {
     fn delete(&mut self, save: &Save<'_>) {
-        for former in save.forgotten_agents {
-            self.agents.remove(&former.id);
-            self.former_agents.insert(former.id.clone(), former.clone());
+        for (id, _) in save.drops::<Agent>() {
+            self.agents.remove(id);
         }
-        for (id, number) in save.forgotten_tasks {
+        for (id, _) in save.drops::<Task>() {
             self.tasks.remove(id);
-            self.attempts.retain(|attempt| attempt.number != *number);
+            self.attempts.retain(|attempt| attempt.task != *id);
         }
-        for path in save.ended_leases {
+        for (path, _) in save.drops::<Lease>() {
             self.leases.remove(path);
+        }
+        for (id, _) in save.drops::<Engram>() {
+            self.engrams.retain(|engram| engram.entry.id != *id);
         }
         for id in save.closed_lanes {
             self.lanes.remove(id);
@@ -46,9 +51,9 @@ impl Rows {
     }
 
     fn put(&mut self, save: &Save<'_>) {
-        for (agent, new) in &save.agents {
-            let mut row = (*agent).clone();
-            if let Some(old) = self.agents.get(&agent.id).filter(|_| !new) {
+        for (agent, put) in save.puts::<Agent>() {
+            let mut row = agent.clone();
+            if let Some(old) = self.agents.get(&agent.id).filter(|_| !put.is_new) {
                 row.seen_at = old.seen_at;
                 row.heartbeats = old.heartbeats;
             }
@@ -60,50 +65,28 @@ impl Rows {
                 agent.heartbeats = *heartbeats;
             }
         }
-        for (task, _) in &save.tasks {
-            self.tasks.insert(task.id.clone(), (*task).clone());
-        }
         for lane in &save.lanes {
             self.lanes.insert(lane.id, (*lane).clone());
         }
         for (rep, count) in &save.reps {
             self.reps.insert((*rep).clone(), *count);
         }
-        for (lease, _) in &save.leases {
-            self.leases.insert(lease.path.clone(), (*lease).clone());
-        }
-        for (message, _) in &save.messages {
-            self.messages.insert(message.id.clone(), (*message).clone());
-        }
-        for (delivery, _) in &save.deliveries {
-            let key = (delivery.message.clone(), delivery.agent.clone());
-            self.deliveries.insert(key, (*delivery).clone());
-        }
-        for (record, _) in &save.records {
-            self.records.insert(record.key(), (*record).clone());
-        }
-        let evicted = save.evicted_engrams;
-        self.engrams
-            .retain(|engram| !evicted.contains(&engram.entry.id));
-        for engram in save.engrams {
-            self.engrams.push(engram.clone());
-        }
-        self.attempts.extend_from_slice(save.attempts);
-        self.snapshots.extend_from_slice(save.snapshots);
-        if let Some(baseline) = save.baseline {
-            self.baseline = Some(baseline.clone());
-        }
-        self.learnings.extend_from_slice(save.learnings);
-        for (key, remembered) in save.remembered {
-            self.remembered.insert(key.clone(), remembered.clone());
-        }
-        self.nonces.extend(save.nonces.iter().cloned());
-        for token in save.tokens {
-            self.tokens.insert(token.id.clone(), token.clone());
-        }
-        for logged in save.log {
-            self.log.insert(logged.seq, logged.clone());
-        }
+        into(save, &mut self.former_agents);
+        into(save, &mut self.tasks);
+        into(save, &mut self.leases);
+        into(save, &mut self.messages);
+        into(save, &mut self.deliveries);
+        into(save, &mut self.records);
+        into(save, &mut self.answers);
+        into(save, &mut self.nonces);
+        into(save, &mut self.tokens);
+        self.engrams.extend(rows(save));
+        self.attempts.extend(rows(save));
+        self.snapshots.extend(rows(save));
+        self.learnings.extend(rows(save));
+        self.baseline = rows(save).next().or(self.baseline.take());
+        self.adopted.extend_from_slice(save.adopted);
+        self.log.extend_from_slice(save.log);
     }
 
     /// Deletes the oldest rows of a kind; tells how many remembered answers went, and their bytes.
@@ -115,9 +98,9 @@ impl Rows {
                 limit,
             } => {
                 let is_old = |logged: &&Logged| logged.at < *before && logged.seq < *upto;
-                let old = self.log.values().filter(is_old);
+                let old = self.log.iter().filter(is_old);
                 let old: Vec<u64> = old.map(|logged| logged.seq).take(*limit).collect();
-                self.log.retain(|seq, _| !old.contains(seq));
+                self.log.retain(|logged| !old.contains(&logged.seq));
                 (0, 0)
             }
             Prune::Messages { before, limit } => {
@@ -131,22 +114,22 @@ impl Rows {
                 (0, 0)
             }
             Prune::Remembered { before, limit } => {
-                let mut old: Vec<_> = self.remembered.iter().collect();
+                let mut old: Vec<_> = self.answers.iter().collect();
                 old.retain(|(_, row)| row.at < *before);
                 old.sort_by_key(|(key, row)| (row.at, (*key).clone()));
                 old.truncate(*limit);
                 let count = old.len() as u64;
                 let bytes = old.iter().map(|(_, row)| row.answer.len() as u64).sum();
                 let old: Vec<_> = old.into_iter().map(|(key, _)| key.clone()).collect();
-                self.remembered.retain(|key, _| !old.contains(key));
+                self.answers.retain(|key, _| !old.contains(key));
                 (count, bytes)
             }
             Prune::Nonces { before, limit } => {
-                let mut old: Vec<_> = self.nonces.iter().cloned().collect();
+                let mut old: Vec<_> = self.nonces.values().cloned().collect();
                 old.retain(|nonce| nonce.valid_until < *before);
                 old.sort_by_key(|nonce| nonce.valid_until);
                 for nonce in old.iter().take(*limit) {
-                    self.nonces.remove(nonce);
+                    self.nonces.remove(&nonce.key());
                 }
                 (0, 0)
             }
@@ -159,4 +142,15 @@ impl Rows {
             .values()
             .any(|delivery| delivery.message == *message && delivery.state == DeliveryState::Queued)
     }
+}
+
+fn rows<'a, T: Noun + 'a>(save: &Save<'a>) -> impl Iterator<Item = T> + use<'a, T> {
+    save.puts::<T>().map(|(row, _)| row.clone())
+}
+
+fn into<'a, T: Noun + 'a>(save: &Save<'a>, map: &mut BTreeMap<T::Key, T>)
+where
+    T::Key: Ord,
+{
+    map.extend(rows::<T>(save).map(|row| (row.key(), row)));
 }
