@@ -20,6 +20,7 @@ mod query;
 mod rows;
 pub mod sqlite;
 pub mod swarm_db;
+mod table;
 mod text;
 
 use std::time::Duration;

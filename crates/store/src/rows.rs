@@ -21,6 +21,10 @@ use switchboard_core::{
 };
 
 use crate::clock::Mark;
+use crate::table::{
+    AGENTS, ATTEMPTS, BASELINES, BESIDE, DELIVERIES, FORMER_AGENTS, HEADS, LANES, LEARNINGS,
+    LEASES, MESSAGES, READ, SNAPSHOTS, TASKS, TOKENS, at, list,
+};
 use crate::text::unlist;
 
 mod stream;
@@ -46,21 +50,18 @@ pub(crate) struct Unreadable {
     expected: &'static str,
 }
 
-pub(crate) const TASK: &str = "number, id, title, description, status, priority, type, assigned_agent, dependencies, blockers, \
-    required_skills, files, estimated_minutes, branch, audience, on_dependency_failure, corr_id, retry_count, max_retries, \
-    previous_agents, failure_type, last_error, epoch, started_at, worked_ms, progress, result, quality_snapshot_id, dependants, \
-    lane, created_at, updated_at, rev, state_at, claimed_at, when_spent, deadline_at, stale_ms, look_at, epoch_needed";
+pub(crate) const TASK: &str = list!(TASKS, READ);
 
 /// How many columns [`TASK`] names.
-pub(crate) const TASK_COLUMNS: usize = 40;
+pub(crate) const TASK_COLUMNS: usize = TASKS.count(READ);
 
 pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
-    let status = text(row, 4)?;
+    let status = text(row, at!(TASKS.status))?;
     let by = || -> Result<AgentId, R::Error> {
-        let by = optional_text(row, 7)?;
+        let by = optional_text(row, at!(TASKS.assigned_agent))?;
         Ok(AgentId::from(by.unwrap_or_default()))
     };
-    let at = Timestamp(int(row, 33)?);
+    let at = Timestamp(int(row, at!(TASKS.state_at))?);
     let state = match status.as_str() {
         "blocked" => TaskState::Waiting,
         "ready" => TaskState::Ready,
@@ -73,33 +74,37 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
         "completed" => TaskState::Completed { by: by()?, at },
         "failed" => TaskState::Failed { at },
         "canceled" => TaskState::Canceled { at },
-        other => return Err(unreadable(4, other).into()),
+        other => return Err(unreadable(at!(TASKS.status), other).into()),
     };
-    let failure_kind = optional_text(row, 20)?;
-    let failure_text = optional_text(row, 21)?;
+    let failure_kind = optional_text(row, at!(TASKS.failure_type))?;
+    let failure_text = optional_text(row, at!(TASKS.last_error))?;
     Ok(Task {
-        number: unsigned(row, 0)?,
-        id: id(row, 1)?,
-        title: text(row, 2)?,
-        description: optional_text(row, 3)?,
+        number: unsigned(row, at!(TASKS.number))?,
+        id: id(row, at!(TASKS.id))?,
+        title: text(row, at!(TASKS.title))?,
+        description: optional_text(row, at!(TASKS.description))?,
         state,
-        priority: word(row, 5, Priority::parse)?,
-        kind: word(row, 6, TaskKind::parse)?,
-        dependencies: ids(row, 8)?,
-        blockers: ids(row, 9)?,
-        required_skills: Skills::new(strings(row, 10)?),
-        files: strings(row, 11)?,
-        estimated_minutes: optional_number(row, 12)?,
-        branch: optional_text(row, 13)?,
-        audience: ids(row, 14)?,
-        on_dependency_failure: word(row, 15, OnDependencyFailure::parse)?,
-        corr_id: CorrId::from(text(row, 16)?),
-        retries: number(row, 17)?,
-        max_retries: number(row, 18)?,
-        when_spent: optional_text(row, 35)?
+        priority: word(row, at!(TASKS.priority), Priority::parse)?,
+        kind: word(row, at!(TASKS.type), TaskKind::parse)?,
+        dependencies: ids(row, at!(TASKS.dependencies))?,
+        blockers: ids(row, at!(TASKS.blockers))?,
+        required_skills: Skills::new(strings(row, at!(TASKS.required_skills))?),
+        files: strings(row, at!(TASKS.files))?,
+        estimated_minutes: optional_number(row, at!(TASKS.estimated_minutes))?,
+        branch: optional_text(row, at!(TASKS.branch))?,
+        audience: ids(row, at!(TASKS.audience))?,
+        on_dependency_failure: word(
+            row,
+            at!(TASKS.on_dependency_failure),
+            OnDependencyFailure::parse,
+        )?,
+        corr_id: CorrId::from(text(row, at!(TASKS.corr_id))?),
+        retries: number(row, at!(TASKS.retry_count))?,
+        max_retries: number(row, at!(TASKS.max_retries))?,
+        when_spent: optional_text(row, at!(TASKS.when_spent))?
             .and_then(|word| WhenSpent::parse(&word))
             .unwrap_or(WhenSpent::Fail),
-        previous_agents: ids(row, 19)?,
+        previous_agents: ids(row, at!(TASKS.previous_agents))?,
         last_failure: (failure_kind.is_some() || failure_text.is_some()).then(|| Failure {
             kind: failure_kind
                 .as_deref()
@@ -107,19 +112,19 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
                 .unwrap_or(FailureKind::TaskError),
             message: failure_text.unwrap_or_default(),
         }),
-        epoch: unsigned(row, 22)?,
-        epoch_needed: int(row, 39)? != 0,
-        started_at: when(row, 23)?,
-        worked_ms: optional_unsigned(row, 24)?,
-        progress: progress(row, 25)?,
-        result: optional_text(row, 26)?.map(String::into_boxed_str),
-        snapshot: optional_text(row, 27)?.map(Into::into),
-        dependants: number(row, 28)?,
-        lane: optional_unsigned(row, 29)?.map(LaneId),
-        watch: watch(row, 36)?,
-        created_at: when(row, 30)?.unwrap_or_default(),
-        updated_at: when(row, 31)?.unwrap_or_default(),
-        rev: unsigned(row, 32)?,
+        epoch: unsigned(row, at!(TASKS.epoch))?,
+        epoch_needed: int(row, at!(TASKS.epoch_needed))? != 0,
+        started_at: when(row, at!(TASKS.started_at))?,
+        worked_ms: optional_unsigned(row, at!(TASKS.worked_ms))?,
+        progress: progress(row, at!(TASKS.progress))?,
+        result: optional_text(row, at!(TASKS.result))?.map(String::into_boxed_str),
+        snapshot: optional_text(row, at!(TASKS.quality_snapshot_id))?.map(Into::into),
+        dependants: number(row, at!(TASKS.dependants))?,
+        lane: optional_unsigned(row, at!(TASKS.lane))?.map(LaneId),
+        watch: watch(row, at!(TASKS.deadline_at))?,
+        created_at: when(row, at!(TASKS.created_at))?.unwrap_or_default(),
+        updated_at: when(row, at!(TASKS.updated_at))?.unwrap_or_default(),
+        rev: unsigned(row, at!(TASKS.rev))?,
     })
 }
 
@@ -165,25 +170,21 @@ fn progress<R: Columns>(row: &R, column: usize) -> Result<Option<Progress>, R::E
     }))
 }
 
-pub(crate) const FORMER_AGENT: &str =
-    "id, name, completed, failed, runtime_ms, registered_at, gone_at";
+pub(crate) const FORMER_AGENT: &str = list!(FORMER_AGENTS, READ);
 
 pub(crate) fn former_agent<R: Columns>(row: &R) -> Result<FormerAgent, R::Error> {
     Ok(FormerAgent {
-        id: id(row, 0)?,
-        name: text(row, 1)?,
-        completed: unsigned(row, 2)?,
-        failed: unsigned(row, 3)?,
-        runtime_ms: unsigned(row, 4)?,
-        registered_at: Timestamp(int(row, 5)?),
-        gone_at: Timestamp(int(row, 6)?),
+        id: id(row, at!(FORMER_AGENTS.id))?,
+        name: text(row, at!(FORMER_AGENTS.name))?,
+        completed: unsigned(row, at!(FORMER_AGENTS.completed))?,
+        failed: unsigned(row, at!(FORMER_AGENTS.failed))?,
+        runtime_ms: unsigned(row, at!(FORMER_AGENTS.runtime_ms))?,
+        registered_at: Timestamp(int(row, at!(FORMER_AGENTS.registered_at))?),
+        gone_at: Timestamp(int(row, at!(FORMER_AGENTS.gone_at))?),
     })
 }
 
-pub(crate) const AGENT: &str = "id, name, type, status, presence, presence_at, skills, max_task_minutes, can_run_tests, \
-    can_run_build, can_access_browser, machine_id, machine_hostname, pid, registered_at, seen_at, heartbeat_count, \
-    last_active_at, holds, current_task_id, current_task_started_at, current_task_progress, current_task_phase, \
-    tasks_completed, tasks_failed, runtime_ms, metrics, commands, key_generation, inbox, rev, doors, silent_ms, stream";
+pub(crate) const AGENT: &str = list!(AGENTS, READ);
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredMetrics {
@@ -193,55 +194,61 @@ pub(crate) struct StoredMetrics {
 }
 
 pub(crate) fn agent<R: Columns>(row: &R) -> Result<Agent, R::Error> {
-    let presence = text(row, 4)?;
-    let at = Timestamp(int(row, 5)?);
+    let presence = text(row, at!(AGENTS.presence))?;
+    let at = Timestamp(int(row, at!(AGENTS.presence_at))?);
     let presence = match presence.as_str() {
-        "live" => Presence::Live(Doing::parse(&text(row, 3)?).unwrap_or(Doing::Idle)),
+        "live" => {
+            Presence::Live(Doing::parse(&text(row, at!(AGENTS.status))?).unwrap_or(Doing::Idle))
+        }
         "silent" => Presence::Silent { since: at },
         "gone" => Presence::Gone { at },
-        other => return Err(unreadable(4, other).into()),
+        other => return Err(unreadable(at!(AGENTS.presence), other).into()),
     };
-    let machine_id = optional_text(row, 11)?;
-    let (hostname, pid): (Option<String>, Option<u32>) =
-        (optional_text(row, 12)?, optional_number(row, 13)?);
-    let current = optional_text(row, 19)?;
-    let since = when(row, 20)?;
-    let (percent, phase): (Option<u8>, Option<String>) =
-        (optional_number(row, 21)?, optional_text(row, 22)?);
-    let metrics = optional_text(row, 26)?;
+    let machine_id = optional_text(row, at!(AGENTS.machine_id))?;
+    let (hostname, pid): (Option<String>, Option<u32>) = (
+        optional_text(row, at!(AGENTS.machine_hostname))?,
+        optional_number(row, at!(AGENTS.pid))?,
+    );
+    let current = optional_text(row, at!(AGENTS.current_task_id))?;
+    let since = when(row, at!(AGENTS.current_task_started_at))?;
+    let (percent, phase): (Option<u8>, Option<String>) = (
+        optional_number(row, at!(AGENTS.current_task_progress))?,
+        optional_text(row, at!(AGENTS.current_task_phase))?,
+    );
+    let metrics = optional_text(row, at!(AGENTS.metrics))?;
     let metrics: Option<StoredMetrics> = metrics.and_then(|text| serde_json::from_str(&text).ok());
-    let commands = text(row, 27)?;
+    let commands = text(row, at!(AGENTS.commands))?;
     Ok(Agent {
-        id: id(row, 0)?,
-        name: text(row, 1)?,
-        kind: word(row, 2, AgentKind::parse)?,
+        id: id(row, at!(AGENTS.id))?,
+        name: text(row, at!(AGENTS.name))?,
+        kind: word(row, at!(AGENTS.type), AgentKind::parse)?,
         presence,
-        skills: Skills::new(strings(row, 6)?),
+        skills: Skills::new(strings(row, at!(AGENTS.skills))?),
         capabilities: Capabilities {
-            max_task_minutes: number(row, 7)?,
-            can_run_tests: yes(row, 8)?,
-            can_run_build: yes(row, 9)?,
-            can_access_browser: yes(row, 10)?,
+            max_task_minutes: number(row, at!(AGENTS.max_task_minutes))?,
+            can_run_tests: yes(row, at!(AGENTS.can_run_tests))?,
+            can_run_build: yes(row, at!(AGENTS.can_run_build))?,
+            can_access_browser: yes(row, at!(AGENTS.can_access_browser))?,
         },
         machine: machine_id.map(|id| Machine {
             id,
             hostname: hostname.unwrap_or_default(),
             pid: pid.unwrap_or_default(),
         }),
-        registered_at: when(row, 14)?.unwrap_or_default(),
-        seen_at: Timestamp(int(row, 15)?),
-        heartbeats: unsigned(row, 16)?,
-        last_active_at: when(row, 17)?.unwrap_or_default(),
-        holds: ids(row, 18)?,
+        registered_at: when(row, at!(AGENTS.registered_at))?.unwrap_or_default(),
+        seen_at: Timestamp(int(row, at!(AGENTS.seen_at))?),
+        heartbeats: unsigned(row, at!(AGENTS.heartbeat_count))?,
+        last_active_at: when(row, at!(AGENTS.last_active_at))?.unwrap_or_default(),
+        holds: ids(row, at!(AGENTS.holds))?,
         current: current.map(|task| Current {
             task: task.into(),
             since: since.unwrap_or_default(),
             percent,
             phase: phase.as_deref().and_then(Phase::parse),
         }),
-        completed: unsigned(row, 23)?,
-        failed: unsigned(row, 24)?,
-        runtime_ms: unsigned(row, 25)?,
+        completed: unsigned(row, at!(AGENTS.tasks_completed))?,
+        failed: unsigned(row, at!(AGENTS.tasks_failed))?,
+        runtime_ms: unsigned(row, at!(AGENTS.runtime_ms))?,
         metrics: metrics.map(|kept| AgentMetrics {
             memory_used_mb: kept.memory_used_mb,
             tasks_completed_session: kept.tasks_completed_session,
@@ -252,13 +259,13 @@ pub(crate) fn agent<R: Columns>(row: &R) -> Result<Agent, R::Error> {
         } else {
             serde_json::from_str(&commands).unwrap_or_default()
         },
-        key_generation: number(row, 28)?,
-        inbox: number(row, 29)?,
-        doors: doors(row, 31)?,
-        silent_after: optional_unsigned(row, 32)?
+        key_generation: number(row, at!(AGENTS.key_generation))?,
+        inbox: number(row, at!(AGENTS.inbox))?,
+        doors: doors(row, at!(AGENTS.doors))?,
+        silent_after: optional_unsigned(row, at!(AGENTS.silent_ms))?
             .map_or(limits::SILENT_AFTER, Duration::from_millis),
-        stream: stream(row, 33)?,
-        rev: unsigned(row, 30)?,
+        stream: stream(row, at!(AGENTS.stream))?,
+        rev: unsigned(row, at!(AGENTS.rev))?,
     })
 }
 
@@ -281,107 +288,105 @@ fn doors<R: Columns>(row: &R, column: usize) -> Result<Vec<Door>, R::Error> {
         .collect())
 }
 
-pub(crate) const LANE: &str = "lane, key, rep, ready, held, head";
+pub(crate) const LANE: &str = list!(LANES, READ);
 
 pub(crate) fn lane<R: Columns>(row: &R) -> Result<Lane, R::Error> {
-    let key = text(row, 1)?;
+    let key = text(row, at!(LANES.key))?;
     Ok(Lane {
-        id: LaneId(unsigned(row, 0)?),
-        key: LaneKey::from_text(&key).ok_or_else(|| unreadable(1, &key))?,
-        rep: Rep(text(row, 2)?.into()),
-        ready: unsigned(row, 3)?,
-        held: unsigned(row, 4)?,
-        head: unsigned(row, 5)?,
+        id: LaneId(unsigned(row, at!(LANES.lane))?),
+        key: LaneKey::from_text(&key).ok_or_else(|| unreadable(at!(LANES.key), &key))?,
+        rep: Rep(text(row, at!(LANES.rep))?.into()),
+        ready: unsigned(row, at!(LANES.ready))?,
+        held: unsigned(row, at!(LANES.held))?,
+        head: unsigned(row, at!(LANES.head))?,
     })
 }
 
-pub(crate) const LEASE: &str =
-    "file_path, agent_id, task_id, acquired_at, expires_at, renewed_count, fencing, rev";
+pub(crate) const LEASE: &str = list!(LEASES, READ);
 
 pub(crate) fn lease<R: Columns>(row: &R) -> Result<Lease, R::Error> {
     Ok(Lease {
-        path: LeasePath::stored(&text(row, 0)?),
-        agent: id(row, 1)?,
-        task: optional_text(row, 2)?.map(Into::into),
-        acquired_at: when(row, 3)?.unwrap_or_default(),
-        expires_at: when(row, 4)?.unwrap_or_default(),
-        renewals: number(row, 5)?,
-        fencing: unsigned(row, 6)?,
-        rev: unsigned(row, 7)?,
+        path: LeasePath::stored(&text(row, at!(LEASES.file_path))?),
+        agent: id(row, at!(LEASES.agent_id))?,
+        task: optional_text(row, at!(LEASES.task_id))?.map(Into::into),
+        acquired_at: when(row, at!(LEASES.acquired_at))?.unwrap_or_default(),
+        expires_at: when(row, at!(LEASES.expires_at))?.unwrap_or_default(),
+        renewals: number(row, at!(LEASES.renewed_count))?,
+        fencing: unsigned(row, at!(LEASES.fencing))?,
+        rev: unsigned(row, at!(LEASES.rev))?,
     })
 }
 
-pub(crate) const MESSAGE: &str = "number, id, type, from_agent, to_agent, payload, ack_required, acknowledged_at, acknowledged_by, \
-    delivered_at, expires_at, created_at, rev, corr_id, handoff_task, handoff_epoch";
+pub(crate) const MESSAGE: &str = list!(MESSAGES, READ);
 
 pub(crate) fn message<R: Columns>(row: &R) -> Result<Message, R::Error> {
-    let acknowledged_by = optional_text(row, 8)?;
-    let handoff = optional_text(row, 14)?;
-    let payload = optional_text(row, 5)?;
-    let to = optional_text(row, 4)?;
+    let acknowledged_by = optional_text(row, at!(MESSAGES.acknowledged_by))?;
+    let handoff = optional_text(row, at!(MESSAGES.handoff_task))?;
+    let payload = optional_text(row, at!(MESSAGES.payload))?;
+    let to = optional_text(row, at!(MESSAGES.to_agent))?;
     let is_to_one = to.is_some();
     Ok(Message {
-        number: unsigned(row, 0)?,
-        id: id(row, 1)?,
-        kind: text(row, 2)?,
-        from: id(row, 3)?,
+        number: unsigned(row, at!(MESSAGES.number))?,
+        id: id(row, at!(MESSAGES.id))?,
+        kind: text(row, at!(MESSAGES.type))?,
+        from: id(row, at!(MESSAGES.from_agent))?,
         to: to.map(Into::into),
         payload: payload
             .unwrap_or_else(|| "null".to_owned())
             .into_boxed_str(),
-        ack_required: yes(row, 6)?,
-        acknowledged: acknowledged_by.map(AgentId::from).zip(when(row, 7)?),
+        ack_required: yes(row, at!(MESSAGES.ack_required))?,
+        acknowledged: acknowledged_by
+            .map(AgentId::from)
+            .zip(when(row, at!(MESSAGES.acknowledged_at))?),
         // Everyone's row says nothing of anyone.
-        delivered_at: when(row, 9)?.filter(|_| is_to_one),
-        expires_at: when(row, 10)?,
-        created_at: when(row, 11)?.unwrap_or_default(),
-        rev: unsigned(row, 12)?,
-        corr_id: CorrId::from(text(row, 13)?),
-        handoff: handoff.map(TaskId::from).zip(optional_unsigned(row, 15)?),
+        delivered_at: when(row, at!(MESSAGES.delivered_at))?.filter(|_| is_to_one),
+        expires_at: when(row, at!(MESSAGES.expires_at))?,
+        created_at: when(row, at!(MESSAGES.created_at))?.unwrap_or_default(),
+        rev: unsigned(row, at!(MESSAGES.rev))?,
+        corr_id: CorrId::from(text(row, at!(MESSAGES.corr_id))?),
+        handoff: handoff
+            .map(TaskId::from)
+            .zip(optional_unsigned(row, at!(MESSAGES.handoff_epoch))?),
     })
 }
 
-pub(crate) const DELIVERY: &str =
-    "message, number, agent, state, delivered_at, acknowledged_at, expires_at, handing_until";
+pub(crate) const DELIVERY: &str = list!(DELIVERIES, READ);
 
 pub(crate) fn delivery<R: Columns>(row: &R) -> Result<Delivery, R::Error> {
     Ok(Delivery {
-        message: MessageId::from(text(row, 0)?),
-        number: unsigned(row, 1)?,
-        agent: id(row, 2)?,
-        state: word(row, 3, DeliveryState::parse)?,
-        delivered_at: instant(row, 4)?,
-        acknowledged_at: instant(row, 5)?,
-        expires_at: instant(row, 6)?,
-        handing_until: instant(row, 7)?,
+        message: MessageId::from(text(row, at!(DELIVERIES.message))?),
+        number: unsigned(row, at!(DELIVERIES.number))?,
+        agent: id(row, at!(DELIVERIES.agent))?,
+        state: word(row, at!(DELIVERIES.state), DeliveryState::parse)?,
+        delivered_at: instant(row, at!(DELIVERIES.delivered_at))?,
+        acknowledged_at: instant(row, at!(DELIVERIES.acknowledged_at))?,
+        expires_at: instant(row, at!(DELIVERIES.expires_at))?,
+        handing_until: instant(row, at!(DELIVERIES.handing_until))?,
     })
 }
 
-pub(crate) const ATTEMPT: &str = "task, number, epoch, agent, claimed_at, ended_at, progress, outcome, failure, message, details, suggested";
+pub(crate) const ATTEMPT: &str = list!(ATTEMPTS, READ);
 
 pub(crate) fn attempt<R: Columns>(row: &R) -> Result<Attempt, R::Error> {
-    let failure = optional_text(row, 8)?;
+    let failure = optional_text(row, at!(ATTEMPTS.failure))?;
     Ok(Attempt {
-        task: id(row, 0)?,
-        number: unsigned(row, 1)?,
-        epoch: unsigned(row, 2)?,
-        agent: id(row, 3)?,
-        claimed_at: Timestamp(int(row, 4)?),
-        ended_at: Timestamp(int(row, 5)?),
-        progress: progress(row, 6)?,
-        outcome: word(row, 7, Outcome::parse)?,
+        task: id(row, at!(ATTEMPTS.task))?,
+        number: unsigned(row, at!(ATTEMPTS.number))?,
+        epoch: unsigned(row, at!(ATTEMPTS.epoch))?,
+        agent: id(row, at!(ATTEMPTS.agent))?,
+        claimed_at: Timestamp(int(row, at!(ATTEMPTS.claimed_at))?),
+        ended_at: Timestamp(int(row, at!(ATTEMPTS.ended_at))?),
+        progress: progress(row, at!(ATTEMPTS.progress))?,
+        outcome: word(row, at!(ATTEMPTS.outcome), Outcome::parse)?,
         failure: failure.as_deref().and_then(FailureKind::parse),
-        message: optional_text(row, 9)?,
-        details: optional_text(row, 10)?,
-        suggested_action: optional_text(row, 11)?,
+        message: optional_text(row, at!(ATTEMPTS.message))?,
+        details: optional_text(row, at!(ATTEMPTS.details))?,
+        suggested_action: optional_text(row, at!(ATTEMPTS.suggested))?,
     })
 }
 
-const METRICS: usize = 7;
-
-/// Seven columns, in the order of both quality tables, from `first` on.
+/// Seven columns from `first` on, which both quality tables have in one order.
 fn metrics<R: Columns>(row: &R, first: usize) -> Result<Metrics, R::Error> {
-    debug_assert_eq!(METRICS, 7);
     Ok(Metrics {
         build_success: row.int(first)?.unwrap_or(0) != 0,
         type_errors: number(row, first + 1)?,
@@ -393,86 +398,85 @@ fn metrics<R: Columns>(row: &R, first: usize) -> Result<Metrics, R::Error> {
     })
 }
 
-pub(crate) const SNAPSHOT: &str = "id, task_id, agent_id, recorded_at, build_success, type_errors, lint_errors, lint_warnings, \
-    tests_passing, tests_failing, test_coverage, rowid";
+pub(crate) const SNAPSHOT: &str = list!(SNAPSHOTS, READ);
 
 pub(crate) fn snapshot<R: Columns>(row: &R) -> Result<Snapshot, R::Error> {
     Ok(Snapshot {
-        id: text(row, 0)?.into(),
-        task: optional_text(row, 1)?.map(Into::into),
-        agent: optional_text(row, 2)?.map(Into::into),
-        recorded_at: when(row, 3)?.unwrap_or_default(),
-        metrics: metrics(row, 4)?,
+        id: text(row, at!(SNAPSHOTS.id))?.into(),
+        task: optional_text(row, at!(SNAPSHOTS.task_id))?.map(Into::into),
+        agent: optional_text(row, at!(SNAPSHOTS.agent_id))?.map(Into::into),
+        recorded_at: when(row, at!(SNAPSHOTS.recorded_at))?.unwrap_or_default(),
+        metrics: metrics(row, at!(SNAPSHOTS.build_success))?,
     })
 }
 
-pub(crate) const BASELINE: &str = "set_by, created_at, updated_at, rev, build_success, type_errors, lint_errors, lint_warnings, \
-    tests_passing, tests_failing, test_coverage";
+pub(crate) const BASELINE: &str = list!(BASELINES, READ);
 
 pub(crate) fn baseline<R: Columns>(row: &R) -> Result<Baseline, R::Error> {
     Ok(Baseline {
-        set_by: optional_text(row, 0)?.unwrap_or_default(),
-        created_at: when(row, 1)?.unwrap_or_default(),
-        updated_at: when(row, 2)?.unwrap_or_default(),
-        rev: unsigned(row, 3)?,
-        metrics: metrics(row, 4)?,
+        set_by: optional_text(row, at!(BASELINES.set_by))?.unwrap_or_default(),
+        created_at: when(row, at!(BASELINES.created_at))?.unwrap_or_default(),
+        updated_at: when(row, at!(BASELINES.updated_at))?.unwrap_or_default(),
+        rev: unsigned(row, at!(BASELINES.rev))?,
+        metrics: metrics(row, at!(BASELINES.build_success))?,
     })
 }
+
+pub(crate) const LEARNING: &str = list!(LEARNINGS, READ);
 
 pub(crate) fn learning<R: Columns>(row: &R) -> Result<Learning, R::Error> {
     Ok(Learning {
-        id: text(row, 0)?.into(),
-        text: text(row, 1)?,
-        task: optional_text(row, 2)?.map(Into::into),
-        agent: optional_text(row, 3)?.map(Into::into),
-        created_at: Timestamp(int(row, 4)?),
+        id: text(row, at!(LEARNINGS.id))?.into(),
+        text: text(row, at!(LEARNINGS.text))?,
+        task: optional_text(row, at!(LEARNINGS.task))?.map(Into::into),
+        agent: optional_text(row, at!(LEARNINGS.agent))?.map(Into::into),
+        created_at: Timestamp(int(row, at!(LEARNINGS.created_at))?),
     })
 }
 
-pub(crate) const TOKEN: &str = "id, name, scope, hash, created_at, revoked_at";
+pub(crate) const TOKEN: &str = list!(TOKENS, READ);
 
 pub(crate) fn token<R: Columns>(row: &R) -> Result<Token, R::Error> {
-    let (scope, agent) = word(row, 2, Token::read_grant)?;
+    let (scope, agent) = word(row, at!(TOKENS.scope), Token::read_grant)?;
     Ok(Token {
-        id: text(row, 0)?.into(),
-        name: text(row, 1)?,
+        id: text(row, at!(TOKENS.id))?.into(),
+        name: text(row, at!(TOKENS.name))?,
         scope,
         agent,
-        hash: hash(row, 3)?,
-        created_at: Timestamp(int(row, 4)?),
-        revoked_at: instant(row, 5)?,
+        hash: hash(row, at!(TOKENS.hash))?,
+        created_at: Timestamp(int(row, at!(TOKENS.created_at))?),
+        revoked_at: instant(row, at!(TOKENS.revoked_at))?,
     })
 }
 
-pub(crate) const HEAD: &str = "seq, last_at, task_number, message_number, lane, fencing, tasks, queued_deliveries, leases, \
-    answer_rows, answer_bytes, served_at, floor, last_message_at, epoch, epoch_after";
+pub(crate) const HEAD: &str = list!(HEADS, READ);
 
 pub(crate) fn head<R: Columns>(row: &R) -> Result<Head, R::Error> {
-    let counts = text(row, 6)?;
+    let counts = text(row, at!(HEADS.tasks))?;
     Ok(Head {
-        seq: unsigned(row, 0)?,
-        last_at: Timestamp(int(row, 1)?),
-        task_number: unsigned(row, 2)?,
-        message_number: unsigned(row, 3)?,
-        lane: unsigned(row, 4)?,
-        fencing: unsigned(row, 5)?,
-        tasks: serde_json::from_str(&counts).map_err(|_| unreadable(6, &counts))?,
-        queued_deliveries: unsigned(row, 7)?,
-        leases: unsigned(row, 8)?,
-        idempotency_rows: unsigned(row, 9)?,
-        idempotency_bytes: unsigned(row, 10)?,
-        served_at: Timestamp(int(row, 11)?),
-        floor: Timestamp(int(row, 12)?),
-        last_message_at: Timestamp(int(row, 13)?),
+        seq: unsigned(row, at!(HEADS.seq))?,
+        last_at: Timestamp(int(row, at!(HEADS.last_at))?),
+        task_number: unsigned(row, at!(HEADS.task_number))?,
+        message_number: unsigned(row, at!(HEADS.message_number))?,
+        lane: unsigned(row, at!(HEADS.lane))?,
+        fencing: unsigned(row, at!(HEADS.fencing))?,
+        tasks: serde_json::from_str(&counts).map_err(|_| unreadable(at!(HEADS.tasks), &counts))?,
+        queued_deliveries: unsigned(row, at!(HEADS.queued_deliveries))?,
+        leases: unsigned(row, at!(HEADS.leases))?,
+        idempotency_rows: unsigned(row, at!(HEADS.answer_rows))?,
+        idempotency_bytes: unsigned(row, at!(HEADS.answer_bytes))?,
+        served_at: Timestamp(int(row, at!(HEADS.served_at))?),
+        floor: Timestamp(int(row, at!(HEADS.floor))?),
+        last_message_at: Timestamp(int(row, at!(HEADS.last_message_at))?),
         epoch: LedgerEpoch {
-            number: unsigned(row, 14)?,
-            after: unsigned(row, 15)?,
+            number: unsigned(row, at!(HEADS.epoch))?,
+            after: unsigned(row, at!(HEADS.epoch_after))?,
         },
     })
 }
 
 /// Where the clock stood when the head was written.
-pub(crate) const MARK: &str = "clock_at, clock_wall, clock_boot, clock_ran_ms";
+pub(crate) const MARK: &str = list!(HEADS, BESIDE);
 
 pub(crate) fn mark<R: Columns>(row: &R) -> Result<Mark, R::Error> {
     mark_from(row, 0)
@@ -482,9 +486,9 @@ pub(crate) fn mark<R: Columns>(row: &R) -> Result<Mark, R::Error> {
 pub(crate) fn mark_from<R: Columns>(row: &R, column: usize) -> Result<Mark, R::Error> {
     Ok(Mark {
         at: Timestamp(int(row, column)?),
-        wall: Timestamp(int(row, column + 1)?),
-        boot: text(row, column + 2)?,
-        ran: Duration::from_millis(unsigned(row, column + 3)?),
+        wall: Timestamp(int(row, column + at!(BESIDE, HEADS.clock_wall))?),
+        boot: text(row, column + at!(BESIDE, HEADS.clock_boot))?,
+        ran: Duration::from_millis(unsigned(row, column + at!(BESIDE, HEADS.clock_ran_ms))?),
     })
 }
 

@@ -346,7 +346,7 @@ fn check_schema(name: &str, found: u32, known: u32) -> Result<(), Failure> {
 
 fn count(source: &mut dyn Side) -> Result<u64, Error> {
     let mut rows = 0;
-    for table in TABLES {
+    for table in TABLES.iter() {
         rows += source.count(table)?;
     }
     Ok(rows)
@@ -421,7 +421,7 @@ fn compare(
     let done: Result<(), Failure> = std::thread::scope(|scope| {
         let (send, pages) = sync_channel(1);
         let source = &mut *source;
-        scope.spawn(move || read(source, TABLES, None, &send));
+        scope.spawn(move || read(source, &TABLES, None, &send));
         let mut compared = 0;
         for page in pages {
             let (table, rows) = page?;

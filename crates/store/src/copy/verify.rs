@@ -136,7 +136,7 @@ impl Findings {
 
     /// Names rows of the target that the source does not have.
     pub fn extra(&mut self, source: &mut dyn Side, target: &mut dyn Side) -> Result<(), Error> {
-        for table in TABLES {
+        for table in TABLES.iter() {
             if source.count(table)? >= target.count(table)? {
                 continue;
             }

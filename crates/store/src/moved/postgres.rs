@@ -9,7 +9,7 @@ use crate::postgres::Address;
 use crate::postgres::errors::world;
 use crate::postgres::session::{Query, Session};
 use crate::rows::Columns;
-use crate::sqlite::door::public::TABLES;
+use crate::table;
 
 /// Added to the oldest schema that may write, in the head.
 pub(crate) const FLOOR: u32 = 1_000_000_000;
@@ -45,7 +45,7 @@ pub(crate) fn write_sql(address: &Address, mark: &Mark) -> String {
         quoted(&mark.place),
         quoted(&mark.at),
     );
-    for (table, _) in TABLES {
+    for table in table::public().map(|table| table.name) {
         sql.push_str(&format!(
             "CREATE TRIGGER sb_{table}_0_moved BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table}
                FOR EACH STATEMENT EXECUTE FUNCTION sb_refuse_moved({sentence});"

@@ -8,8 +8,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{Kind, MAKE, Mark, SELECT, TABLE, literal, named};
 use crate::Error;
-use crate::sqlite::door::public::TABLES;
 use crate::sqlite::{open_error, world};
+use crate::table;
 
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const DEEDS: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
@@ -38,7 +38,7 @@ pub(crate) fn write(db: &Connection, file: &Path, mark: &Mark) -> rusqlite::Resu
         params![mark.kind.word(), mark.place, mark.at],
     )?;
     let sentence = literal(&mark.sentence(&named(file)));
-    for (table, _) in TABLES {
+    for table in table::public().map(|table| table.name) {
         for deed in DEEDS {
             // SQLite fires the newest trigger first, so this is the sentence that is heard.
             db.execute_batch(&format!(
@@ -51,7 +51,7 @@ pub(crate) fn write(db: &Connection, file: &Path, mark: &Mark) -> rusqlite::Resu
 }
 
 fn clear(db: &Connection) -> rusqlite::Result<()> {
-    for (table, _) in TABLES {
+    for table in table::public().map(|table| table.name) {
         for deed in DEEDS {
             db.execute_batch(&format!("DROP TRIGGER IF EXISTS {}", trigger(table, deed)))?;
         }

@@ -4,6 +4,7 @@
 //! below zero; the hub's own is written over it, so that a statement that waits for its turn still finds it.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use switchboard_core::changes::{Adopted, AdoptedRow};
 use switchboard_core::slice::Save;
@@ -16,6 +17,7 @@ use super::rows::{Batch, Behind, rows_max, signed};
 use super::session::Query;
 use crate::by_hand::RawNote;
 use crate::rows::{self, Columns};
+use crate::table::qualified;
 use crate::{Error, HandPage};
 
 /// What an open batch knows of hands.
@@ -60,10 +62,11 @@ impl Hand {
 
     pub fn oldest(&self, limit: usize) -> Query {
         let sql = format!(
-            "SELECT {NOTE} FROM (
+            "SELECT {} FROM (
                SELECT sized.*, sum(size) OVER (ORDER BY n) - size AS before FROM (
                  SELECT h.*, {SIZE} AS size FROM sb_hand h {ROWS} WHERE h.n > $1 ORDER BY h.n LIMIT $2) sized) h
              {ROWS} WHERE h.before <= {} ORDER BY h.n",
+            *NOTE,
             limits::HAND_NOTES_BYTES
         );
         Query::new(sql).int(self.gone_upto).int(rows_max(limit))
@@ -105,15 +108,17 @@ impl Hand {
         let ranges: BTreeSet<&str> = ranges.collect();
         if !ranges.is_empty() {
             let sql = format!(
-                "SELECT {NOTE} FROM sb_hand h {ROWS} WHERE h.n IN (
-                   SELECT min(n) FROM sb_hand WHERE tbl = ANY($1) GROUP BY tbl, key)"
+                "SELECT {} FROM sb_hand h {ROWS} WHERE h.n IN (
+                   SELECT min(n) FROM sb_hand WHERE tbl = ANY($1) GROUP BY tbl, key)",
+                *NOTE
             );
             loads.push(before(Query::new(sql).texts(ranges)));
         }
         if !keys.is_empty() {
             let sql = format!(
-                "SELECT {NOTE} FROM unnest($1, $2) AS q(tbl, key) CROSS JOIN LATERAL (
-                   SELECT * FROM sb_hand o WHERE o.tbl = q.tbl AND o.key = q.key ORDER BY o.n LIMIT 1) h {ROWS}"
+                "SELECT {} FROM unnest($1, $2) AS q(tbl, key) CROSS JOIN LATERAL (
+                   SELECT * FROM sb_hand o WHERE o.tbl = q.tbl AND o.key = q.key ORDER BY o.n LIMIT 1) h {ROWS}",
+                *NOTE
             );
             loads.push(before(Query::rows(sql, keys)));
         }
@@ -238,11 +243,12 @@ const ROWS: &str = "LEFT JOIN tasks t ON h.tbl = 'tasks' AND t.id = h.key LEFT J
 const SIZE: &str = "coalesce(pg_column_size(h.was), 0) + coalesce(pg_column_size(h.became), 0) + coalesce(octet_length(t.description), 0)
   + coalesce(octet_length(t.result), 0) + coalesce(octet_length(m.payload), 0)";
 /// A note with what stands of its row, a task's texts before a later note changed them, and what its snapshot has measured.
-const NOTE: &str = "h.n, h.tbl, h.key, h.deed, h.was::text, h.became::text, coalesce(t.description, m.payload), t.result,
+static NOTE: LazyLock<String> = LazyLock::new(|| {
+    let note = "h.n, h.tbl, h.key, h.deed, h.was::text, h.became::text, coalesce(t.description, m.payload), t.result,
   coalesce(t.rev, m.rev, a.rev, l.rev), (SELECT (later.was -> 'texts')::text FROM sb_hand later
-    WHERE h.tbl = 'tasks' AND later.tbl = h.tbl AND later.key = h.key AND later.n > h.n AND later.was ? 'texts' ORDER BY later.n LIMIT 1),
-  s.id, s.task_id, s.agent_id, s.recorded_at, s.build_success, s.type_errors, s.lint_errors, s.lint_warnings, s.tests_passing,
-  s.tests_failing, s.test_coverage";
+    WHERE h.tbl = 'tasks' AND later.tbl = h.tbl AND later.key = h.key AND later.n > h.n AND later.was ? 'texts' ORDER BY later.n LIMIT 1)";
+    format!("{note}, {}", qualified(rows::SNAPSHOT, "s"))
+});
 const NOTE_COLUMNS: usize = 10;
 
 fn before<'a>(notes: Query) -> Load<'a> {

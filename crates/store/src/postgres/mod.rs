@@ -16,6 +16,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::clock::{Mark, Moment};
 use crate::rows::{self as stored, Columns};
+use crate::table::{BESIDE, HEADS, READ};
 use crate::{Begun, Clock, Engine, Error, HandPage, Reader, Tail, Wall, Word};
 
 mod address;
@@ -421,9 +422,8 @@ impl Taken {
     }
 }
 
-/// How many columns [`stored::HEAD`] names, and [`stored::MARK`].
-const HEAD_COLUMNS: usize = 16;
-const MARK_COLUMNS: usize = 4;
+const HEAD_COLUMNS: usize = HEADS.count(READ);
+const MARK_COLUMNS: usize = HEADS.count(BESIDE);
 
 impl Engine for PostgresEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {

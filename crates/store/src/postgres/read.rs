@@ -19,6 +19,7 @@ use super::session::Query;
 use crate::paging::{self, cursor, pages};
 use crate::query::{LANES_LOOKED_AT, LANES_SCANNED, Since};
 use crate::rows::{self, Columns};
+use crate::table::{SNAPSHOTS, at, qualified};
 use crate::text::Iso;
 use crate::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
@@ -80,7 +81,7 @@ impl PostgresReader {
         let (query, mut edge) = (scan.query(page, width), None);
         let mut found = Vec::new();
         for row in &self.ask(&query)? {
-            match row.int(0)? {
+            match row.text(0)? {
                 Some(_) => found.push(read(row)?),
                 None => edge = row.int(width)?.map(|number| number.to_string()),
             }
@@ -314,11 +315,9 @@ impl Reader for PostgresReader {
         conditions.and(format!("(m.expires_at IS NULL OR m.expires_at > {now})"));
         conditions.one_of("m.type", since.kinds.iter().map(String::as_str));
         let limit = conditions.int(rows_max(since.limit));
-        let columns = rows::MESSAGE.split(',');
-        let columns: Vec<String> = columns.map(|it| format!("m.{}", it.trim())).collect();
         let sql = format!(
             "SELECT {} FROM sb_delivery d JOIN messages m ON m.number = d.number WHERE {} ORDER BY d.number LIMIT {limit}",
-            columns.join(", "),
+            qualified(rows::MESSAGE, "m"),
             conditions.sql()
         );
         self.rows(&conditions.query(sql), rows::message)
@@ -340,7 +339,10 @@ impl Reader for PostgresReader {
             conditions.sql()
         );
         let found = self.rows(&conditions.query(sql), |row| {
-            Ok((rows::snapshot(row)?, row.int(11)?.unwrap_or_default()))
+            Ok((
+                rows::snapshot(row)?,
+                row.int(at!(SNAPSHOTS.rowid))?.unwrap_or_default(),
+            ))
         })?;
         let found = pages(found, page, |(_, rowid)| rowid.to_string());
         Ok(Pages {
@@ -350,18 +352,18 @@ impl Reader for PostgresReader {
     }
 
     fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error> {
-        const COLUMNS: &str = "id, text, task, agent, created_at";
         let prefixes = prefixes(words);
         let query = if paging::words(words).next().is_none() {
-            select(COLUMNS, "sb_learning ORDER BY n DESC LIMIT $1").int(rows_max(limit))
+            select(rows::LEARNING, "sb_learning ORDER BY n DESC LIMIT $1").int(rows_max(limit))
         } else {
             // The planner must not weigh words and limit: the index of words is always the better way, hence OFFSET 0
             // and the words as something that it cannot see.
             let sql = format!(
-                "SELECT {COLUMNS} FROM (SELECT * FROM (
+                "SELECT {} FROM (SELECT * FROM (
                    SELECT * FROM sb_learning WHERE {LEARNING_WORDS} @@ (SELECT to_tsquery('simple', $1)) OFFSET 0
                  ) found ORDER BY n DESC LIMIT {LEARNINGS_RANKED_MAX}) newest
-                 ORDER BY ts_rank({LEARNING_WORDS}, (SELECT to_tsquery('simple', $1))) DESC, n DESC LIMIT $2"
+                 ORDER BY ts_rank({LEARNING_WORDS}, (SELECT to_tsquery('simple', $1))) DESC, n DESC LIMIT $2",
+                rows::LEARNING
             );
             Query::new(sql).text(&prefixes).int(rows_max(limit))
         };

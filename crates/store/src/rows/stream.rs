@@ -5,6 +5,7 @@ use switchboard_core::{Engram, EngramEntry, EngramId, Record, TaskStatus, Timest
 
 use super::{Columns, id, int, number, progress, strings, text, unreadable, unsigned, word};
 use crate::query::HeldTask;
+use crate::table::{BESIDE, ENGRAMS, Groups, READ, at, list};
 
 /// Of a task `t` that agent `a` holds.
 pub(crate) const HELD: &str = "a.id, t.id, t.number, t.status, t.retry_count, t.progress";
@@ -20,23 +21,23 @@ pub(crate) fn held<R: Columns>(row: &R) -> Result<HeldTask, R::Error> {
     })
 }
 
-pub(crate) const ENGRAM: &str =
-    "id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq";
+pub(crate) const ENGRAM: &str = list!(ENGRAMS, READ);
 
-pub(crate) const WHOLE_ENGRAM: &str =
-    "id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body, words";
+pub(crate) const WHOLE_ENGRAM: &str = list!(ENGRAMS, WHOLE);
+
+const WHOLE: Groups = READ | BESIDE;
 
 pub(crate) fn engram<R: Columns>(row: &R) -> Result<EngramEntry, R::Error> {
     Ok(EngramEntry {
-        id: EngramId::from(text(row, 0)?),
-        scope: word(row, 1, Scope::parse)?,
-        version: text(row, 2)?,
-        created_at: Timestamp(int(row, 3)?),
-        hash: text(row, 4)?,
-        bytes: unsigned(row, 5)?,
-        topics: strings(row, 6)?,
-        from_seq: unsigned(row, 7)?,
-        to_seq: unsigned(row, 8)?,
+        id: EngramId::from(text(row, at!(ENGRAMS.id))?),
+        scope: word(row, at!(ENGRAMS.scope), Scope::parse)?,
+        version: text(row, at!(ENGRAMS.version))?,
+        created_at: Timestamp(int(row, at!(ENGRAMS.created_at))?),
+        hash: text(row, at!(ENGRAMS.hash))?,
+        bytes: unsigned(row, at!(ENGRAMS.bytes))?,
+        topics: strings(row, at!(ENGRAMS.topics))?,
+        from_seq: unsigned(row, at!(ENGRAMS.from_seq))?,
+        to_seq: unsigned(row, at!(ENGRAMS.to_seq))?,
     })
 }
 
@@ -44,8 +45,8 @@ pub(crate) fn engram<R: Columns>(row: &R) -> Result<EngramEntry, R::Error> {
 pub(crate) fn whole_engram<R: Columns>(row: &R) -> Result<Engram, R::Error> {
     Ok(Engram {
         entry: engram(row)?,
-        body: text(row, 9)?.into_boxed_str(),
-        words: text(row, 10)?.into_boxed_str(),
+        body: text(row, at!(WHOLE, ENGRAMS.body))?.into_boxed_str(),
+        words: text(row, at!(WHOLE, ENGRAMS.words))?.into_boxed_str(),
     })
 }
 

@@ -6,7 +6,7 @@
 
 mod functions;
 mod guard;
-pub(crate) mod public;
+mod public;
 mod refused;
 mod rows;
 mod session;

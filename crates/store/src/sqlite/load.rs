@@ -13,6 +13,7 @@ use switchboard_core::{
 use super::rows;
 use super::text::Iso;
 use crate::finished;
+use crate::table::{TASKS, at};
 
 type Result<T = ()> = rusqlite::Result<T>;
 
@@ -261,11 +262,11 @@ fn queue(db: &Connection, lane: LaneId, from: u64, slice: &mut Slice) -> Result 
     let mut found = statement.query(params![signed(lane.0), signed(from)])?;
     let mut page = Vec::with_capacity(limits::QUEUE_PER_LOAD);
     while let Some(row) = found.next()? {
-        let id = TaskId::from(row.get::<_, String>(1)?);
+        let id = TaskId::from(row.get::<_, String>(at!(TASKS.id))?);
         if row.get::<_, i64>(rows::TASK_COLUMNS)? <= PREFETCH_BYTES_MAX {
             slice.put_task(&id, Some(rows::task(row)?));
         }
-        page.push((row.get::<_, i64>(0)?.unsigned_abs(), id));
+        page.push((row.get::<_, i64>(at!(TASKS.number))?.unsigned_abs(), id));
     }
     slice
         .lanes

@@ -21,6 +21,7 @@ use super::rows;
 use super::text::Iso;
 use crate::paging::{self, cursor, pages};
 use crate::query::{LANES_LOOKED_AT, LANES_SCANNED, Since};
+use crate::table::{SNAPSHOTS, at, qualified};
 use crate::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
     Pages, Reader, SnapshotFilter, TaskFilter, TaskRef,
@@ -387,15 +388,12 @@ impl Reader for SqliteReader {
         );
         conditions.one_of("m.type", since.kinds.iter().cloned());
         conditions.values.push(rows_max(since.limit).into());
-        let columns: Vec<String> = rows::MESSAGE
-            .split(',')
-            .map(|column| format!("m.{}", column.trim()))
-            .collect();
+        let columns = qualified(rows::MESSAGE, "m");
         let sql = format!(
             "sb_delivery d JOIN messages m ON m.number = d.number WHERE {} ORDER BY m.number LIMIT ?",
             conditions.sql()
         );
-        self.rows(&columns.join(", "), &sql, &conditions.values, rows::message)
+        self.rows(&columns, &sql, &conditions.values, rows::message)
     }
 
     fn baseline(&self) -> Result<Option<Baseline>, Error> {
@@ -417,7 +415,7 @@ impl Reader for SqliteReader {
         );
         let found: Vec<(Snapshot, i64)> =
             self.rows(rows::SNAPSHOT, &sql, &conditions.values, |row| {
-                Ok((rows::snapshot(row)?, row.get(11)?))
+                Ok((rows::snapshot(row)?, row.get(at!(SNAPSHOTS.rowid))?))
             })?;
         let found = pages(found, page, |(_, rowid)| rowid.to_string());
         Ok(Pages {
@@ -428,22 +426,16 @@ impl Reader for SqliteReader {
 
     fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error> {
         let Some(query) = prefixes(words) else {
-            return list(
-                &self.db,
-                "SELECT id, text, task, agent, created_at FROM sb_learning ORDER BY n DESC LIMIT ?",
-                [rows_max(limit)],
-                rows::learning,
-            )
-            .map_err(|error| self.alarm.hear(error));
+            let newest = [Value::Integer(rows_max(limit))];
+            let rest = "sb_learning ORDER BY n DESC LIMIT ?";
+            return self.rows(rows::LEARNING, rest, &newest, rows::learning);
         };
-        list(
-            &self.db,
-            "SELECT l.id, l.text, l.task, l.agent, l.created_at FROM sb_learning_words w JOIN sb_learning l ON l.n = w.rowid
-             WHERE sb_learning_words MATCH ? ORDER BY rank, l.n DESC LIMIT ?",
-            params![query, rows_max(limit)],
+        self.rows(
+            &qualified(rows::LEARNING, "l"),
+            "sb_learning_words w JOIN sb_learning l ON l.n = w.rowid WHERE sb_learning_words MATCH ? ORDER BY rank, l.n DESC LIMIT ?",
+            &[Value::Text(query), Value::Integer(rows_max(limit))],
             rows::learning,
         )
-        .map_err(|error| self.alarm.hear(error))
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {
@@ -500,13 +492,9 @@ impl Reader for SqliteReader {
             let rest = "sb_engram ORDER BY n DESC LIMIT ?";
             return self.rows(rows::WHOLE_ENGRAM, rest, &newest, rows::whole_engram);
         };
-        let columns: Vec<String> = rows::WHOLE_ENGRAM
-            .split(", ")
-            .map(|name| format!("e.{name}"))
-            .collect();
         let values = [Value::Text(query), Value::Integer(rows_max(limit))];
         self.rows(
-            &columns.join(", "),
+            &qualified(rows::WHOLE_ENGRAM, "e"),
             "sb_engram_words w JOIN sb_engram e ON e.n = w.rowid WHERE sb_engram_words MATCH ? ORDER BY rank, e.n DESC LIMIT ?",
             &values,
             rows::whole_engram,

@@ -17,8 +17,8 @@ use crate::query::HeldTask;
 use crate::rows::{self, Columns, Unreadable};
 
 pub(super) use crate::rows::{
-    AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, HELD, KEPT, LANE, LEASE, MARK,
-    MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM,
+    AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, HELD, KEPT, LANE, LEARNING,
+    LEASE, MARK, MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM,
 };
 
 /// The readers of nouns, in the shape that rusqlite takes.

@@ -16,7 +16,7 @@ pub(super) type Param = (Box<dyn ToSql + Sync + Send>, Type);
 /// A row of the table, beginning with a column of the answer.
 pub(super) fn read(table: &Table, found: &Found, from: usize) -> Result<Row, Error> {
     let mut values = Row::with_capacity(table.columns.len());
-    for (at, (_, kind)) in (from..).zip(table.columns) {
+    for (at, (_, kind)) in (from..).zip(&table.columns) {
         let value = match kind {
             Kind::Int => found.int(at)?.map(Value::Int),
             Kind::Real => found.real(at)?.map(Value::Real),
@@ -30,7 +30,7 @@ pub(super) fn read(table: &Table, found: &Found, from: usize) -> Result<Row, Err
 
 /// Adds a row, or the key of one.
 pub(super) fn push(table: &Table, row: &[Value], batch: &mut Batch) -> Result<(), Error> {
-    for (value, (name, kind)) in row.iter().zip(table.columns) {
+    for (value, (name, kind)) in row.iter().zip(&table.columns) {
         match (kind, value) {
             (Kind::Int, Value::Int(number)) => batch.int(*number),
             (Kind::Int, Value::Null) => batch.int(None),

@@ -1,6 +1,7 @@
 //! Asks about lanes and their queues.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use switchboard_core::lane::{Position, Rep};
 use switchboard_core::{Ask, Lane, LaneId, Slice, TaskId, limits};
@@ -11,6 +12,7 @@ use crate::Error;
 use crate::postgres::rows::{Batch, signed};
 use crate::postgres::session::Query;
 use crate::rows::{self, Columns};
+use crate::table::{LANES, READ, TASKS, at};
 
 type Result<T = ()> = std::result::Result<T, Error>;
 
@@ -47,7 +49,7 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], page: usize, loads: &mut Vec<Load<'a>>
     if !keys.is_empty() {
         let sql = format!(
             "SELECT {}, q.i FROM unnest($1) WITH ORDINALITY AS q(k, i) JOIN sb_lane l ON md5(l.key) = md5(q.k) AND l.key = q.k",
-            LANE
+            *LANE
         );
         loads.push(load(Query::rows(sql, key_rows), move |rows, slice| {
             let found = lanes(keys.len(), &rows, slice)?;
@@ -66,7 +68,7 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], page: usize, loads: &mut Vec<Load<'a>>
     if !held.is_empty() {
         let sql = format!(
             "SELECT {}, q.i FROM unnest($1) WITH ORDINALITY AS q(r, i) JOIN sb_lane l ON l.rep = q.r AND l.held > 0",
-            LANE
+            *LANE
         );
         let query = Query::new(sql).texts(held.iter().map(|rep| &*rep.0));
         loads.push(load(query, move |rows, slice| {
@@ -125,7 +127,7 @@ fn walk<'a>(
         "SELECT {}, q.i FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS q(r, p, h, n, i) CROSS JOIN LATERAL (
            SELECT * FROM sb_lane WHERE rep = q.r AND ready > 0 AND (prio, head, lane) >= (q.p, q.h, q.n)
            ORDER BY prio, head, lane LIMIT {}) l ORDER BY q.i, prio, head, lane",
-        LANE,
+        *LANE,
         limits::LANES_PER_LOAD
     );
     let begun = walks.iter().filter(|(_, from)| from.is_none());
@@ -151,7 +153,7 @@ fn walk<'a>(
         load(first, move |rows, slice| {
             let mut pages: BTreeMap<u64, Vec<(u64, TaskId)>> = BTreeMap::new();
             for row in &rows {
-                let lane = row.int(LANE_OF_TASK)?.unwrap_or(0).unsigned_abs();
+                let lane = row.int(at!(TASKS.lane))?.unwrap_or(0).unsigned_abs();
                 let task = waiting(row, slice)?;
                 pages.entry(lane).or_default().push(task);
             }
@@ -168,18 +170,17 @@ fn walk<'a>(
 }
 
 /// A lane, and how many are filed under its word: whoever asks for the one asks for the other next.
-pub(super) const LANE: &str =
-    "lane, key, rep, ready, held, head, (SELECT s.lanes FROM sb_rep s WHERE s.rep = l.rep)";
+pub(super) static LANE: LazyLock<String> = LazyLock::new(|| {
+    let under = "(SELECT s.lanes FROM sb_rep s WHERE s.rep = l.rep)";
+    format!("{}, {under}", rows::LANE)
+});
 
 pub(super) fn lane(row: &Row, slice: &mut Slice) -> Result<Lane> {
     let lane = rows::lane(row)?;
-    let under = row.int(LANE_COLUMNS)?.unwrap_or(0).unsigned_abs();
+    let under = row.int(LANES.count(READ))?.unwrap_or(0).unsigned_abs();
     slice.lanes.put_lanes_under(&lane.rep, under);
     Ok(lane)
 }
-
-/// How many columns [`rows::LANE`] names.
-const LANE_COLUMNS: usize = 6;
 
 fn lanes(asked: usize, rows: &[Row], slice: &mut Slice) -> Result<Vec<Vec<Lane>>> {
     let mut found = vec![Vec::new(); asked];
@@ -189,14 +190,11 @@ fn lanes(asked: usize, rows: &[Row], slice: &mut Slice) -> Result<Vec<Vec<Lane>>
     Ok(found)
 }
 
-/// The number of the column `lane` among those of a task.
-const LANE_OF_TASK: usize = 29;
-
 /// One of a queue. Its row goes along if it is not large: a claim will want it next.
 fn waiting(row: &Row, slice: &mut Slice) -> Result<(u64, TaskId)> {
-    let id = TaskId::from(word(row, 1)?);
+    let id = TaskId::from(word(row, at!(TASKS.id))?);
     if row.int(rows::TASK_COLUMNS)? == Some(1) {
         slice.put_task(&id, Some(rows::task(row)?));
     }
-    Ok((row.int(0)?.unwrap_or(0).unsigned_abs(), id))
+    Ok((row.int(at!(TASKS.number))?.unwrap_or(0).unsigned_abs(), id))
 }

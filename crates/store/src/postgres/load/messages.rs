@@ -9,6 +9,7 @@ use super::{Load, by_ordinal, load, select};
 use crate::postgres::rows::{Batch, Behind, rows_max};
 use crate::postgres::session::Query;
 use crate::rows;
+use crate::table::{MESSAGES, READ, qualified};
 
 pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
     let mut messages = Vec::new();
@@ -59,13 +60,6 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
     }
 }
 
-pub(super) fn qualified(columns: &str, table: &str) -> String {
-    let columns = columns
-        .split(',')
-        .map(|column| format!("{table}.{}", column.trim()));
-    columns.collect::<Vec<_>>().join(", ")
-}
-
 /// Waiting messages, oldest first, until their payloads are more than a verb hands out; the rest stays where it is.
 fn inbox(ask: &InboxAsk) -> Load<'_> {
     let filter = if ask.kinds.is_empty() {
@@ -95,7 +89,7 @@ fn inbox(ask: &InboxAsk) -> Load<'_> {
         let mut seen = HashSet::new();
         for row in &found {
             let message = rows::message(row)?;
-            let delivery = rows::delivery(&Behind(row, MESSAGE_COLUMNS))?;
+            let delivery = rows::delivery(&Behind(row, MESSAGES.count(READ)))?;
             let id = message.id.clone();
             if seen.insert(id.clone()) {
                 slice.put_row(message);
@@ -107,6 +101,3 @@ fn inbox(ask: &InboxAsk) -> Load<'_> {
         Ok(())
     })
 }
-
-/// How many columns [`rows::MESSAGE`] names.
-const MESSAGE_COLUMNS: usize = 16;

@@ -211,7 +211,7 @@ fn dependants(ids: Vec<&TaskId>) -> Load<'_> {
 }
 
 fn lanes_by_id<'a>(ids: Vec<LaneId>) -> Load<'a> {
-    let query = select(lanes::LANE, "sb_lane l WHERE lane = ANY($1)");
+    let query = select(&lanes::LANE, "sb_lane l WHERE lane = ANY($1)");
     let query = query.ints(ids.iter().map(|id| signed(id.0)));
     load(query, move |rows, slice| {
         for row in &rows {

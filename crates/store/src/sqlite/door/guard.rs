@@ -14,11 +14,12 @@ use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 use super::public::{
-    FUNCTIONS, PRAGMAS_ABOUT, PRAGMAS_IGNORED, PRAGMAS_READ, READABLE, TABLES, TRIGGERS_CALL,
+    FUNCTIONS, PRAGMAS_ABOUT, PRAGMAS_IGNORED, PRAGMAS_READ, READABLE, TRIGGERS_CALL,
     TRIGGERS_TOUCH,
 };
 use super::{FUNCTIONS_MAX, Refused};
 use crate::sqlite::triggers;
+use crate::table::{self, Table};
 
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -106,7 +107,7 @@ impl Guard {
                 table_name: table,
                 column_name: column,
             } => {
-                let is_readable = columns(table).is_some()
+                let is_readable = public(table).is_some()
                     || is_in(READABLE, table)
                     || (column.is_empty() && self.is_alias(table));
                 allow_if(is_readable, &|| not_public(table))
@@ -116,14 +117,14 @@ impl Guard {
                 Ok(Authorization::Allow)
             }
             AuthAction::Insert { table_name: table } | AuthAction::Delete { table_name: table } => {
-                allow_if(columns(table).is_some(), &|| not_public(table))
+                allow_if(public(table).is_some(), &|| not_public(table))
             }
             AuthAction::Update {
                 table_name: table,
                 column_name: column,
             } => {
-                let columns = columns(table).ok_or_else(|| not_public(table))?;
-                allow_if(is_in(columns, column), &|| not_writable(table, column))
+                let public = public(table).ok_or_else(|| not_public(table))?;
+                allow_if(public.is_writable(column), &|| not_writable(table, column))
             }
             AuthAction::Function {
                 function_name: name,
@@ -196,7 +197,7 @@ fn allows_trigger(action: &AuthAction<'_>) -> Result<Authorization, String> {
         | AuthAction::Insert { table_name }
         | AuthAction::Update { table_name, .. }
         | AuthAction::Delete { table_name } => {
-            columns(table_name).is_some()
+            public(table_name).is_some()
                 || is_in(READABLE, table_name)
                 || is_in(TRIGGERS_TOUCH, table_name)
         }
@@ -213,11 +214,8 @@ fn allows_trigger(action: &AuthAction<'_>) -> Result<Authorization, String> {
     }
 }
 
-fn columns(table: &str) -> Option<&'static [&'static str]> {
-    let found = TABLES
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(table));
-    found.map(|(_, columns)| *columns)
+fn public(name: &str) -> Option<&'static Table> {
+    table::public().find(|table| table.name.eq_ignore_ascii_case(name))
 }
 
 fn is_in(names: &[&str], name: &str) -> bool {
@@ -241,7 +239,7 @@ fn not_public(table: &str) -> String {
     if table.starts_with("sqlite_") {
         return SCHEMA_STAYS.to_owned();
     }
-    let public: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();
+    let public: Vec<&str> = table::public().map(|table| table.name).collect();
     format!(
         "{table} is not a public table; these are: {}",
         public.join(", ")

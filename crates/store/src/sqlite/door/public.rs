@@ -1,37 +1,4 @@
-//! What strangers may use: tables and columns, pragmas, functions. Nothing else is.
-
-/// The public tables with the columns that may be written; all may be read.
-#[rustfmt::skip]
-pub(crate) const TABLES: &[(&str, &[&str])] = &[
-    ("tasks", &[
-        "id", "title", "description", "status", "priority", "type", "assigned_agent", "claimed_at", "dependencies",
-        "blockers", "required_skills", "files", "started_at", "completed_at", "estimated_minutes", "actual_minutes",
-        "retry_count", "max_retries", "last_error", "failure_type", "next_retry_at", "previous_agents", "result",
-        "branch", "quality_snapshot_id", "created_at", "updated_at", "epoch", "audience", "on_dependency_failure",
-    ]),
-    ("agents", &[
-        "id", "name", "type", "status", "skills", "max_task_minutes", "can_run_tests", "can_run_build",
-        "can_access_browser", "last_heartbeat", "heartbeat_count", "current_task_id", "current_task_started_at",
-        "current_task_progress", "current_task_phase", "tasks_completed", "tasks_failed", "total_runtime_minutes",
-        "machine_id", "machine_hostname", "pid", "registered_at", "last_active_at",
-    ]),
-    ("messages", &[
-        "id", "type", "from_agent", "to_agent", "payload", "ack_required", "acknowledged_at", "acknowledged_by",
-        "delivered_at", "expires_at", "created_at",
-    ]),
-    ("leases", &["file_path", "agent_id", "task_id", "acquired_at", "expires_at", "renewed_count"]),
-    ("quality_snapshots", &[
-        "id", "task_id", "agent_id", "build_success", "build_time_ms", "type_errors", "lint_errors", "lint_warnings",
-        "tests_passing", "tests_failing", "tests_skipped", "test_coverage", "test_time_ms", "build_output",
-        "type_output", "lint_output", "test_output", "recorded_at",
-    ]),
-    ("quality_baseline", &[
-        "id", "build_success", "type_errors", "lint_errors", "lint_warnings", "tests_passing", "tests_failing",
-        "test_coverage", "set_by", "created_at", "updated_at",
-    ]),
-    ("migrations", &["id", "name", "applied_at"]),
-    ("swarm_metadata", &["key", "value", "updated_at"]),
-];
+//! What strangers may use beside the public tables ([`crate::table`]): pragmas, functions. Nothing else is.
 
 /// What else may be read: the schema, lists inside of values, and pragmas in the shape of tables.
 #[rustfmt::skip]
