@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 use switchboard_core::changes::AdoptedRow;
 use switchboard_core::verb::{AgentWritten, Note, Written};
-use switchboard_core::{AgentId, LeasePath, Message, MessageId, Metrics, Slice, Task, TaskId};
+use switchboard_core::{
+    Agent, AgentId, Ask, Lease, LeasePath, Message, MessageId, Metrics, Slice, Task, TaskId,
+};
 
 use crate::rows::{self, Columns, Unreadable};
 
@@ -218,6 +220,48 @@ fn noun<T>(
 ) -> Result<Option<T>, Unreadable> {
     let image = json.map(|json| Image::new(json, columns)).transpose()?;
     image.as_ref().map(read).transpose()
+}
+
+/// A range that was read has what a hand made of the rows. Of what was found and what notes are about, leaves what is so
+/// by the working set.
+pub(crate) fn put_right(ask: &Ask, agents: &[AgentId], leases: &[LeasePath], slice: &mut Slice) {
+    let that = |slice: &Slice, found: Option<Vec<LeasePath>>, is_so: &dyn Fn(&Lease) -> bool| {
+        let mut paths = found.unwrap_or_default();
+        paths.extend_from_slice(leases);
+        paths.retain(|path| slice.lease(path).is_some_and(is_so));
+        paths.sort();
+        paths.dedup();
+        paths
+    };
+    match ask {
+        Ask::PresentAgents => {
+            let mut present = slice.ranges.present_agents.take().unwrap_or_default();
+            present.extend_from_slice(agents);
+            present.retain(|id| {
+                let known = slice.known::<Agent>(id).flatten();
+                known.is_some_and(|agent| !agent.is_gone())
+            });
+            present.sort();
+            present.dedup();
+            slice.ranges.present_agents = Some(present);
+        }
+        Ask::LeasesNear(path) => {
+            let found = slice.ranges.leases_near.remove(path);
+            let found = that(slice, found, &|lease| lease.path.overlaps(path));
+            slice.ranges.leases_near.insert(path.clone(), found);
+        }
+        Ask::LeasesOfAgent(agent) => {
+            let found = slice.ranges.leases_of_agent.remove(agent);
+            let found = that(slice, found, &|lease| lease.agent == *agent);
+            slice.ranges.leases_of_agent.insert(agent.clone(), found);
+        }
+        Ask::LeasesOfTask(task) => {
+            let found = slice.ranges.leases_of_task.remove(task);
+            let found = that(slice, found, &|lease| lease.task.as_ref() == Some(task));
+            slice.ranges.leases_of_task.insert(task.clone(), found);
+        }
+        _ => {}
+    }
 }
 
 /// A text column that other doors fill with JSON: what is none becomes a JSON string.

@@ -85,6 +85,7 @@ mod tests {
 
     /// Each ledger has its own: nothing in them is moved as rows.
     const OWN_TABLES: &[&str] = &[
+        "sb_guards",
         "sb_migration",
         "sb_secret",
         "sb_was",

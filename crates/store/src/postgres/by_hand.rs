@@ -1,6 +1,6 @@
 //! What was written into the tables by hand: its notes, rows as they were before, and rows that no hub made.
 //!
-//! Who may write what is said by the triggers in `schema/0003_by_hand`. A row that a hand made has `rev` 0 and a number
+//! Who may write what is said by the triggers, whose functions are in `guards`. A row that a hand made has `rev` 0 and a number
 //! below zero; the hub's own is written over it, so that a statement that waits for its turn still finds it.
 
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use std::sync::LazyLock;
 
 use switchboard_core::changes::{Adopted, AdoptedRow};
 use switchboard_core::slice::Save;
-use switchboard_core::{Agent, AgentId, Ask, Lease, LeasePath, RowKey, Slice, limits};
+use switchboard_core::{AgentId, Ask, Lease, LeasePath, RowKey, Slice, limits};
 use tokio_postgres::Row;
 
 use super::Taken;
 use super::load::{Load, load};
 use super::rows::{Batch, Behind, rows_max, signed};
 use super::session::Query;
-use crate::by_hand::RawNote;
+use crate::by_hand::{RawNote, put_right};
 use crate::rows::{self, Columns};
 use crate::table::qualified;
 use crate::{Error, HandPage};
@@ -193,47 +193,6 @@ fn table_of(ask: &Ask) -> Option<&'static str> {
         Ask::PresentAgents => Some("agents"),
         Ask::LeasesNear(_) | Ask::LeasesOfAgent(_) | Ask::LeasesOfTask(_) => Some("leases"),
         _ => None,
-    }
-}
-
-/// Of what was found and what notes are about, leaves in a range what is so.
-fn put_right(ask: &Ask, agents: &[AgentId], leases: &[LeasePath], slice: &mut Slice) {
-    let that = |slice: &Slice, found: Option<Vec<LeasePath>>, is_so: &dyn Fn(&Lease) -> bool| {
-        let mut paths = found.unwrap_or_default();
-        paths.extend_from_slice(leases);
-        paths.retain(|path| slice.lease(path).is_some_and(is_so));
-        paths.sort();
-        paths.dedup();
-        paths
-    };
-    match ask {
-        Ask::PresentAgents => {
-            let mut present = slice.ranges.present_agents.take().unwrap_or_default();
-            present.extend_from_slice(agents);
-            present.retain(|id| {
-                let known = slice.known::<Agent>(id).flatten();
-                known.is_some_and(|agent| !agent.is_gone())
-            });
-            present.sort();
-            present.dedup();
-            slice.ranges.present_agents = Some(present);
-        }
-        Ask::LeasesNear(path) => {
-            let found = slice.ranges.leases_near.remove(path);
-            let found = that(slice, found, &|lease| lease.path.overlaps(path));
-            slice.ranges.leases_near.insert(path.clone(), found);
-        }
-        Ask::LeasesOfAgent(agent) => {
-            let found = slice.ranges.leases_of_agent.remove(agent);
-            let found = that(slice, found, &|lease| lease.agent == *agent);
-            slice.ranges.leases_of_agent.insert(agent.clone(), found);
-        }
-        Ask::LeasesOfTask(task) => {
-            let found = slice.ranges.leases_of_task.remove(task);
-            let found = that(slice, found, &|lease| lease.task.as_ref() == Some(task));
-            slice.ranges.leases_of_task.insert(task.clone(), found);
-        }
-        _ => {}
     }
 }
 

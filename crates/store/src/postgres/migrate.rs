@@ -3,6 +3,7 @@
 //! Coordinators of two builds may serve one ledger for a while: a step says which older builds can go on after it.
 
 use super::errors::world;
+use super::guards;
 use super::session::{Query, Session};
 use crate::Error;
 use crate::rows::Columns;
@@ -101,13 +102,21 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0015_fewer_triggers.sql"),
         floor: 5,
     },
-    // The last one must be one that a build can do without, so that tests have a build before it.
     Step {
         name: "0016_log_hash",
         sql: include_str!("schema/0016_log_hash.sql"),
         floor: 5,
     },
+    // The last one must be one that a build can do without, so that tests have a build before it.
+    Step {
+        name: "0017_guards",
+        sql: include_str!("schema/0017_guards.sql"),
+        floor: 5,
+    },
 ];
+
+/// From this step on guards are printed.
+const GUARDS_SINCE: u32 = 17;
 
 /// The newest schema this build knows.
 pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
@@ -199,7 +208,10 @@ async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
             .await
             .map_err(world)?;
     }
-    Ok(())
+    match steps.known() >= GUARDS_SINCE {
+        true => guards::install(session).await,
+        false => Ok(()),
+    }
 }
 
 /// A newer build was here. Its steps may still suit this one.

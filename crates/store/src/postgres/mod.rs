@@ -25,6 +25,7 @@ mod chain;
 mod commit;
 pub(crate) mod errors;
 mod filter;
+mod guards;
 mod line;
 mod load;
 mod migrate;

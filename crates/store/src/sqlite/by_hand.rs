@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use switchboard_core::changes::{Adopted, AdoptedRow};
 use switchboard_core::slice::Save;
-use switchboard_core::{Agent, AgentId, Ask, Lease, LeasePath, RowKey, Slice, Task, limits};
+use switchboard_core::{AgentId, Ask, LeasePath, RowKey, Slice, Task, limits};
 
 use super::load::{rows_max, signed};
 use super::rows;
 use crate::HandPage;
-use crate::by_hand::RawNote;
+use crate::by_hand::{RawNote, put_right};
 use crate::rows::Columns;
 
 /// Whether there is anything to take in.
@@ -123,54 +123,15 @@ impl Before {
         Ok(())
     }
 
-    /// Comes after it: a range has what a hand made of the rows, and is put right by the working set.
+    /// Comes after it, for ranges.
     pub fn correct(&self, ask: &Ask, slice: &mut Slice) {
-        match ask {
-            Ask::PresentAgents => {
-                let mut present = slice.ranges.present_agents.take().unwrap_or_default();
-                present.extend(self.agents.iter().flatten().cloned());
-                present.retain(|id| {
-                    let known = slice.known::<Agent>(id).flatten();
-                    known.is_some_and(|agent| !agent.is_gone())
-                });
-                present.sort();
-                present.dedup();
-                slice.ranges.present_agents = Some(present);
-            }
-            Ask::LeasesNear(path) => {
-                let found = slice.ranges.leases_near.remove(path);
-                let found = self.leases_that(slice, found, |lease| lease.path.overlaps(path));
-                slice.ranges.leases_near.insert(path.clone(), found);
-            }
-            Ask::LeasesOfAgent(agent) => {
-                let found = slice.ranges.leases_of_agent.remove(agent);
-                let found = self.leases_that(slice, found, |lease| lease.agent == *agent);
-                slice.ranges.leases_of_agent.insert(agent.clone(), found);
-            }
-            Ask::LeasesOfTask(task) => {
-                let found = slice.ranges.leases_of_task.remove(task);
-                let of_task = |lease: &Lease| lease.task.as_ref() == Some(task);
-                let found = self.leases_that(slice, found, of_task);
-                slice.ranges.leases_of_task.insert(task.clone(), found);
-            }
-            _ => {}
-        }
-    }
-
-    /// Of the leases that were found and those that notes are about, the ones that are so.
-    fn leases_that(
-        &self,
-        slice: &Slice,
-        found: Option<Vec<LeasePath>>,
-        is_so: impl Fn(&Lease) -> bool,
-    ) -> Vec<LeasePath> {
-        let is_so = |path: &LeasePath| slice.lease(path).is_some_and(&is_so);
-        let noted = self.leases.iter().flatten().cloned();
-        let all = found.into_iter().flatten().chain(noted);
-        let mut paths: Vec<LeasePath> = all.filter(is_so).collect();
-        paths.sort();
-        paths.dedup();
-        paths
+        let (agents, leases) = (self.agents.as_deref(), self.leases.as_deref());
+        put_right(
+            ask,
+            agents.unwrap_or_default(),
+            leases.unwrap_or_default(),
+            slice,
+        );
     }
 }
 

@@ -4,8 +4,13 @@
 //! what they write are printed from here. How a schema came to be is told by its steps; a test holds both against each
 //! other.
 
+mod bound;
+mod guard;
 mod private;
 mod public;
+
+pub(crate) use bound::Bound;
+pub(crate) use guard::{Check, Deed, HELD, Rule, spelled};
 
 pub(crate) use private::{
     ANSWERS, ATTEMPTS, DELIVERIES, DEPS, ENGRAMS, FORMER_AGENTS, HEADS, LANES, LEARNINGS, LOG,
@@ -53,6 +58,7 @@ pub(crate) struct Table {
     pub key: &'static [&'static str],
     /// Those of the protocol's document come first, in its order.
     pub columns: &'static [Column],
+    pub rules: &'static [Rule],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +66,13 @@ pub(crate) struct Column {
     pub name: &'static str,
     pub kind: Kind,
     pub owner: Owner,
+    /// Of a value that a stranger writes.
+    pub bound: Bound,
+    pub null: bool,
+    /// Strangers set it with a new row, and then it stays.
+    pub once: bool,
+    /// What the hub's own column has in a stranger's new row, in SQL.
+    pub born: Option<&'static str>,
     pub groups: Groups,
     /// What stands there in a row from an engine that does not have this column.
     pub only_postgres: Option<&'static str>,
@@ -102,6 +115,13 @@ impl Table {
     pub fn is_writable(&self, name: &str) -> bool {
         let mut columns = self.columns.iter();
         columns.any(|column| column.owner != Owner::Hub && column.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The columns that strangers may change.
+    pub fn changeable(&self) -> impl Iterator<Item = &'static str> {
+        let columns = self.columns.iter();
+        let open = columns.filter(|column| column.owner != Owner::Hub && !column.once);
+        open.map(|column| column.name)
     }
 
     /// The place of a column among those of a group.
@@ -212,6 +232,10 @@ const fn column(kind: Kind, name: &'static str, owner: Owner) -> Column {
         name,
         kind,
         owner,
+        bound: Bound::Any,
+        null: false,
+        once: false,
+        born: None,
         groups: READ,
         only_postgres: None,
     }
@@ -233,6 +257,26 @@ const fn own(kind: Kind, name: &'static str) -> Column {
 }
 
 impl Column {
+    const fn bound(mut self, bound: Bound) -> Self {
+        self.bound = bound;
+        self
+    }
+
+    const fn null(mut self) -> Self {
+        self.null = true;
+        self
+    }
+
+    const fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+
+    const fn born(mut self, sql: &'static str) -> Self {
+        self.born = Some(sql);
+        self
+    }
+
     const fn groups(mut self, groups: Groups) -> Self {
         self.groups = groups;
         self

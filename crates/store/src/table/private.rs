@@ -4,10 +4,10 @@ use super::Kind::{Bytes as B, Int as I, Text as T};
 use super::{BESIDE, Column, Table, own};
 
 /// One row that is there from the beginning.
-pub(crate) const HEADS: Table = Table {
-    name: "sb_head",
-    key: &["id"],
-    columns: &[
+pub(crate) const HEADS: Table = table(
+    "sb_head",
+    &["id"],
+    &[
         own(I, "id").shown(),
         own(I, "seq"),
         own(I, "last_at"),
@@ -35,13 +35,13 @@ pub(crate) const HEADS: Table = Table {
         own(I, "schema_floor").only_postgres(""),
         own(I, "by_hand").only_postgres(""),
     ],
-};
+);
 
 /// The event log.
-pub(crate) const LOG: Table = Table {
-    name: "sb_log",
-    key: &["first"],
-    columns: &[
+pub(crate) const LOG: Table = table(
+    "sb_log",
+    &["first"],
+    &[
         own(I, "first"),
         own(I, "last"),
         own(I, "at"),
@@ -51,7 +51,7 @@ pub(crate) const LOG: Table = Table {
         // Nobody's number: every coordinator takes what was logged before for someone else's.
         own(I, "writer").only_postgres("0"),
     ],
-};
+);
 
 pub(crate) const DEPS: Table = table(
     "sb_dep",
@@ -205,5 +205,10 @@ const fn table(
     key: &'static [&'static str],
     columns: &'static [Column],
 ) -> Table {
-    Table { name, key, columns }
+    Table {
+        name,
+        key,
+        columns,
+        rules: &[],
+    }
 }

@@ -1,4 +1,7 @@
-//! Conditions on single columns, each with the sentence that a client reads when it breaks one.
+//! What is held against hand writes, as SQLite looks at it.
+
+use super::Trigger;
+use crate::table::{Check, Deed, Table, spelled};
 
 /// Refuses the write where the condition holds.
 pub(super) fn refuse(sentence: &str, condition: &str) -> String {
@@ -6,114 +9,107 @@ pub(super) fn refuse(sentence: &str, condition: &str) -> String {
     format!("SELECT RAISE(ABORT, '{sentence}') WHERE {condition};")
 }
 
-/// Whether a text has characters up to this code, or a delete.
-pub(super) fn control(text: &str, upto: u8) -> String {
-    format!(
-        "instr({text}, char(0)) > 0 OR {text} GLOB '*[' || char(1) || '-' || char({upto}) || char(127) || ']*'"
-    )
-}
-
-pub(super) fn id(name: &str, column: &str, is_agent: bool) -> String {
-    let max = switchboard_core::limits::ID_BYTES_MAX;
-    let reserved = if is_agent {
+/// The trigger that comes before a write, with what else it does then.
+pub(super) fn guard(
+    name: &'static str,
+    table: &'static Table,
+    deed: Deed,
+    more: impl IntoIterator<Item = String>,
+) -> Trigger {
+    let on = match deed {
+        Deed::Insert => "BEFORE INSERT ON",
+        Deed::Update => "BEFORE UPDATE ON",
+    };
+    let checks = table.checks(deed).into_iter().map(|check| {
+        let sentence = check.sentence(table).replace('\'', "''");
         format!(
-            " OR NEW.{column} IN ('{}', '{}')",
-            switchboard_core::id::STEWARD,
-            switchboard_core::id::HUB
+            "WHEN {} THEN RAISE(ABORT, '{sentence}')",
+            refused(table, deed, &check)
         )
-    } else {
-        String::new()
+    });
+    let checks: Vec<String> = checks.collect();
+    let checks = format!("SELECT CASE {} END;", checks.join("\n    "));
+    Trigger {
+        name,
+        on: format!("{on} {}", table.name),
+        body: [checks].into_iter().chain(more).collect(),
+    }
+}
+
+fn refused(table: &Table, deed: Deed, check: &Check) -> String {
+    match check {
+        Check::Bound(column) => {
+            let new = format!("NEW.{}", column.name);
+            let broken = column.bound.broken_on_sqlite(&new);
+            let is_new = match deed {
+                Deed::Insert => String::new(),
+                Deed::Update => format!("{new} IS NOT OLD.{} AND ", column.name),
+            };
+            let is_there = match column.null {
+                true => format!("{new} IS NOT NULL AND "),
+                false => String::new(),
+            };
+            format!("{is_new}{is_there}({broken})")
+        }
+        Check::Born(column, born) => {
+            // So reads a row's number that is left to SQLite.
+            let born = if table.key == [column.name] {
+                "-1"
+            } else {
+                born
+            };
+            format!("NEW.{} IS NOT {born}", column.name)
+        }
+        Check::Kept(column) => {
+            let changed = format!("NEW.{0} IS NOT OLD.{0}", column.name);
+            match by_trigger(table.name, column.name) {
+                None => changed,
+                Some(ours) => format!("{changed} AND NOT ({ours})"),
+            }
+        }
+        Check::Rule(rule) => {
+            let refused = spelled(rule.refused)
+                .replace("IS NOT DISTINCT FROM", "IS")
+                .replace("IS DISTINCT FROM", "IS NOT")
+                .replace("{noted}", TASK_NOTED)
+                .replace("{covers}", COVERS);
+            let at = |of: &str| format!("{{over {of}}}");
+            ["NEW", "OLD", "held"].iter().fold(refused, |refused, of| {
+                refused.replace(&at(of), &over(&format!("{of}.expires_at")))
+            })
+        }
+    }
+}
+
+/// What our own triggers do to columns of the hub after a write, which fires the guards once more.
+fn by_trigger(table: &str, column: &str) -> Option<String> {
+    let ours = match (table, column) {
+        ("tasks" | "messages", "number") => {
+            format!("OLD.rev = 0 AND NEW.number IS (SELECT min(-1, min(number)) - 1 FROM {table})")
+        }
+        // Then it is written anew anyway.
+        ("tasks", "lane") => format!("NEW.lane IS NULL AND {TASK_NOTED}"),
+        ("leases", "prefix") => "OLD.prefix IS NULL AND NEW.prefix IS NEW.file_path".to_owned(),
+        ("leases", "rev") => {
+            "NEW.rev IS 0 AND EXISTS (SELECT 1 FROM sb_hand WHERE tbl = 'leases' AND key = OLD.file_path)"
+                .to_owned()
+        }
+        _ => return None,
     };
-    refuse(
-        &format!(
-            "{name}: text of 1 to {max} bytes without spaces or control characters, and not reserved"
-        ),
-        &format!(
-            "typeof(NEW.{column}) <> 'text' OR length(CAST(NEW.{column} AS BLOB)) NOT BETWEEN 1 AND {max} OR {}{reserved}",
-            control(&format!("NEW.{column}"), 32)
-        ),
-    )
+    Some(ours)
 }
 
-pub(super) fn bytes(name: &str, column: &str, min: usize, max: usize) -> String {
-    refuse(
-        &format!("{name}: text of {min} to {max} bytes"),
-        &format!(
-            "typeof(NEW.{column}) <> 'text' OR length(CAST(NEW.{column} AS BLOB)) > {max} OR length(trim(NEW.{column})) < {min}"
-        ),
-    )
-}
+const TASK_NOTED: &str = "EXISTS (SELECT 1 FROM sb_hand WHERE tbl = 'tasks' AND key = OLD.id)";
 
-pub(super) fn words(name: &str, column: &str, words: &[&str]) -> String {
-    let list: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-    refuse(
-        &format!("{name}: one of {}", words.join(", ")),
-        &format!(
-            "NEW.{column} IS NULL OR NEW.{column} NOT IN ({})",
-            list.join(", ")
-        ),
-    )
-}
+const COVERS: &str = "(held.prefix = '' OR held.prefix = NEW.file_path
+        OR substr(held.prefix, 1, length(NEW.file_path) + 1) = NEW.file_path || '/'
+        OR substr(NEW.file_path, 1, length(held.prefix) + 1) = held.prefix || '/')";
 
-/// A JSON array of short texts.
-pub(super) fn array(name: &str, column: &str, items: usize, bytes: usize, plain: bool) -> String {
-    // With room for quotes, commas and escapes.
-    let max = items * (bytes + 16);
-    let odd = if plain {
-        format!(" OR {}", control("value", 31))
-    } else {
-        String::new()
-    };
-    refuse(
-        &format!("{name}: a JSON array of at most {items} strings of 1 to {bytes} bytes"),
-        &format!(
-            "NEW.{column} <> '[]' AND CASE WHEN typeof(NEW.{column}) = 'text' AND length(CAST(NEW.{column} AS BLOB)) <= {max} AND json_valid(NEW.{column}) THEN json_type(NEW.{column}) <> 'array'
-      OR json_array_length(NEW.{column}) > {items}
-      OR EXISTS (SELECT 1 FROM json_each(NEW.{column}) WHERE type <> 'text' OR length(CAST(value AS BLOB)) NOT BETWEEN 1 AND {bytes}{odd}) ELSE 1 END"
-        ),
-    )
-}
-
-pub(super) fn number(name: &str, column: &str, max: i64, optional: bool) -> String {
-    let (null, or) = if optional {
-        (format!("NEW.{column} IS NOT NULL AND "), ", or NULL")
-    } else {
-        (String::new(), "")
-    };
-    refuse(
-        &format!("{name}: a whole number from 0 to {max}{or}"),
-        &format!(
-            "{null}(typeof(NEW.{column}) <> 'integer' OR NEW.{column} NOT BETWEEN 0 AND {max})"
-        ),
-    )
-}
-
-pub(super) fn flag(name: &str, column: &str) -> String {
-    refuse(
-        &format!("{name}: 0 or 1"),
-        &format!("NEW.{column} IS NULL OR NEW.{column} NOT IN (0, 1)"),
-    )
-}
-
-/// ISO-8601 with a T, or SQLite's own form: no less than what the hub can read, and no more.
-pub(super) fn time(name: &str, column: &str, optional: bool) -> String {
-    let (null, or) = if optional {
-        (format!("NEW.{column} IS NOT NULL AND "), ", or NULL")
-    } else {
-        (String::new(), "")
-    };
-    let new = format!("NEW.{column}");
-    // Behind the seconds: a fraction, then Z or an offset.
-    let zone = format!(
-        "CASE WHEN {new} GLOB '???????????????????.[0-9]*' THEN ltrim(substr({new}, 21), '0123456789') ELSE substr({new}, 20) END"
-    );
-    refuse(
-        &format!("{name}: a time such as 2026-01-31T23:59:59.000Z or 2026-01-31 23:59:59{or}"),
-        &format!(
-            "{null}(typeof({new}) <> 'text' OR length(CAST({new} AS BLOB)) > 40 OR instr({new}, char(0)) > 0 OR julianday({new}) IS NULL
-      OR date(substr({new}, 1, 10)) IS NOT substr({new}, 1, 10)
-      OR {new} NOT GLOB '[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9]:[0-5][0-9]*' OR substr({new}, 12, 2) > '23'
-      OR NOT ({zone} IN ('', 'Z') OR {zone} GLOB '[+-][0-1][0-9]:[0-5][0-9]'))"
-        ),
+/// Whether a lease has run out, by the ledger's time: where it was when the hub last wrote, and what the machine's clock
+/// has counted since.
+pub(super) fn over(expires_at: &str) -> String {
+    format!(
+        "julianday({expires_at}) <= (SELECT CASE WHEN clock_wall = 0 THEN julianday('now') ELSE julianday(clock_at / 1000.0, 'unixepoch')
+        + max(0, julianday('now') - julianday(clock_wall / 1000.0, 'unixepoch')) END FROM sb_head)"
     )
 }

@@ -36,7 +36,7 @@ fn refused(desk: &Desk, sql: &str, sentence: &str) {
 const TASKS: &[(&str, &str)] = &[
     (
         "INSERT INTO tasks(id, title) VALUES ('a b', 't')",
-        "tasks.id: text of 1 to 128 bytes without spaces or control characters, not 'a b'",
+        "tasks.id: text of 1 to 128 bytes without spaces or control characters; found 'a b'",
     ),
     (
         "INSERT INTO tasks(id, title) VALUES ('n', ' ')",
@@ -44,7 +44,7 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO tasks(id, title, status) VALUES ('n', 't', 'claimed')",
-        "tasks.status of a new task: one of pending, ready, blocked, not 'claimed'",
+        "tasks.status of a new task: one of pending, ready, blocked; found 'claimed'",
     ),
     (
         "INSERT INTO tasks(id, title, assigned_agent) VALUES ('n', 't', 'ann')",
@@ -52,11 +52,11 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO tasks(id, title, dependencies) VALUES ('n', 't', '[\"none\"]')",
-        "tasks.dependencies: there is no task none",
+        "tasks.dependencies: names a task that does not exist; insert that one first; found '[\"none\"]'",
     ),
     (
         "INSERT INTO tasks(id, title, required_skills) VALUES ('n', 't', 'rust')",
-        "tasks.required_skills: a JSON array of at most 64 strings of 1 to 64 bytes, not 'rust'",
+        "tasks.required_skills: a JSON array of at most 64 strings of 1 to 64 bytes; found 'rust'",
     ),
     (
         "INSERT INTO tasks(id, title, files) VALUES ('n', 't', '[1]')",
@@ -64,7 +64,7 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO tasks(id, title, priority) VALUES ('n', 't', 'urgent')",
-        "tasks.priority: one of critical, high, medium, low, not 'urgent'",
+        "tasks.priority: one of critical, high, medium, low; found 'urgent'",
     ),
     (
         "INSERT INTO tasks(id, title, type) VALUES ('n', 't', 'x')",
@@ -72,7 +72,7 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO tasks(id, title, created_at) VALUES ('n', 't', 'yesterday')",
-        "tasks.created_at: a time such as 2026-01-31T23:59:59.000Z or 2026-01-31 23:59:59, not 'yesterday'",
+        "tasks.created_at: a time such as 2026-01-31T23:59:59.000Z or 2026-01-31 23:59:59; found 'yesterday'",
     ),
     (
         "INSERT INTO tasks(id, title, created_at) VALUES ('n', 't', '2026-02-30 10:00:00')",
@@ -88,31 +88,35 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO tasks(id, title, number) VALUES ('n', 't', 7)",
-        "tasks: number, rev, epoch",
+        "tasks.number belongs to the hub; leave it out",
     ),
     (
         "INSERT INTO tasks(id, title, rev) VALUES ('n', 't', 7)",
-        "tasks: number, rev, epoch",
+        "tasks.rev belongs to the hub; leave it out",
+    ),
+    (
+        "INSERT INTO tasks(id, title, when_spent) VALUES ('n', 't', 'never')",
+        "tasks.when_spent belongs to the hub; leave it out",
     ),
     (
         "UPDATE tasks SET status = 'completed' WHERE id = 'free'",
-        "tasks.status: from ready to 'completed' is not allowed; the table sb_task_transition lists what is",
+        "tasks.status: this change is not allowed; the table sb_task_transition lists those that are; found 'ready to completed'",
     ),
     (
         "UPDATE tasks SET status = 'ready' WHERE id = 'waits'",
-        "tasks.status: it waits for free, which is not completed",
+        "tasks.status: it waits for dependencies that are not completed; found '[\"free\"]'",
     ),
     (
         "UPDATE tasks SET status = 'claimed', assigned_agent = 'zoe' WHERE id = 'free'",
-        "tasks.assigned_agent: no agent 'zoe' is registered; insert it into agents first",
+        "tasks.assigned_agent: no such agent is registered; insert it into agents first; found 'zoe'",
     ),
     (
         "UPDATE tasks SET assigned_agent = 'bob' WHERE id = 'held'",
-        "tasks.assigned_agent: agent ann holds this task",
+        "tasks.assigned_agent: another agent holds this task; found 'ann'",
     ),
     (
         "UPDATE tasks SET status = 'claimed', assigned_agent = 'bob', epoch = epoch + 1 WHERE id = 'held'",
-        "tasks.assigned_agent: agent ann holds this task",
+        "tasks.assigned_agent: another agent holds this task; found 'ann'",
     ),
     (
         "UPDATE tasks SET epoch = epoch + 1 WHERE id = 'held'",
@@ -144,7 +148,7 @@ const TASKS: &[(&str, &str)] = &[
 const OTHERS: &[(&str, &str)] = &[
     (
         "INSERT INTO agents(id, name) VALUES ('steward', 'x')",
-        "agents.id: steward is reserved",
+        "agents.id: this one is reserved; found 'steward'",
     ),
     (
         "INSERT INTO agents(id, name, type) VALUES ('x', 'x', 'robot')",
@@ -152,11 +156,11 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO agents(id, name, presence) VALUES ('x', 'x', 'gone')",
-        "agents: the columns after last_active_at belong to the hub",
+        "agents.presence belongs to the hub; leave it out",
     ),
     (
         "UPDATE agents SET status = 'asleep'",
-        "agents.status: one of idle, busy, error, offline, shutting_down, not 'asleep'",
+        "agents.status: one of idle, busy, error, offline, shutting_down; found 'asleep'",
     ),
     (
         "UPDATE agents SET holds = '[\"free\"]'",
@@ -164,7 +168,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "UPDATE agents SET can_run_tests = 2",
-        "agents.can_run_tests: a whole number from 0 to 1, not 2",
+        "agents.can_run_tests: 0 or 1; found '2'",
     ),
     (
         "UPDATE agents SET current_task_progress = 101",
@@ -177,11 +181,11 @@ const OTHERS: &[(&str, &str)] = &[
     ("TRUNCATE agents", "agents: TRUNCATE"),
     (
         "INSERT INTO messages(id, type, from_agent) VALUES ('n', 'word', 'ann')",
-        "messages.type: custom, or words with dots between such as info.discovery, not 'word'",
+        "messages.type: custom, or words with dots between such as info.discovery; found 'word'",
     ),
     (
         "INSERT INTO messages(id, type, from_agent, to_agent) VALUES ('n', 'custom', 'ann', 'zoe')",
-        "messages.to_agent: no agent 'zoe' was ever seen",
+        "messages.to_agent: no agent of this id was ever seen; NULL sends to everyone; found 'zoe'",
     ),
     (
         "INSERT INTO messages(id, type, from_agent, delivered_at) VALUES ('n', 'custom', 'ann', now())",
@@ -189,11 +193,11 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO messages(id, type, from_agent, copy_of) VALUES ('n', 'custom', 'ann', 1)",
-        "messages: number and the columns after created_at belong to the hub",
+        "messages.copy_of belongs to the hub; leave it out",
     ),
     (
         "INSERT INTO messages(id, type, from_agent, ack_required) VALUES ('n', 'custom', 'ann', 2)",
-        "messages.ack_required: a whole number from 0 to 1",
+        "messages.ack_required: 0 or 1; found '2'",
     ),
     (
         "UPDATE messages SET payload = 'other' WHERE id = 'm'",
@@ -201,7 +205,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "UPDATE messages SET acknowledged_at = now(), acknowledged_by = 'bob' WHERE id = 'm'",
-        "messages.acknowledged_by: only ann, to whom it was sent, acknowledges it",
+        "messages.acknowledged_by: only the agent it was sent to acknowledges it; found 'ann'",
     ),
     (
         "UPDATE messages SET delivered_at = 'soon' WHERE id = 'm'",
@@ -217,19 +221,19 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src', 'bob', now() + interval '1 minute')",
-        "leases.file_path: a lease of ann covers 'src'",
+        "leases.file_path: a lease of another agent covers it; found 'src'",
     ),
     (
         "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/lib/a.rs', 'bob', now() + interval '1 minute')",
-        "leases.file_path: a lease of ann covers 'src/lib/a.rs'",
+        "leases.file_path: a lease of another agent covers it; found 'src/lib/a.rs'",
     ),
     (
         "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('x', 'zoe', now() + interval '1 minute')",
-        "leases.agent_id: no agent 'zoe' is registered",
+        "leases.agent_id: no such agent is registered; insert it into agents first; found 'zoe'",
     ),
     (
         "INSERT INTO leases(file_path, agent_id, task_id, expires_at) VALUES ('x', 'bob', 'held', now() + interval '1 minute')",
-        "leases.task_id: bob does not hold task 'held'; NULL is allowed",
+        "leases.task_id: this agent does not hold that task; NULL is allowed; found 'held'",
     ),
     (
         "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('x', 'bob', now() - interval '1 minute')",
@@ -237,7 +241,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "UPDATE leases SET agent_id = 'bob'",
-        "leases.agent_id: ann holds this lease, and it has not run out",
+        "leases.agent_id: another agent holds this lease, and it has not run out; found 'ann'",
     ),
     (
         "UPDATE leases SET fencing = 9",
@@ -245,7 +249,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO quality_baseline(id, test_coverage) VALUES (1, 101)",
-        "quality_baseline.test_coverage: a number from 0 to 100, not 101",
+        "quality_baseline.test_coverage: a number from 0 to 100, or NULL; found '101'",
     ),
     (
         "INSERT INTO quality_snapshots(id, type_errors) VALUES ('s', -1)",

@@ -1,7 +1,7 @@
 -- Hand writes that no rule allows. Each line is refused with a message that has the words of the comment above it.
 -- The ledger is that of stage.rs.
 
--- tasks.status: of a new task: one of pending, ready, blocked
+-- tasks.status of a new task: one of pending, ready, blocked
 INSERT INTO tasks(id, title, status) VALUES ('new', 'new', 'claimed');
 INSERT INTO tasks(id, title, status) VALUES ('new', 'new', 'completed');
 INSERT INTO tasks(id, title, status) VALUES ('new', 'new', 'READY');
@@ -53,7 +53,7 @@ INSERT INTO tasks(id, title, estimated_minutes) VALUES ('new', 'new', 9223372036
 INSERT INTO tasks(id, title, description) VALUES ('new', 'new', x'00');
 INSERT INTO tasks(id, title, description) VALUES ('new', 'new', printf('%.262145c', 'x'));
 
--- tasks.branch, last_error, failure_type, result, quality_snapshot_id: text, or NULL
+-- tasks.branch: text of at most 1024 bytes, or NULL
 INSERT INTO tasks(id, title, branch) VALUES ('new', 'new', x'00');
 
 -- tasks.on_dependency_failure: one of block, fail
@@ -69,7 +69,8 @@ INSERT INTO tasks(id, title, created_at) VALUES ('new', 'new', '2026-01-31');
 INSERT INTO tasks(id, title, created_at) VALUES ('new', 'new', 1700000000);
 INSERT INTO tasks(id, title, created_at) VALUES ('new', 'new', '2026-01-31 10:00:00' || char(0));
 
--- belong to the hub
+-- belongs to the hub; leave it out
+INSERT INTO tasks(id, title, when_spent) VALUES ('new', 'new', 'never');
 INSERT INTO tasks(id, title, rev) VALUES ('new', 'new', 1);
 INSERT INTO tasks(id, title, epoch) VALUES ('new', 'new', 1);
 INSERT INTO tasks(id, title, lane) VALUES ('new', 'new', 1);
@@ -77,11 +78,11 @@ INSERT INTO tasks(id, title, state_at) VALUES ('new', 'new', 1);
 INSERT INTO tasks(id, title, dependants) VALUES ('new', 'new', 1);
 INSERT INTO tasks(id, title, corr_id) VALUES ('new', 'new', 'x');
 
--- tasks.number: belongs to the hub
+-- tasks.number belongs to the hub
 INSERT INTO tasks(id, title, number) VALUES ('new', 'new', 7);
 INSERT INTO tasks(id, title, number) VALUES ('new', 'new', -7);
 
--- text of 1 to 128 bytes without spaces or control characters, and not reserved
+-- text of 1 to 128 bytes without spaces or control characters
 INSERT INTO tasks(id, title) VALUES ('', 't');
 INSERT INTO tasks(id, title) VALUES ('a b', 't');
 INSERT INTO tasks(id, title) VALUES ('a' || char(0) || 'b', 't');
@@ -97,7 +98,7 @@ INSERT INTO tasks(id, title) VALUES ('new', 'x' || printf('%.1025c', ' '));
 -- tasks: REPLACE would erase the history of this task; use UPDATE
 INSERT OR REPLACE INTO tasks(id, title) VALUES ('ready', 't');
 
--- tasks.number: belongs to the hub
+-- tasks.number belongs to the hub
 REPLACE INTO tasks(number, id, title) VALUES (1, 'new', 't');
 
 -- UNIQUE constraint failed: tasks.id
@@ -121,7 +122,7 @@ UPDATE tasks SET status = 'ready' WHERE id = 'blocked';
 UPDATE tasks SET status = 'done' WHERE id = 'claimed';
 UPDATE tasks SET status = NULL WHERE id = 'claimed';
 
--- tasks: id, number, created_at, dependencies and the columns after updated_at belong to the hub
+-- belongs to the hub
 UPDATE tasks SET id = 'other' WHERE id = 'ready';
 UPDATE tasks SET number = -9 WHERE id = 'ready';
 UPDATE OR REPLACE tasks SET number = 1 WHERE id = 'claimed';
@@ -137,10 +138,10 @@ UPDATE tasks SET progress = '{}' WHERE id = 'in_progress';
 UPDATE tasks SET updated_at = '2026-02-30 10:00:00' WHERE id = 'ready';
 UPDATE tasks SET claimed_at = 'now' WHERE id = 'claimed';
 
--- at most 262144 bytes
+-- tasks.result: text of at most 262144 bytes, or NULL
 UPDATE tasks SET status = 'completed', result = printf('%.262145c', 'x') WHERE id = 'claimed';
 
--- last_error
+-- tasks.last_error: text of at most 16384 bytes, or NULL
 UPDATE tasks SET status = 'failed', last_error = printf('%.16385c', 'x') WHERE id = 'claimed';
 
 -- tasks: finished tasks are history
@@ -148,10 +149,12 @@ DELETE FROM tasks WHERE id = 'completed';
 DELETE FROM tasks WHERE id = 'failed';
 DELETE FROM tasks;
 
--- text of 1 to 128 bytes without spaces or control characters, and not reserved
+-- text of 1 to 128 bytes without spaces or control characters
+INSERT INTO agents(id, name) VALUES ('a' || char(9), 's');
+
+-- agents.id: this one is reserved
 INSERT INTO agents(id, name) VALUES ('steward', 's');
 INSERT INTO agents(id, name) VALUES ('switchboard', 's');
-INSERT INTO agents(id, name) VALUES ('a' || char(9), 's');
 
 -- UNIQUE constraint failed: agents.id
 INSERT INTO agents(id, name) VALUES ('ann', 'ann');
@@ -177,11 +180,13 @@ INSERT INTO agents(id, name, can_run_tests) VALUES ('new', 'n', 2);
 -- agents.pid: a whole number from 0 to 4294967295, or NULL
 INSERT INTO agents(id, name, pid) VALUES ('new', 'n', -4);
 
--- machine_hostname: text of at most 256 bytes, or NULL
+-- agents.machine_id: text of at most 256 bytes, or NULL
 INSERT INTO agents(id, name, machine_id) VALUES ('new', 'n', x'00');
+
+-- agents.machine_hostname: text of at most 256 bytes, or NULL
 INSERT INTO agents(id, name, machine_hostname) VALUES ('new', 'n', printf('%.257c', 'x'));
 
--- the columns after last_active_at belong to the hub
+-- belongs to the hub
 INSERT INTO agents(id, name, inbox) VALUES ('new', 'n', 3);
 INSERT OR REPLACE INTO agents(id, name, presence) VALUES ('ann', 'n', 'gone');
 UPDATE agents SET id = 'other' WHERE id = 'ann';
@@ -205,11 +210,11 @@ INSERT INTO messages(id, type, from_agent, to_agent) VALUES ('new', 'custom', 'a
 INSERT INTO messages(id, type, from_agent) VALUES ('new', 'shout', 'ann');
 INSERT INTO messages(id, type, from_agent) VALUES ('new', 'a.b' || char(10), 'ann');
 
--- text of 1 to 128 bytes without spaces or control characters, and not reserved
+-- text of 1 to 128 bytes without spaces or control characters
 INSERT INTO messages(id, type, from_agent) VALUES ('new', 'custom', '');
 INSERT INTO messages(id, type, from_agent) VALUES ('n w', 'custom', 'ann');
 
--- messages.payload: JSON as text, of at most 262144 bytes
+-- messages.payload: text of at most 262144 bytes, or NULL
 INSERT INTO messages(id, type, from_agent, payload) VALUES ('new', 'custom', 'ann', x'7b7d');
 INSERT INTO messages(id, type, from_agent, payload) VALUES ('new', 'custom', 'ann', printf('%.262145c', '1'));
 
@@ -222,14 +227,14 @@ INSERT INTO messages(id, type, from_agent, expires_at) VALUES ('new', 'custom', 
 -- a new one is neither delivered nor acknowledged
 INSERT INTO messages(id, type, from_agent, delivered_at) VALUES ('new', 'custom', 'ann', CURRENT_TIMESTAMP);
 
--- belong to the hub
+-- belongs to the hub; leave it out
 INSERT INTO messages(id, type, from_agent, copy_of) VALUES ('new', 'custom', 'ann', 1);
 INSERT INTO messages(number, id, type, from_agent) VALUES (9, 'new', 'custom', 'ann');
 
 -- messages: a message that was sent is not replaced
 REPLACE INTO messages(id, type, from_agent) VALUES ('to-bob', 'custom', 'ann');
 
--- only delivered_at, acknowledged_at and acknowledged_by may change
+-- belongs to the hub; leave it as it is
 UPDATE messages SET payload = '2' WHERE id = 'to-bob';
 UPDATE messages SET to_agent = 'ann' WHERE id = 'to-bob';
 UPDATE messages SET number = -5 WHERE id = 'to-bob';
@@ -243,7 +248,7 @@ UPDATE messages SET delivered_at = 'read' WHERE id = 'to-bob';
 -- quality_snapshots.type_errors: a whole number
 INSERT INTO quality_snapshots(id, type_errors) VALUES ('q', -1);
 
--- quality_snapshots.task_id, agent_id: text of at most 128 bytes, or NULL
+-- quality_snapshots.task_id: text of at most 128 bytes, or NULL
 INSERT INTO quality_snapshots(id, task_id) VALUES ('q', x'00');
 
 -- quality_snapshots.test_coverage: a number from 0 to 100, or NULL
@@ -301,7 +306,7 @@ INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('b', 'bob', datetime
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('b', 'bob', 'later');
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('b', 'bob', 9999999999);
 
--- rev, prefix and fencing belong to the hub
+-- leases.fencing belongs to the hub
 INSERT INTO leases(file_path, agent_id, expires_at, fencing) VALUES ('b', 'bob', datetime('now', '+1 hour'), 4);
 
 -- leases.renewed_count: a whole number
@@ -312,7 +317,7 @@ REPLACE INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs', 'bob', 
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs', 'bob', datetime('now', '+1 hour')) ON CONFLICT(file_path) DO UPDATE SET agent_id = excluded.agent_id;
 UPDATE leases SET agent_id = 'bob' WHERE file_path = 'src/a.rs';
 
--- file_path, rev, prefix and fencing belong to the hub
+-- belongs to the hub; leave it as it is
 UPDATE leases SET file_path = 'b' WHERE file_path = 'src/a.rs';
 UPDATE leases SET fencing = 99 WHERE file_path = 'src/a.rs';
 UPDATE leases SET prefix = 'b' WHERE file_path = 'src/a.rs';
