@@ -10,6 +10,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use crate::Error;
+use crate::columns::Values;
 use crate::rows::{Columns, Unreadable};
 
 const ESCAPE: char = '\u{1a}';
@@ -226,6 +227,24 @@ impl Batch {
         debug_assert_eq!(self.at, self.columns.len(), "rows of one width");
         self.at = 0;
         self.rows += 1;
+    }
+}
+
+impl Values for Batch {
+    fn text<'a>(&mut self, value: impl Into<Option<&'a str>>) -> &mut Self {
+        Batch::text(self, value)
+    }
+
+    fn int(&mut self, value: impl Into<Option<i64>>) -> &mut Self {
+        Batch::int(self, value)
+    }
+
+    fn real(&mut self, value: impl Into<Option<f64>>) -> &mut Self {
+        Batch::real(self, value)
+    }
+
+    fn bytes<'a>(&mut self, value: impl Into<Option<&'a [u8]>>) -> &mut Self {
+        Batch::bytes(self, value)
     }
 }
 

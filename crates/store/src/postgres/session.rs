@@ -20,6 +20,7 @@ use super::address::{Address, Connection};
 use super::errors::{is_warning, world};
 use super::rows::{Array, Batch, escape};
 use crate::Error;
+use crate::columns::Values;
 
 /// The oldest server that has all that is used here.
 const SERVER_MIN: i64 = 13_00_00;
@@ -83,7 +84,31 @@ pub(crate) struct Query {
     params: Vec<(Box<dyn ToSql + Sync + Send>, Type)>,
 }
 
+impl Values for Query {
+    fn text<'a>(&mut self, value: impl Into<Option<&'a str>>) -> &mut Self {
+        let value = value.into().map(|text| escape(text).into_owned());
+        self.push(value, Type::TEXT)
+    }
+
+    fn int(&mut self, value: impl Into<Option<i64>>) -> &mut Self {
+        self.push(value.into(), Type::INT8)
+    }
+
+    fn real(&mut self, value: impl Into<Option<f64>>) -> &mut Self {
+        self.push(value.into(), Type::FLOAT8)
+    }
+
+    fn bytes<'a>(&mut self, value: impl Into<Option<&'a [u8]>>) -> &mut Self {
+        self.push(value.into().map(<[u8]>::to_vec), Type::BYTEA)
+    }
+}
+
 impl Query {
+    fn push(&mut self, value: impl ToSql + Sync + Send + 'static, kind: Type) -> &mut Self {
+        self.params.push((Box::new(value), kind));
+        self
+    }
+
     pub fn new(sql: impl Into<String>) -> Query {
         Query {
             sql: sql.into(),

@@ -6,6 +6,7 @@
 
 mod bound;
 mod guard;
+pub(crate) mod print;
 mod private;
 mod public;
 
@@ -104,6 +105,16 @@ pub(crate) type Groups = u8;
 pub(crate) const READ: Groups = 1;
 /// Read beside it, or only when asked for.
 pub(crate) const BESIDE: Groups = 2;
+/// Written with a new row.
+pub(crate) const NEW: Groups = 4;
+/// What work on it touches, what became of it.
+pub(crate) const WORK: Groups = 8;
+/// Where a task waits, and why.
+pub(crate) const QUEUE: Groups = 16;
+/// What people wrote, or an agent says of itself.
+pub(crate) const WORDS: Groups = 32;
+/// Signs of life.
+pub(crate) const PULSE: Groups = 64;
 
 impl Table {
     pub fn is_public(&self) -> bool {
@@ -236,7 +247,7 @@ const fn column(kind: Kind, name: &'static str, owner: Owner) -> Column {
         null: false,
         once: false,
         born: None,
-        groups: READ,
+        groups: READ | NEW,
         only_postgres: None,
     }
 }
@@ -277,15 +288,22 @@ impl Column {
         self
     }
 
-    const fn groups(mut self, groups: Groups) -> Self {
-        self.groups = groups;
+    /// Written with these groups, and no others.
+    const fn to(mut self, groups: Groups) -> Self {
+        self.groups = self.groups & (READ | BESIDE) | groups;
         self
     }
 
     /// For others to see; the noun is read without it.
-    const fn shown(self) -> Self {
-        let groups = self.groups & !READ;
-        self.groups(groups)
+    const fn shown(mut self) -> Self {
+        self.groups &= !READ;
+        self
+    }
+
+    const fn beside(self) -> Self {
+        let mut beside = self.shown();
+        beside.groups |= BESIDE;
+        beside
     }
 
     const fn only_postgres(mut self, elsewhere: &'static str) -> Self {

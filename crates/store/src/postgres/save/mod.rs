@@ -1,8 +1,6 @@
 //! Turns a batch's changes into a few statements, each for all rows of a kind. Deletions come first, so that a key
 //! may be freed and taken in one batch.
 
-use std::sync::LazyLock;
-
 use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
 use switchboard_core::{Delivery, Engram, Head, Lease, Logged, Message};
@@ -10,7 +8,6 @@ use switchboard_core::{Delivery, Engram, Head, Lease, Logged, Message};
 mod agents;
 mod appended;
 mod copies;
-mod shape;
 mod tasks;
 
 use super::by_hand::Hand;
@@ -19,9 +16,11 @@ use super::session::Query;
 use crate::Error;
 use crate::chain::Link;
 use crate::clock::Mark;
-use crate::columns::{counts, log_body, shown_message};
+use crate::columns::{self, log_body};
+use crate::table::print::postgres::{assign, insert, update, upsert};
+use crate::table::print::statements;
+use crate::table::{BESIDE, DELIVERIES, HEADS, LANES, LEASES, MESSAGES, NEW, READ, REPS, WORK};
 use crate::text::Iso;
-use shape::{insert, update, upsert};
 
 /// Who writes, and which of its batches this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,43 +31,16 @@ pub(super) struct Signature {
     pub mark: Mark,
 }
 
-const MESSAGE: [&str; 16] = [
-    "number",
-    "id",
-    "type",
-    "from_agent",
-    "to_agent",
-    "payload",
-    "ack_required",
-    "acknowledged_at",
-    "acknowledged_by",
-    "delivered_at",
-    "expires_at",
-    "created_at",
-    "rev",
-    "corr_id",
-    "handoff_task",
-    "handoff_epoch",
-];
-
-macro_rules! statements {
-    ($($name:ident = $made:expr;)*) => { $(static $name: LazyLock<String> = LazyLock::new(|| $made);)* };
-}
-
 statements! {
-    LANES = upsert("sb_lane", &["lane"], &["lane", "key", "rep", "prio", "head", "ready", "held"]);
-    REPS = upsert("sb_rep", &["rep"], &["rep", "lanes"]);
-    LEASES = upsert("leases", &["file_path"], &[
-        "file_path", "agent_id", "task_id", "acquired_at", "expires_at", "renewed_count", "rev", "prefix", "fencing",
-    ]);
-    NEW_MESSAGES = insert("messages", &MESSAGE);
+    LANE = upsert(&LANES, "lane", &[NEW]);
+    REP = upsert(&REPS, "rep", &[NEW]);
+    LEASE = upsert(&LEASES, "file_path", &[NEW]);
+    NEW_MESSAGE = insert(&MESSAGES, &[NEW]);
     // Over what a hand made of them.
-    TAKEN_MESSAGES = upsert("messages", &["id"], &MESSAGE);
-    MESSAGES = update("messages", 1, &["number", "acknowledged_at", "acknowledged_by", "delivered_at", "rev"]);
-    NEW_DELIVERIES = insert("sb_delivery", &[
-        "agent", "number", "message", "state", "delivered_at", "acknowledged_at", "expires_at", "handing_until",
-    ]);
-    DELIVERIES = update("sb_delivery", 2, &["agent", "number", "state", "delivered_at", "acknowledged_at", "handing_until"]);
+    TAKEN_MESSAGE = upsert(&MESSAGES, "id", &[NEW]);
+    MESSAGE = update(&MESSAGES, &[WORK]);
+    NEW_DELIVERY = insert(&DELIVERIES, &[NEW]);
+    DELIVERY = update(&DELIVERIES, &[WORK]);
 }
 
 pub(super) fn queries(
@@ -133,117 +105,58 @@ fn delete(save: &Save<'_>, queries: &mut Vec<Query>) {
 fn lanes(save: &Save<'_>, queries: &mut Vec<Query>) {
     let mut batch = Batch::default();
     for lane in &save.lanes {
-        batch
-            .count(lane.id.0)
-            .text(lane.key.to_text().as_str())
-            .text(&*lane.rep.0)
-            .int(lane.key.priority as i64)
-            .count(lane.head)
-            .count(lane.ready)
-            .count(lane.held)
-            .end();
+        columns::lane(lane, &mut batch);
+        batch.end();
     }
-    push(queries, &LANES, batch);
+    push(queries, &LANE, batch);
     let mut batch = Batch::default();
     for (rep, lanes) in &save.reps {
-        batch.text(&*rep.0).count(*lanes).end();
+        batch.count(*lanes).text(&*rep.0).end();
     }
-    push(queries, &REPS, batch);
+    push(queries, &REP, batch);
 }
 
 fn leases(save: &Save<'_>, queries: &mut Vec<Query>) {
     let mut batch = Batch::default();
     for (lease, _) in save.puts::<Lease>() {
-        batch
-            .text(lease.path.as_str())
-            .text(lease.agent.as_str())
-            .text(lease.task.as_ref().map(|id| id.as_str()))
-            .text(Iso::new(lease.acquired_at).as_str())
-            .text(Iso::new(lease.expires_at).as_str())
-            .int(i64::from(lease.renewals))
-            .count(lease.rev)
-            .text(lease.path.prefix())
-            .count(lease.fencing)
-            .end();
+        columns::lease(lease, &mut batch);
+        batch.end();
     }
-    push(queries, &LEASES, batch);
+    push(queries, &LEASE, batch);
 }
 
 fn messages(save: &Save<'_>, hand: &Hand, queries: &mut Vec<Query>) {
     let (mut new, mut changed) = (Batch::default(), Batch::default());
     for (message, put) in save.puts::<Message>() {
-        let (delivered_at, acknowledged_at) = shown_message(message);
-        let (delivered_at, acknowledged_at) =
-            (delivered_at.map(Iso::new), acknowledged_at.map(Iso::new));
-        let delivered_at = delivered_at.as_ref().map(Iso::as_str);
-        let acknowledged_at = acknowledged_at.as_ref().map(Iso::as_str);
-        let acknowledged_by = message.acknowledged.as_ref().map(|(by, _)| by.as_str());
-        if !put.is_new {
-            changed
-                .count(message.number)
-                .text(acknowledged_at)
-                .text(acknowledged_by)
-                .text(delivered_at)
-                .count(message.rev)
-                .end();
-            continue;
+        if put.is_new {
+            columns::new_message(message, &mut new);
+            new.end();
+        } else {
+            columns::fate_of_message(message, &mut changed);
+            changed.end();
         }
-        let expires_at = message.expires_at.map(Iso::new);
-        let handoff = message.handoff.as_ref();
-        new.count(message.number)
-            .text(message.id.as_str())
-            .text(message.kind.as_str())
-            .text(message.from.as_str())
-            .text(message.to.as_ref().map(|id| id.as_str()))
-            .text(&*message.payload)
-            .int(i64::from(message.ack_required))
-            .text(acknowledged_at)
-            .text(acknowledged_by)
-            .text(delivered_at)
-            .text(expires_at.as_ref().map(Iso::as_str))
-            .text(Iso::new(message.created_at).as_str())
-            .count(message.rev)
-            .text(message.corr_id.as_str())
-            .text(handoff.map(|(task, _)| task.as_str()))
-            .int(handoff.map(|(_, epoch)| signed(*epoch)))
-            .end();
     }
     let insert = match hand.is_noted() {
-        true => &TAKEN_MESSAGES,
-        false => &NEW_MESSAGES,
+        true => &TAKEN_MESSAGE,
+        false => &NEW_MESSAGE,
     };
     push(queries, insert, new);
-    push(queries, &MESSAGES, changed);
+    push(queries, &MESSAGE, changed);
 }
 
 fn deliveries(save: &Save<'_>, queries: &mut Vec<Query>) {
     let (mut new, mut changed) = (Batch::default(), Batch::default());
     for (delivery, put) in save.puts::<Delivery>() {
-        let delivered_at = delivery.delivered_at.map(|at| at.0);
-        let acknowledged_at = delivery.acknowledged_at.map(|at| at.0);
         if put.is_new {
-            new.text(delivery.agent.as_str())
-                .count(delivery.number)
-                .text(delivery.message.as_str())
-                .text(delivery.state.as_str())
-                .int(delivered_at)
-                .int(acknowledged_at)
-                .int(delivery.expires_at.map(|at| at.0))
-                .int(delivery.handing_until.map(|at| at.0))
-                .end();
+            columns::new_delivery(delivery, &mut new);
+            new.end();
         } else {
-            changed
-                .text(delivery.agent.as_str())
-                .count(delivery.number)
-                .text(delivery.state.as_str())
-                .int(delivered_at)
-                .int(acknowledged_at)
-                .int(delivery.handing_until.map(|at| at.0))
-                .end();
+            columns::fate_of_delivery(delivery, &mut changed);
+            changed.end();
         }
     }
-    push(queries, &NEW_DELIVERIES, new);
-    push(queries, &DELIVERIES, changed);
+    push(queries, &NEW_DELIVERY, new);
+    push(queries, &DELIVERY, changed);
 }
 
 /// The row names the hash before it and its own where this process knows them; else the database sees to that.
@@ -284,39 +197,17 @@ fn log(
 }
 
 fn put_head(head: &Head, by: &Signature, hand: &Hand) -> Query {
-    let put = "UPDATE sb_head SET seq = $1, last_at = $2, task_number = $3, message_number = $4, lane = $5, fencing = $6, tasks = $7,
-           queued_deliveries = $8, leases = $9, answer_rows = $10, answer_bytes = $11, served_at = $12, floor = $13,
-           last_message_at = $14, epoch = $15, epoch_after = $16, writer = $17, generation = $18,
-           clock_at = $19, clock_wall = $20, clock_boot = $21, clock_ran_ms = $22";
+    let put = "UPDATE sb_head SET ".to_owned() + &assign(&HEADS, &[READ, BESIDE], 1);
+    let put = put + ", writer = $21, generation = $22";
     let query = match hand.is_noted() {
         false => Query::new(format!("{put} WHERE id = 1")),
         true => Query::new(format!(
             "{put}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > $23))::int WHERE id = 1"
         )),
     };
-    let query = query
-        .int(signed(head.seq))
-        .int(head.last_at.0)
-        .int(signed(head.task_number))
-        .int(signed(head.message_number))
-        .int(signed(head.lane))
-        .int(signed(head.fencing))
-        .text(&counts(head))
-        .int(signed(head.queued_deliveries))
-        .int(signed(head.leases))
-        .int(signed(head.idempotency_rows))
-        .int(signed(head.idempotency_bytes))
-        .int(head.served_at.0)
-        .int(head.floor.0)
-        .int(head.last_message_at.0)
-        .int(signed(head.epoch.number))
-        .int(signed(head.epoch.after))
-        .int(by.writer)
-        .int(by.generation)
-        .int(by.mark.at.0)
-        .int(by.mark.wall.0)
-        .text(&by.mark.boot)
-        .int(by.mark.ran_ms());
+    let mut query = query;
+    columns::head(head, &by.mark, &mut query);
+    let query = query.int(by.writer).int(by.generation);
     match hand.is_noted() {
         false => query,
         true => query.int(hand.gone_upto()),

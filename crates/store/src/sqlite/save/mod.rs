@@ -1,13 +1,12 @@
 //! Writes a batch's rows. Deletions come first, so that a key may be freed and taken in one batch.
 
-use rusqlite::{Connection, params};
+use rusqlite::{CachedStatement, Connection, ToSql, params};
 use switchboard_core::changes::{Nonce, Prune};
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::slice::Save;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, Attempt, Baseline, Delivery, FormerAgent, Head, Lane, Learning, Lease, Message,
-    Snapshot, Task,
+    Agent, Attempt, Baseline, Delivery, FormerAgent, Head, Learning, Lease, Message, Snapshot, Task,
 };
 
 use super::by_hand;
@@ -15,17 +14,91 @@ use super::load::{rows_max, signed};
 use super::log;
 use super::text::Iso;
 use crate::clock::Mark;
-use crate::columns::{counts, shown_message, store_progress};
+use crate::columns::{self, Values};
+use crate::table::print::sqlite::{append as added, insert, update, upsert};
+use crate::table::print::statements;
+use crate::table::{
+    ANSWERS, ATTEMPTS, BASELINES, BESIDE, DELIVERIES, HEADS, LANES, LEARNINGS, LEASES, MESSAGES,
+    NEW, NONCES, READ, REPS, SNAPSHOTS, TOKENS, WORK,
+};
 
 mod agents;
 mod copies;
 mod memory;
 mod tasks;
 
-use agents::{put_agent, update_agent};
+use agents::{put_agent, put_pulse, update_agent};
 use tasks::{describe_task, insert_task, requeue_task, update_task};
 
 type Result = rusqlite::Result<()>;
+
+statements! {
+    LANE = upsert(&LANES, &[NEW], &[WORK]);
+    REP = upsert(&REPS, &[NEW], &[NEW]);
+    LEASE = upsert(&LEASES, &[NEW], &[NEW]);
+    NEW_MESSAGE = insert(&MESSAGES, &[NEW]);
+    MESSAGE = update(&MESSAGES, &[WORK]);
+    NEW_DELIVERY = insert(&DELIVERIES, &[NEW]);
+    DELIVERY = update(&DELIVERIES, &[WORK]);
+    ATTEMPT = insert(&ATTEMPTS, &[NEW]);
+    SNAPSHOT = added(&SNAPSHOTS, NEW);
+    BASELINE = upsert(&BASELINES, &[NEW], &[NEW]);
+    LEARNING = added(&LEARNINGS, NEW);
+    ANSWER = added(&ANSWERS, NEW).replacen("INSERT", "INSERT OR REPLACE", 1);
+    NONCE = insert(&NONCES, &[NEW]).replacen("INSERT", "INSERT OR IGNORE", 1);
+    TOKEN = upsert(&TOKENS, &[NEW], &[NEW]);
+    HEAD = update(&HEADS, &[READ, BESIDE]);
+}
+
+/// A statement whose values are bound one after the other.
+struct Bind<'a> {
+    statement: CachedStatement<'a>,
+    at: usize,
+    failed: Option<rusqlite::Error>,
+}
+
+impl Bind<'_> {
+    fn bind(&mut self, value: impl ToSql) -> &mut Self {
+        self.at += 1;
+        if let Err(error) = self.statement.raw_bind_parameter(self.at, value) {
+            self.failed.get_or_insert(error);
+        }
+        self
+    }
+}
+
+impl Values for Bind<'_> {
+    fn text<'a>(&mut self, value: impl Into<Option<&'a str>>) -> &mut Self {
+        self.bind(value.into())
+    }
+
+    fn int(&mut self, value: impl Into<Option<i64>>) -> &mut Self {
+        self.bind(value.into())
+    }
+
+    fn real(&mut self, value: impl Into<Option<f64>>) -> &mut Self {
+        self.bind(value.into())
+    }
+
+    fn bytes<'a>(&mut self, value: impl Into<Option<&'a [u8]>>) -> &mut Self {
+        self.bind(value.into())
+    }
+}
+
+/// Writes a row with the values that it is given.
+fn put<'a>(db: &'a Connection, sql: &str, fill: impl FnOnce(&mut Bind<'a>)) -> Result {
+    let mut row = Bind {
+        statement: db.prepare_cached(sql)?,
+        at: 0,
+        failed: None,
+    };
+    fill(&mut row);
+    debug_assert_eq!(row.at, row.statement.parameter_count(), "{sql}");
+    match row.failed {
+        Some(error) => Err(error),
+        None => row.statement.raw_execute().map(drop),
+    }
+}
 
 /// What a prune took away that the head still counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,8 +116,8 @@ pub(super) fn save(
 ) -> rusqlite::Result<Pruned> {
     let mut pruned = Pruned::default();
     delete(db, save, whole)?;
-    for (task, put) in save.puts::<Task>() {
-        if put.is_new {
+    for (task, how) in save.puts::<Task>() {
+        if how.is_new {
             insert_task(db, task)?;
             // Created and taken, or failed, within one batch.
             if task.epoch > 0 || task.status().is_final() {
@@ -53,47 +126,50 @@ pub(super) fn save(
             }
             continue;
         }
-        if whole || put.has(Task::DESCRIBED) {
+        if whole || how.has(Task::DESCRIBED) {
             describe_task(db, task)?;
         }
-        if whole || put.has(Task::QUEUED) {
+        if whole || how.has(Task::QUEUED) {
             requeue_task(db, task)?;
         }
         update_task(db, task)?;
     }
-    for (agent, put) in save.puts::<Agent>() {
-        if put.is_new || whole || put.has(Agent::DESCRIBED) {
+    for (agent, how) in save.puts::<Agent>() {
+        if how.is_new || whole || how.has(Agent::DESCRIBED) {
             put_agent(db, agent)?;
         } else {
             update_agent(db, agent)?;
         }
     }
     for (agent, at, heartbeats) in &save.pulses {
-        db.prepare_cached(
-            "UPDATE agents SET seen_at = ?, last_heartbeat = ?, heartbeat_count = ? WHERE id = ?",
-        )?
-        .execute(params![
-            at.0,
-            Iso::new(*at),
-            signed(*heartbeats),
-            agent.as_str()
-        ])?;
+        put_pulse(db, agent, *at, *heartbeats)?;
     }
     for lane in &save.lanes {
-        put_lane(db, lane)?;
+        put(db, &LANE, |row| columns::lane(lane, row))?;
     }
     for (rep, lanes) in &save.reps {
-        db.prepare_cached("INSERT OR REPLACE INTO sb_rep(rep, lanes) VALUES (?, ?)")?
-            .execute(params![&*rep.0, signed(*lanes)])?;
+        put(db, &REP, |row| {
+            row.count(*lanes).text(&*rep.0);
+        })?;
     }
     for (lease, _) in save.puts::<Lease>() {
-        put_lease(db, lease)?;
+        put(db, &LEASE, |row| columns::lease(lease, row))?;
     }
-    for (message, put) in save.puts::<Message>() {
-        put_message(db, message, put.is_new)?;
+    for (message, how) in save.puts::<Message>() {
+        match how.is_new {
+            true => put(db, &NEW_MESSAGE, |row| columns::new_message(message, row))?,
+            false => put(db, &MESSAGE, |row| columns::fate_of_message(message, row))?,
+        }
     }
-    for (delivery, put) in save.puts::<Delivery>() {
-        put_delivery(db, delivery, put.is_new)?;
+    for (delivery, how) in save.puts::<Delivery>() {
+        match how.is_new {
+            true => put(db, &NEW_DELIVERY, |row| {
+                columns::new_delivery(delivery, row)
+            })?,
+            false => put(db, &DELIVERY, |row| {
+                columns::fate_of_delivery(delivery, row)
+            })?,
+        }
     }
     copies::save(db, save)?;
     append(db, save)?;
@@ -140,192 +216,19 @@ fn delete(db: &Connection, save: &Save<'_>, whole: bool) -> Result {
     Ok(())
 }
 
-fn put_lane(db: &Connection, lane: &Lane) -> Result {
-    db.prepare_cached(
-        "INSERT INTO sb_lane(lane, key, rep, prio, head, ready, held) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT(lane) DO UPDATE SET head = ?5, ready = ?6, held = ?7",
-    )?
-    .execute(params![
-        signed(lane.id.0),
-        lane.key.to_text(),
-        &*lane.rep.0,
-        lane.key.priority as i64,
-        signed(lane.head),
-        signed(lane.ready),
-        signed(lane.held),
-    ])?;
-    Ok(())
-}
-
-fn put_lease(db: &Connection, lease: &Lease) -> Result {
-    db.prepare_cached(
-        "INSERT INTO leases(file_path, agent_id, task_id, acquired_at, expires_at, renewed_count, rev, prefix, fencing)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-         ON CONFLICT(file_path) DO UPDATE SET agent_id = ?2, task_id = ?3, acquired_at = ?4, expires_at = ?5,
-           renewed_count = ?6, rev = ?7, prefix = ?8, fencing = ?9",
-    )?
-    .execute(params![
-        lease.path.as_str(),
-        lease.agent.as_str(),
-        lease.task.as_ref().map(|id| id.as_str()),
-        Iso::new(lease.acquired_at),
-        Iso::new(lease.expires_at),
-        lease.renewals,
-        signed(lease.rev),
-        lease.path.prefix(),
-        signed(lease.fencing),
-    ])?;
-    Ok(())
-}
-
-fn put_message(db: &Connection, message: &Message, new: bool) -> Result {
-    let (delivered_at, acknowledged_at) = shown_message(message);
-    if !new {
-        db.prepare_cached(
-            "UPDATE messages SET acknowledged_at = ?, acknowledged_by = ?, delivered_at = ?, rev = ? WHERE number = ?",
-        )?
-        .execute(params![
-            acknowledged_at.map(Iso::new),
-            message.acknowledged.as_ref().map(|(by, _)| by.as_str()),
-            delivered_at.map(Iso::new),
-            signed(message.rev),
-            signed(message.number),
-        ])?;
-        return Ok(());
-    }
-    db.prepare_cached(
-        "INSERT INTO messages(number, id, type, from_agent, to_agent, payload, ack_required, acknowledged_at, acknowledged_by,
-           delivered_at, expires_at, created_at, rev, corr_id, handoff_task, handoff_epoch)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )?
-    .execute(params![
-        signed(message.number),
-        message.id.as_str(),
-        message.kind,
-        message.from.as_str(),
-        message.to.as_ref().map(|id| id.as_str()),
-        &*message.payload,
-        message.ack_required,
-        acknowledged_at.map(Iso::new),
-        message.acknowledged.as_ref().map(|(by, _)| by.as_str()),
-        delivered_at.map(Iso::new),
-        message.expires_at.map(Iso::new),
-        Iso::new(message.created_at),
-        signed(message.rev),
-        message.corr_id.as_str(),
-        message.handoff.as_ref().map(|(task, _)| task.as_str()),
-        message.handoff.as_ref().map(|(_, epoch)| signed(*epoch)),
-    ])?;
-    Ok(())
-}
-
-fn put_delivery(db: &Connection, delivery: &Delivery, new: bool) -> Result {
-    let delivered_at = delivery.delivered_at.map(|at| at.0);
-    let acknowledged_at = delivery.acknowledged_at.map(|at| at.0);
-    if new {
-        db.prepare_cached(
-            "INSERT INTO sb_delivery(agent, number, message, state, delivered_at, acknowledged_at, expires_at, handing_until)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            delivery.agent.as_str(),
-            signed(delivery.number),
-            delivery.message.as_str(),
-            delivery.state.as_str(),
-            delivered_at,
-            acknowledged_at,
-            delivery.expires_at.map(|at| at.0),
-            delivery.handing_until.map(|at| at.0),
-        ])?;
-    } else {
-        db.prepare_cached(
-            "UPDATE sb_delivery SET state = ?, delivered_at = ?, acknowledged_at = ?, handing_until = ? WHERE number = ? AND agent = ?",
-        )?
-        .execute(params![
-            delivery.state.as_str(),
-            delivered_at,
-            acknowledged_at,
-            delivery.handing_until.map(|at| at.0),
-            signed(delivery.number),
-            delivery.agent.as_str(),
-        ])?;
-    }
-    Ok(())
-}
-
 /// Rows that are only ever added.
 fn append(db: &Connection, save: &Save<'_>) -> Result {
     for (attempt, _) in save.puts::<Attempt>() {
-        db.prepare_cached(
-            "INSERT INTO sb_attempt(number, epoch, task, agent, claimed_at, ended_at, outcome, failure, message, details,
-               suggested, progress) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            signed(attempt.number),
-            signed(attempt.epoch),
-            attempt.task.as_str(),
-            attempt.agent.as_str(),
-            attempt.claimed_at.0,
-            attempt.ended_at.0,
-            attempt.outcome.as_str(),
-            attempt.failure.map(|kind| kind.as_str()),
-            attempt.message,
-            attempt.details,
-            attempt.suggested_action,
-            store_progress(attempt.progress.as_ref()),
-        ])?;
+        put(db, &ATTEMPT, |row| columns::attempt(attempt, row))?;
     }
     for (snapshot, _) in save.puts::<Snapshot>() {
-        let found = &snapshot.metrics;
-        db.prepare_cached(
-            "INSERT INTO quality_snapshots(id, task_id, agent_id, build_success, type_errors, lint_errors, lint_warnings,
-               tests_passing, tests_failing, test_coverage, recorded_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            snapshot.id.as_str(),
-            snapshot.task.as_ref().map(|id| id.as_str()),
-            snapshot.agent.as_ref().map(|id| id.as_str()),
-            found.build_success,
-            found.type_errors,
-            found.lint_errors,
-            found.lint_warnings,
-            found.tests_passing,
-            found.tests_failing,
-            found.test_coverage,
-            Iso::new(snapshot.recorded_at),
-        ])?;
+        put(db, &SNAPSHOT, |row| columns::snapshot(snapshot, row))?;
     }
     for (baseline, _) in save.puts::<Baseline>() {
-        let found = &baseline.metrics;
-        db.prepare_cached(
-            "INSERT OR REPLACE INTO quality_baseline(id, build_success, type_errors, lint_errors, lint_warnings, tests_passing,
-               tests_failing, test_coverage, set_by, created_at, updated_at, rev) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            found.build_success,
-            found.type_errors,
-            found.lint_errors,
-            found.lint_warnings,
-            found.tests_passing,
-            found.tests_failing,
-            found.test_coverage,
-            baseline.set_by,
-            Iso::new(baseline.created_at),
-            Iso::new(baseline.updated_at),
-            signed(baseline.rev),
-        ])?;
+        put(db, &BASELINE, |row| columns::baseline(baseline, row))?;
     }
     for (learning, _) in save.puts::<Learning>() {
-        db.prepare_cached(
-            "INSERT INTO sb_learning(id, text, task, agent, created_at) VALUES (?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            learning.id.as_str(),
-            learning.text,
-            learning.task.as_ref().map(|id| id.as_str()),
-            learning.agent.as_ref().map(|id| id.as_str()),
-            learning.created_at.0,
-        ])?;
+        put(db, &LEARNING, |row| columns::learning(learning, row))?;
         db.prepare_cached(
             "INSERT INTO sb_learning_words(rowid, text) VALUES (last_insert_rowid(), ?)",
         )?
@@ -333,76 +236,28 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
     }
     memory::save(db, save)?;
     for (remembered, _) in save.puts::<Remembered>() {
-        let key = &remembered.key;
-        db.prepare_cached(
-            "INSERT OR REPLACE INTO sb_answer(principal, operation, key, body_hash, answer, at) VALUES (?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            &*key.principal,
-            key.operation,
-            &*key.key,
-            remembered.body_hash,
-            &*remembered.answer,
-            remembered.at.0,
-        ])?;
+        put(db, &ANSWER, |row| columns::answer(remembered, row))?;
     }
     for (nonce, _) in save.puts::<Nonce>() {
-        db.prepare_cached(
-            "INSERT OR IGNORE INTO sb_nonce(agent, value, valid_until) VALUES (?, ?, ?)",
-        )?
-        .execute(params![
-            nonce.agent.as_str(),
-            &*nonce.value,
-            nonce.valid_until.0
-        ])?;
+        put(db, &NONCE, |row| columns::nonce(nonce, row))?;
     }
     for (token, _) in save.puts::<Token>() {
-        db.prepare_cached(
-            "INSERT OR REPLACE INTO sb_token(id, name, scope, hash, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            token.id.as_str(),
-            token.name,
-            token.grant(),
-            token.hash,
-            token.created_at.0,
-            token.revoked_at.map(|at| at.0),
-        ])?;
+        put(db, &TOKEN, |row| columns::token(token, row))?;
     }
     Ok(())
 }
 
 /// The head, without what this very save has pruned.
 fn put_head(db: &Connection, head: &Head, mark: &Mark, pruned: &Pruned) -> Result {
-    db.prepare_cached(
-        "UPDATE sb_head SET seq = ?, last_at = ?, task_number = ?, message_number = ?, lane = ?, fencing = ?, tasks = ?,
-           queued_deliveries = ?, leases = ?, answer_rows = ?, answer_bytes = ?, served_at = ?, floor = ?,
-           last_message_at = ?, epoch = ?, epoch_after = ?, clock_at = ?, clock_wall = ?, clock_boot = ?,
-           clock_ran_ms = ? WHERE id = 1",
-    )?
-    .execute(params![
-        signed(head.seq),
-        head.last_at.0,
-        signed(head.task_number),
-        signed(head.message_number),
-        signed(head.lane),
-        signed(head.fencing),
-        counts(head),
-        signed(head.queued_deliveries),
-        signed(head.leases),
-        signed(head.idempotency_rows.saturating_sub(pruned.answers)),
-        signed(head.idempotency_bytes.saturating_sub(pruned.answer_bytes)),
-        head.served_at.0,
-        head.floor.0,
-        head.last_message_at.0,
-        signed(head.epoch.number),
-        signed(head.epoch.after),
-        mark.at.0,
-        mark.wall.0,
-        mark.boot,
-        mark.ran_ms(),
-    ])?;
-    Ok(())
+    let head = Head {
+        idempotency_rows: head.idempotency_rows.saturating_sub(pruned.answers),
+        idempotency_bytes: head.idempotency_bytes.saturating_sub(pruned.answer_bytes),
+        ..head.clone()
+    };
+    put(db, &HEAD, |row| {
+        columns::head(&head, mark, row);
+        row.int(1);
+    })
 }
 
 fn prune(db: &Connection, prune: &Prune, pruned: &mut Pruned) -> Result {

@@ -11,16 +11,20 @@ use switchboard_core::{
 use crate::rows::{StoredMetrics, StoredProgress};
 use crate::text::{Iso, list};
 
+mod writers;
+
+pub(crate) use writers::*;
+
 /// What the public columns show of a state.
-pub(crate) struct Shown<'a> {
-    pub assigned: Option<&'a str>,
-    pub at: Timestamp,
-    pub claimed_at: Option<Iso>,
-    pub completed_at: Option<Iso>,
-    pub next_retry_at: Option<Iso>,
+struct Shown<'a> {
+    assigned: Option<&'a str>,
+    at: Timestamp,
+    claimed_at: Option<Iso>,
+    completed_at: Option<Iso>,
+    next_retry_at: Option<Iso>,
 }
 
-pub(crate) fn shown(task: &Task) -> Shown<'_> {
+fn shown(task: &Task) -> Shown<'_> {
     let plain = |at| Shown {
         assigned: None,
         at,
@@ -53,12 +57,12 @@ pub(crate) fn shown(task: &Task) -> Shown<'_> {
 }
 
 /// Time at work in whole minutes, as direct clients read it.
-pub(crate) fn worked_minutes(task: &Task) -> Option<i64> {
+fn worked_minutes(task: &Task) -> Option<i64> {
     task.worked_ms
         .map(|ms| i64::try_from(ms.div_ceil(60_000)).unwrap_or(i64::MAX))
 }
 
-pub(crate) fn store_progress(progress: Option<&Progress>) -> Option<String> {
+fn store_progress(progress: Option<&Progress>) -> Option<String> {
     let progress = progress?;
     let stored = StoredProgress {
         phase: progress.phase,
@@ -72,14 +76,14 @@ pub(crate) fn store_progress(progress: Option<&Progress>) -> Option<String> {
 }
 
 /// What the columns show of an agent's work.
-pub(crate) struct AtWork<'a> {
-    pub current: Option<&'a Current>,
-    pub commands: String,
-    pub metrics: Option<String>,
-    pub stream: String,
+struct AtWork<'a> {
+    current: Option<&'a Current>,
+    commands: String,
+    metrics: Option<String>,
+    stream: String,
 }
 
-pub(crate) fn doing(agent: &Agent) -> AtWork<'_> {
+fn doing(agent: &Agent) -> AtWork<'_> {
     let metrics = agent.metrics.map(|kept| StoredMetrics {
         memory_used_mb: kept.memory_used_mb,
         tasks_completed_session: kept.tasks_completed_session,
@@ -104,7 +108,7 @@ pub(crate) fn doing(agent: &Agent) -> AtWork<'_> {
 
 /// When a message was delivered and acknowledged, as its row shows it. To those who read the table a broadcast is dealt
 /// with: each of them has a copy of its own.
-pub(crate) fn shown_message(message: &Message) -> (Option<Timestamp>, Option<Timestamp>) {
+fn shown_message(message: &Message) -> (Option<Timestamp>, Option<Timestamp>) {
     let acknowledged = message.acknowledged.as_ref().map(|(_, at)| *at);
     match message.to {
         Some(_) => (message.delivered_at, acknowledged),
@@ -116,7 +120,7 @@ pub(crate) fn shown_message(message: &Message) -> (Option<Timestamp>, Option<Tim
 }
 
 /// The word of an agent's presence, and since when.
-pub(crate) fn presence(agent: &Agent) -> (&'static str, Timestamp) {
+fn presence(agent: &Agent) -> (&'static str, Timestamp) {
     match &agent.presence {
         Presence::Live(_) => ("live", agent.registered_at),
         Presence::Silent { since } => ("silent", *since),
@@ -125,12 +129,12 @@ pub(crate) fn presence(agent: &Agent) -> (&'static str, Timestamp) {
 }
 
 #[allow(clippy::cast_precision_loss)]
-pub(crate) fn minutes(ms: u64) -> f64 {
+fn minutes(ms: u64) -> f64 {
     ms as f64 / 60_000.0
 }
 
 /// Tasks by status, as a JSON array.
-pub(crate) fn counts(head: &Head) -> String {
+fn counts(head: &Head) -> String {
     let mut counts = String::from("[");
     for (at, count) in head.tasks.iter().enumerate() {
         let _ = write!(counts, "{}{count}", if at == 0 { "" } else { "," });
@@ -150,14 +154,14 @@ pub(crate) fn log_body(log: &[Logged]) -> serde_json::Result<String> {
 }
 
 /// The doors of an agent as a list of words, and for how long it may be silent.
-pub(crate) fn doors(agent: &Agent) -> (Cow<'static, str>, i64) {
+fn doors(agent: &Agent) -> (Cow<'static, str>, i64) {
     let words = agent.doors.iter().map(|door| door.as_str());
     let silent_ms = i64::try_from(agent.silent_after.as_millis()).unwrap_or(i64::MAX);
     (list(words), silent_ms)
 }
 
 /// Deadline, time without progress, next look; all absent for a task that nobody watches.
-pub(crate) fn watch(task: &Task) -> (Option<i64>, Option<i64>, Option<i64>) {
+fn watch(task: &Task) -> (Option<i64>, Option<i64>, Option<i64>) {
     let Some(watch) = &task.watch else {
         return (None, None, None);
     };
