@@ -20,6 +20,8 @@ pub const DEPENDENCIES_MAX: usize = 256;
 /// Tasks that may wait for one task; all are released in the commit that completes it.
 pub const DEPENDANTS_MAX: u32 = 10_000;
 pub const AUDIENCE_MAX: usize = 64;
+/// Agents that had a task before, as a stranger may list them.
+pub const PREVIOUS_AGENTS_MAX: usize = 10_000;
 pub const TASKS_PER_CREATE_MAX: usize = 1000;
 pub const EXCLUDED_IDS_MAX: usize = 256;
 pub const MINUTES_MAX: u32 = 100_000;

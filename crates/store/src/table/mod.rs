@@ -135,6 +135,14 @@ impl Table {
         open.map(|column| column.name)
     }
 
+    /// Those of them that say what is wanted.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
+        let columns = self.columns.iter();
+        let open =
+            columns.filter(|column| column.owner != Owner::Hub && column.groups & WORDS != 0);
+        open.map(|column| column.name)
+    }
+
     /// The place of a column among those of a group.
     pub const fn at(&self, group: Groups, name: &str) -> usize {
         let (mut at, mut column) = (0, 0);

@@ -2,8 +2,8 @@
 
 use switchboard_core::limits::{
     AUDIENCE_MAX, DEPENDENCIES_MAX, DESCRIPTION_BYTES_MAX, FILES_MAX, ID_BYTES_MAX, MINUTES_MAX,
-    NAME_BYTES_MAX, NOTE_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, RETRIES_MAX,
-    SKILL_BYTES_MAX, SKILLS_MAX, TITLE_BYTES_MAX,
+    NAME_BYTES_MAX, NOTE_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, PREVIOUS_AGENTS_MAX,
+    RETRIES_MAX, SKILL_BYTES_MAX, SKILLS_MAX, TITLE_BYTES_MAX,
 };
 
 use super::Bound::{
@@ -27,7 +27,6 @@ pub(crate) const MIGRATIONS: Table = Table {
     rules: &[],
 };
 
-const PREVIOUS_AGENTS_MAX: usize = 10_000;
 const PRIORITIES: &[&str] = &["critical", "high", "medium", "low"];
 const TASK_TYPES: &[&str] = &[
     "code",

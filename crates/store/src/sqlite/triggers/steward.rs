@@ -4,6 +4,7 @@ use switchboard_core::verb::{TRANSITIONS, is_stewards};
 
 use super::guard::refuse;
 use super::{IS_STEWARD, Trigger, kept};
+use crate::table::TASKS;
 
 pub(super) fn triggers() -> Vec<Trigger> {
     let trigger = |name, on: &str, sentence: &str, condition: &str| Trigger {
@@ -14,6 +15,8 @@ pub(super) fn triggers() -> Vec<Trigger> {
             &format!("NOT {IS_STEWARD}() AND ({condition})"),
         )],
     };
+    // What a task asks for.
+    let asked: Vec<&str> = TASKS.words().collect();
     let baseline = "quality_baseline: only a steward sets it";
     vec![
         trigger(
@@ -24,9 +27,9 @@ pub(super) fn triggers() -> Vec<Trigger> {
         ),
         trigger(
             "sb_steward_describes",
-            &format!("BEFORE UPDATE OF {} ON tasks", DESCRIBED.join(", ")),
-            &format!("tasks: only a steward changes {}", DESCRIBED.join(", ")),
-            &kept(DESCRIBED),
+            &format!("BEFORE UPDATE OF {} ON tasks", asked.join(", ")),
+            &format!("tasks: only a steward changes {}", asked.join(", ")),
+            &kept(&asked),
         ),
         trigger(
             "sb_steward_sends",
@@ -61,20 +64,6 @@ pub(super) fn triggers() -> Vec<Trigger> {
         ),
     ]
 }
-
-/// What a task asks for.
-const DESCRIBED: &[&str] = &[
-    "title",
-    "description",
-    "priority",
-    "type",
-    "required_skills",
-    "files",
-    "estimated_minutes",
-    "max_retries",
-    "branch",
-    "audience",
-];
 
 fn rulings() -> String {
     let rulings = TRANSITIONS.iter().filter(|(a, b)| is_stewards(a, b));
