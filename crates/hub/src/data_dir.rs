@@ -20,6 +20,7 @@ pub use keys::{Key, Keys};
 pub use private::{ignore_all, ledger_files, make_private};
 
 use crate::config::StoreMode;
+use crate::projection::folder;
 
 /// Held for as long as the hub runs; the lock goes with the process, however it ends.
 #[derive(Debug)]
@@ -206,15 +207,7 @@ impl DataDir {
 
 fn keep(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, DataDirError> {
     let path = dir.join(name);
-    let write = || {
-        // tempfile makes its files 0600.
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)?;
-        File::open(dir)?.sync_all()
-    };
-    match write() {
+    match folder::put_at(&path, bytes, 0o600) {
         Ok(()) => Ok(path),
         Err(source) => Err(DataDirError::Unusable { path, source }),
     }
@@ -237,10 +230,8 @@ pub(crate) fn make_durably(
 ) -> std::io::Result<()> {
     let touched = above_missing(path);
     make()?;
-    if cfg!(unix) {
-        for folder in touched {
-            File::open(folder)?.sync_all()?;
-        }
+    for above in touched {
+        folder::sync_at(&above)?;
     }
     Ok(())
 }

@@ -7,7 +7,6 @@ pub mod bus;
 mod caretaker;
 pub mod config;
 pub mod data_dir;
-#[cfg(unix)]
 mod files;
 mod http;
 pub mod hub;
@@ -16,6 +15,7 @@ mod listener;
 mod long_poll;
 mod memory;
 mod metrics;
+mod projection;
 mod rate;
 mod readers;
 mod sequencer;

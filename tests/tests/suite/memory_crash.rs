@@ -145,9 +145,10 @@ impl Memory {
         Some(Catalog::from_text(&text).expect("a catalog is whole, or not there"))
     }
 
-    /// What left the catalog is being removed.
+    /// Files are being written or removed.
     fn is_busy(&self) -> bool {
-        self.0.join("memory/.leaving.json").exists()
+        let noted = fs::read_to_string(self.0.join("memory.written.json"));
+        noted.is_ok_and(|noted| noted.contains(":null"))
     }
 
     /// Every file that the catalog names is there, whole, with the hash that it says.

@@ -312,6 +312,7 @@ async fn remember(hub: &Hub, config: &Config, run_id: &str) -> Memory {
         Settings {
             root: settings.root_dir.clone(),
             catalog: settings.catalog.clone(),
+            record: config.data_dir.join("memory.written.json"),
             before,
             run_id: run_id.to_owned(),
             buffer_bytes_max: settings

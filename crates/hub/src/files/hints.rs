@@ -103,7 +103,7 @@ impl Heard {
         let Some(name) = path.file_name() else {
             return;
         };
-        if !super::drawer::is_request(name.as_bytes()) {
+        if !super::request_file::is_request(name.as_bytes()) {
             return;
         }
         if self.names.len() < NAMES_MAX {

@@ -11,8 +11,8 @@ use switchboard_wire::Malformed;
 use tokio::sync::Semaphore;
 
 use super::act::{self, Patience, Remedy, Request, act, remedy};
-use super::drawer::{Fate, Found, Identity, Origin, Settled, answer_name};
 use super::place::{Dirs, Place};
+use super::request_file::{Fate, Found, Identity, Origin, Settled, answer_name};
 use crate::http::{Failure, Shared};
 
 /// A request whose turn it is.
@@ -42,11 +42,11 @@ pub enum Verdict {
 }
 
 /// What all jobs work with.
-pub struct Bench {
+pub struct Context {
     pub app: Shared,
     pub place: Place,
     /// Errands to the disk that run at a time.
-    pub hands: Semaphore,
+    pub disk: Semaphore,
 }
 
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(50);
@@ -54,15 +54,15 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
 /// Tries to put an answer down before others get their turn.
 const SETTLE_TRIES: u32 = 5;
 
-impl Bench {
+impl Context {
     /// Does something with the directories, off the threads that serve.
     pub async fn with<T: Send + 'static>(
         self: &Arc<Self>,
-        errand: impl FnOnce(&Bench, &Dirs) -> io::Result<T> + Send + 'static,
+        errand: impl FnOnce(&Context, &Dirs) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let _hand = self.hands.acquire().await.map_err(io::Error::other)?;
-        let bench = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || errand(&bench, &bench.place.open()?));
+        let _permit = self.disk.acquire().await.map_err(io::Error::other)?;
+        let context = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || errand(&context, &context.place.open()?));
         done.await.map_err(io::Error::other)?
     }
 
@@ -77,9 +77,9 @@ impl Bench {
 }
 
 /// Acts on a request and answers it.
-pub async fn handle(bench: Arc<Bench>, item: Item) -> Verdict {
+pub async fn handle(context: Arc<Context>, item: Item) -> Verdict {
     let (origin, name) = (item.origin, item.name.clone());
-    let found = bench.with(move |_, dirs| dirs.read(origin, &name)).await;
+    let found = context.with(move |_, dirs| dirs.read(origin, &name)).await;
     let outcome = match found {
         Ok(Found::Gone) => return Verdict::Away,
         Ok(Found::Changing(_)) if item.agent.is_some() => return Verdict::Changed,
@@ -92,7 +92,7 @@ pub async fn handle(bench: Arc<Bench>, item: Item) -> Verdict {
         }
         Ok(Found::TooLarge(_)) => refused(Failure::BodyTooLarge),
         Ok(Found::Unfit(_, why)) => refused(Malformed::whole(why).into()),
-        Ok(Found::Whole(_, body)) => match perform(&bench, &item, body).await {
+        Ok(Found::Whole(_, body)) => match perform(&context, &item, body).await {
             Ok(outcome) => outcome,
             Err(verdict) => return verdict,
         },
@@ -101,14 +101,14 @@ pub async fn handle(bench: Arc<Bench>, item: Item) -> Verdict {
             return Verdict::Stuck;
         }
     };
-    settle(&bench, item, outcome).await
+    settle(&context, item, outcome).await
 }
 
 /// The answer, and where the request goes.
 type Outcome = (Vec<u8>, Fate);
 
-async fn perform(bench: &Arc<Bench>, item: &Item, body: Vec<u8>) -> Result<Outcome, Verdict> {
-    if let Some(why) = unanswerable(item, super::now(&bench.app)) {
+async fn perform(context: &Arc<Context>, item: &Item, body: Vec<u8>) -> Result<Outcome, Verdict> {
+    if let Some(why) = unanswerable(item, super::now(&context.app)) {
         return Ok(refused(Malformed::whole(why).into()));
     }
     let mut request = Request {
@@ -121,7 +121,7 @@ async fn perform(bench: &Arc<Bench>, item: &Item, body: Vec<u8>) -> Result<Outco
         counted: false,
     };
     for tries in 0.. {
-        let failure = match act(&bench.app, &mut request).await {
+        let failure = match act(&context.app, &mut request).await {
             Ok(reply) => return Ok((reply.body.to_vec(), Fate::Done)),
             Err(failure) => failure,
         };
@@ -129,11 +129,11 @@ async fn perform(bench: &Arc<Bench>, item: &Item, body: Vec<u8>) -> Result<Outco
             Remedy::Answer | Remedy::Reject => return Ok(refused(failure)),
             Remedy::TryAgain => {}
         }
-        if !bench.pause(tries).await {
+        if !context.pause(tries).await {
             return Err(Verdict::Stuck);
         }
         let (origin, name) = (item.origin, item.name.clone());
-        let still = bench
+        let still = context
             .with(move |_, dirs| dirs.identity(origin, &name))
             .await;
         // Whoever took its request back does not want it done any more.
@@ -170,16 +170,16 @@ fn refused(failure: Failure) -> Outcome {
     (failure.into_reply().body.to_vec(), fate)
 }
 
-async fn settle(bench: &Arc<Bench>, item: Item, (answer, fate): Outcome) -> Verdict {
+async fn settle(context: &Arc<Context>, item: Item, (answer, fate): Outcome) -> Verdict {
     let (item, answer) = (Arc::new(item), Arc::new(answer));
     for tries in 0..SETTLE_TRIES {
         let (file, answer, end) = (Arc::clone(&item), Arc::clone(&answer), fate.clone());
-        let settled = bench
+        let settled = context
             .with(move |_, dirs| dirs.settle(file.origin, &file.name, file.identity, &answer, &end))
             .await;
         match settled {
             Ok(settled) => {
-                count(bench, &item, settled, &fate);
+                count(context, &item, settled, &fate);
                 return match settled {
                     Settled::Away => Verdict::Away,
                     Settled::Unmovable => Verdict::Unmovable,
@@ -190,15 +190,15 @@ async fn settle(bench: &Arc<Bench>, item: Item, (answer, fate): Outcome) -> Verd
                 tracing::warn!("request file {:?} cannot be answered: {error}", item.name);
             }
         }
-        if !bench.pause(tries).await {
+        if !context.pause(tries).await {
             break;
         }
     }
     Verdict::Stuck
 }
 
-fn count(bench: &Bench, item: &Item, settled: Settled, fate: &Fate) {
-    let tally = &bench.app.metrics.files;
+fn count(context: &Context, item: &Item, settled: Settled, fate: &Fate) {
+    let tally = &context.app.metrics.files;
     match (settled, fate) {
         (Settled::Another, _) => {}
         (Settled::Away | Settled::Unmovable, Fate::Done) => {

@@ -5,27 +5,27 @@
 //! path from an envelope to its answer this is; here files are found, kept in order, answered and put away. How to use it
 //! is in `docs/files.md`.
 //!
-//! [`desk`] is the loop, [`book`] what it knows, [`job`] one request's way, [`act`] what is done about it, [`drawer`] the
-//! steps on disk, [`place`] the directories.
+//! [`scanner`] is the loop, [`queue`] what it knows, [`job`] one request's way, [`act`] what is done about it,
+//! [`request_file`] the steps on disk, [`place`] the directories, [`cleanup`] the end of old files.
 
 mod act;
-mod book;
-mod desk;
-mod drawer;
+mod cleanup;
 mod hints;
 mod job;
 mod place;
-mod tidy;
+mod queue;
+mod request_file;
+mod scanner;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use self::book::IN_WORK_MAX;
-use self::desk::Desk;
-use self::job::Bench;
+use self::job::Context;
 use self::place::Place;
+use self::queue::IN_WORK_MAX;
+use self::scanner::Scanner;
 use crate::config::Config;
 use crate::http::{App, Shared};
 
@@ -45,14 +45,14 @@ impl Door {
         if !config.files.enabled {
             return None;
         }
-        let bench = Bench {
+        let context = Context {
             app: app.clone(),
             place: Place::new(&config.project, &config.files.dir),
-            hands: Semaphore::new(IN_WORK_MAX),
+            disk: Semaphore::new(IN_WORK_MAX),
         };
-        let mut desk = Desk::new(bench, config.files.clone());
-        desk.open().await;
-        Some(Door(tokio::spawn(desk.run())))
+        let mut scanner = Scanner::new(context, config.files.clone());
+        scanner.open().await;
+        Some(Door(tokio::spawn(scanner.run())))
     }
 
     /// Once the hub stops: lets what is in work finish, for as long as `grace` allows.

@@ -2,13 +2,15 @@
 //!
 //! Knows nothing of requests. They are opened anew for each errand, so that one that was removed is simply made again.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat};
+use rustix::fs::{Dir, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::io::Errno;
+
+use crate::projection::folder::{self, freely};
 
 /// The directory of the door: links are followed up to `root`, and not below.
 #[derive(Clone, Debug)]
@@ -69,19 +71,15 @@ impl Place {
 
     /// Opens all directories, and makes those that are missing.
     pub fn open(&self) -> io::Result<Dirs> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut base = openat(CWD, &self.root, flags, Mode::empty())
-            .map_err(|error| told(&self.root, error))?;
+        let mut base = folder::open(&self.root).map_err(|error| told(&self.root, error))?;
         let mut path = self.root.clone();
         for (index, name) in self.below.iter().enumerate() {
             path.push(name);
             let is_last = index + 1 == self.below.len();
             let mode = if is_last { PRIVATE } else { ORDINARY };
-            base = enter(&base, name.as_ref(), mode).map_err(|error| told(&path, error))?;
+            base = enter(&base, name, mode, &path)?;
         }
-        let inner = |name: &str| {
-            enter(&base, name.as_ref(), PRIVATE).map_err(|error| told(&path.join(name), error))
-        };
+        let inner = |name: &str| enter(&base, name.as_ref(), PRIVATE, &path.join(name));
         Ok(Dirs {
             requests: inner(REQUESTS)?,
             taken: inner("taken")?,
@@ -107,25 +105,16 @@ fn plain(path: &Path) -> Option<Vec<OsString>> {
         .collect()
 }
 
-fn told(path: &Path, error: Errno) -> io::Error {
-    let error = io::Error::from(error);
-    let why = match error.raw_os_error().map(Errno::from_raw_os_error) {
+fn enter(at: &OwnedFd, name: &OsStr, mode: u32, path: &Path) -> io::Result<OwnedFd> {
+    folder::enter(at, name, mode, &mut freely).map_err(|error| told(path, error))
+}
+
+fn told(path: &Path, error: io::Error) -> io::Error {
+    let why = match Errno::from_io_error(&error) {
         Some(Errno::LOOP | Errno::NOTDIR) => "it is not a directory, or a link to one".to_owned(),
         Some(_) | None => error.to_string(),
     };
     io::Error::new(error.kind(), format!("{}: {why}", path.display()))
-}
-
-fn enter(at: impl AsFd, name: &Path, mode: u32) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat(&at, name, flags, Mode::empty()) {
-        Err(Errno::NOENT) => {}
-        opened => return opened,
-    }
-    match mkdirat(&at, name, Mode::from_raw_mode(mode)) {
-        Ok(()) | Err(Errno::EXIST) => openat(&at, name, flags, Mode::empty()),
-        Err(error) => Err(error),
-    }
 }
 
 impl Dirs {

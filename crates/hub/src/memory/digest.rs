@@ -14,8 +14,8 @@ pub struct Bounds {
     pub items_max: usize,
 }
 
-pub fn is_ours(text: &str) -> bool {
-    text.starts_with(MARK)
+pub fn is_ours(text: &[u8]) -> bool {
+    text.starts_with(MARK.as_bytes())
 }
 
 /// `engrams` come newest first; what does not fit on the page is left out whole.
@@ -68,10 +68,10 @@ mod tests {
             engram(1, Scope::Long, &["done: 1", "done: 2"]),
         ];
         let page = digest("20260212-120200Z", &engrams, WIDE);
-        assert!(is_ours(&page));
+        assert!(is_ours(page.as_bytes()));
         let items: Vec<&str> = page.lines().filter(|line| line.starts_with("- ")).collect();
         assert_eq!(items, ["- done: 4", "- done: 3", "- done: 2", "- done: 1"]);
-        assert!(!is_ours("# Memory\n"));
+        assert!(!is_ours(b"# Memory\n"));
     }
 
     #[test]

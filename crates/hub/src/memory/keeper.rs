@@ -6,22 +6,22 @@
 mod keep;
 mod write;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use switchboard_core::engram::EngramEntry;
-use switchboard_core::{EngramId, Event, LedgerEpoch, TaskId};
+use switchboard_core::{Event, LedgerEpoch, TaskId};
 use switchboard_store::{Error as StoreError, Reader, TaskRef};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::buffer::Buffer;
+use super::files::Files;
 use super::noted::{Noted, note};
-use super::shelf::Shelf;
 use super::{Settings, Shared, catalog_of};
 use crate::hub::Error;
+use crate::projection::{Projection, Upto};
 
 /// Events of the log that are read at a time, and in one turn.
 const EVENTS_PER_PAGE: usize = 500;
@@ -30,13 +30,11 @@ const PAGES_PER_TURN: usize = 40;
 const BEHIND_MAX: u64 = 20_000;
 /// Without any news it is looked so often whether something is overdue.
 const LOOK_ANYWAY: Duration = Duration::from_secs(3600);
-/// Ids of evicted engrams that are remembered until their files are gone.
-const EVICTED_MAX: usize = 4096;
 
 pub(super) struct Keeper {
     shared: Arc<Shared>,
     settings: Settings,
-    shelf: Shelf,
+    files: Files,
     latest: watch::Receiver<u64>,
     buffer: Buffer,
     /// The ledger's epoch in which the log is read.
@@ -49,9 +47,9 @@ pub(super) struct Keeper {
     done: u64,
     /// Rows may have changed since.
     entries_are_old: bool,
-    /// What the ledger let go and files may still be there of.
-    evicted: HashSet<String>,
-    files: Files,
+    /// How far the ledger was then, at least.
+    upto: Upto,
+    state: FileState,
     /// It was said that they cannot be written.
     said_unwritable: bool,
     /// Events that were left out since the log was last followed.
@@ -60,7 +58,7 @@ pub(super) struct Keeper {
 
 /// How the files stand to the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Files {
+enum FileState {
     /// They may differ, also in what nobody changed.
     Unknown,
     /// The rows have changed.
@@ -76,7 +74,6 @@ struct Read {
     /// Everything up to here was looked at.
     upto: u64,
     engrams_changed: bool,
-    evicted: Vec<EngramId>,
     is_end: bool,
 }
 
@@ -86,8 +83,11 @@ impl Keeper {
             latest: shared.hub.latest(),
             epoch: shared.hub.epoch(),
             buffer: Buffer::new(settings.buffer_bytes_max),
-            shelf: Shelf {
-                root: settings.root.clone(),
+            files: Files {
+                projection: Projection {
+                    root: settings.root.clone(),
+                    record: settings.record.clone(),
+                },
                 catalog: settings.catalog.clone(),
             },
             shared,
@@ -96,8 +96,8 @@ impl Keeper {
             entries: Vec::new(),
             done: 0,
             entries_are_old: true,
-            evicted: HashSet::new(),
-            files: Files::Unknown,
+            upto: Upto::default(),
+            state: FileState::Unknown,
             said_unwritable: false,
             skipped: 0,
         }
@@ -147,9 +147,9 @@ impl Keeper {
 
     fn next_look(&self) -> Instant {
         let next = Instant::now() + LOOK_ANYWAY;
-        match self.files {
-            Files::Failed(again) => next.min(again),
-            Files::Unknown | Files::Behind | Files::Agree => next,
+        match self.state {
+            FileState::Failed(again) => next.min(again),
+            FileState::Unknown | FileState::Behind | FileState::Agree => next,
         }
     }
 
@@ -161,9 +161,7 @@ impl Keeper {
         if self.entries_are_old {
             self.refresh().await?;
         }
-        if self.files == Files::Unknown {
-            // What went before this process ended tells which files go too; the next engram would hide it.
-            self.find_evicted().await?;
+        if self.state == FileState::Unknown {
             self.write_files().await?;
         }
         let is_done = self.read_on().await?;
@@ -178,7 +176,7 @@ impl Keeper {
         if is_done {
             self.tell_skipped();
         }
-        Ok(is_done && self.files != Files::Behind)
+        Ok(is_done && self.state != FileState::Behind)
     }
 
     /// Forgets what the ledger has lost, and reads from the last engram on.
@@ -191,7 +189,7 @@ impl Keeper {
         self.buffer = Buffer::new(self.settings.buffer_bytes_max);
         self.cursor = 0;
         self.entries_are_old = true;
-        self.files = Files::Unknown;
+        self.state = FileState::Unknown;
     }
 
     /// Leaves out what went by too quickly.
@@ -224,27 +222,6 @@ impl Keeper {
         }
     }
 
-    /// Looks for engrams that the ledger let go after the last one was made.
-    async fn find_evicted(&mut self) -> Result<(), Error> {
-        let mut after = self.cursor;
-        for _ in 0..PAGES_PER_TURN {
-            let look = move |reader: &dyn Reader| reader.events(after, EVENTS_PER_PAGE);
-            let events = self.shared.hub.read(look).await?;
-            let Some(last) = events.last() else {
-                break;
-            };
-            after = last.seq;
-            let mut evicted = Vec::new();
-            for logged in events {
-                if let Event::EngramEvicted { engram } = logged.event {
-                    evicted.push(engram);
-                }
-            }
-            self.let_go(evicted);
-        }
-        Ok(())
-    }
-
     async fn read_on(&mut self) -> Result<bool, Error> {
         let mut kept = false;
         for _ in 0..PAGES_PER_TURN {
@@ -253,7 +230,6 @@ impl Keeper {
             let page = self.shared.hub.read(look).await?;
             let is_end = page.is_end;
             self.entries_are_old |= page.engrams_changed;
-            self.let_go(page.evicted);
             let mut upto = page.upto;
             for noted in page.noted {
                 if noted.seq <= self.done {
@@ -299,12 +275,16 @@ impl Keeper {
 
     /// Reads the rows anew. What is in an engram is buffered no longer.
     async fn refresh(&mut self) -> Result<(), Error> {
+        self.upto = Upto {
+            epoch: self.epoch.number,
+            seq: *self.latest.borrow(),
+        };
         let mut entries = self.shared.hub.read(|reader| reader.engrams()).await?;
         entries.sort_by(|a, b| (&a.version, &a.id).cmp(&(&b.version, &b.id)));
         if entries != self.entries {
             self.entries = entries;
-            if self.files == Files::Agree {
-                self.files = Files::Behind;
+            if self.state == FileState::Agree {
+                self.state = FileState::Behind;
             }
         }
         self.entries_are_old = false;
@@ -322,14 +302,10 @@ fn read(reader: &dyn Reader, after: u64, bytes_max: usize) -> Result<Read, Store
         noted: Vec::new(),
         upto: after,
         engrams_changed: false,
-        evicted: Vec::new(),
         is_end: events.len() < EVENTS_PER_PAGE,
     };
     let mut bytes = 0;
     for logged in &events {
-        if let Event::EngramEvicted { engram } = &logged.event {
-            page.evicted.push(engram.clone());
-        }
         page.engrams_changed |= matches!(
             logged.event,
             Event::EngramKept { .. } | Event::EngramEvicted { .. }

@@ -1,16 +1,16 @@
 //! What the swarm remembers of its work: events of the log, compacted into engrams, in files and a catalog.
 //!
 //! The ledger's rows are the truth. The buffer is a function of the log ([`noted`], [`buffer`]), an engram one of the
-//! buffer ([`compact`]), the files one of the rows ([`shelf`]). So any process may be killed at any moment, and several
+//! buffer ([`compact`]), the files one of the rows ([`files`]). So any process may be killed at any moment, and several
 //! coordinators keep one memory: whoever comes second finds that it is late. Knows nothing of sockets.
 
 mod buffer;
 mod compact;
 mod digest;
+mod files;
 mod keeper;
 mod line;
 mod noted;
-mod shelf;
 #[cfg(test)]
 mod testing;
 mod topics;
@@ -46,6 +46,8 @@ const NO_VERSION: &str = "19700101-000000Z";
 pub struct Settings {
     pub root: PathBuf,
     pub catalog: PathBuf,
+    /// What was written is noted here, in the data directory.
+    pub record: PathBuf,
     /// Where the files were before, if that is elsewhere; nothing is written there.
     pub before: Option<PathBuf>,
     /// Which run of the director engrams name as their origin.

@@ -3,14 +3,16 @@
 //! Never a hard link and never a copy: SQLite keeps its log beside the name that it resolved, and two names with two logs
 //! would be two databases.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
 use switchboard_store::swarm_db::is_ledger;
 
 use crate::config::DATA_DIR;
 use crate::data_dir::Holder;
+use crate::projection::folder;
 
 /// Where Jetpack's tools look, and where the ledger really is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,14 +211,14 @@ impl Prepared {
     /// Takes the place of an older link, at once.
     pub fn renew(self) -> io::Result<()> {
         fs::rename(&self.waiting, &self.path)?;
-        sync(&self.folder)
+        folder::sync_at(&self.folder)
     }
 
     /// Takes a place where nothing is. What appeared there in the meantime is somebody's and stays.
     pub fn settle(&self) -> io::Result<()> {
         let target = fs::read_link(&self.waiting)?;
         symlink(&target, &self.path)?;
-        sync(&self.folder)
+        folder::sync_at(&self.folder)
     }
 }
 
@@ -228,24 +230,6 @@ impl Drop for Prepared {
             Err(error) => tracing::debug!("cannot remove {}: {error}", self.waiting.display()),
         }
     }
-}
-
-/// What was renamed and linked stays so after a loss of power, where directories can be synced.
-pub(super) fn sync(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) {
-        File::open(folder)?.sync_all()?;
-    }
-    Ok(())
-}
-
-#[cfg(unix)]
-fn symlink(target: &Path, at: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(target, at)
-}
-
-#[cfg(windows)]
-fn symlink(target: &Path, at: &Path) -> io::Result<()> {
-    std::os::windows::fs::symlink_file(target, at)
 }
 
 /// Where a path leads, links followed as far as there is something.

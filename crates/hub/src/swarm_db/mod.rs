@@ -9,7 +9,6 @@ mod link;
 mod opener;
 mod report;
 #[cfg(test)]
-#[cfg(unix)]
 mod tests;
 
 use std::fs;
@@ -20,6 +19,8 @@ use switchboard_store::swarm_db::{self as store, Held, Report, Stopped, Unfit};
 
 use link::Prepared;
 pub use link::{Look, SwarmDb};
+
+use crate::projection::folder;
 
 /// Why the hub does not start: an old file that must not be touched now. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -310,7 +311,7 @@ fn import(held: &Held, ledger: &Path) -> Result<Option<Report>, Refused> {
 
 fn rename(held: &mut Held, to: &Path) -> io::Result<()> {
     held.rename(to)?;
-    link::sync(to.parent().unwrap_or(Path::new("")))
+    folder::sync_at(to.parent().unwrap_or(Path::new("")))
 }
 
 /// Renames an imported file to the first name that is free.

@@ -3,13 +3,15 @@
 //! What is in the files is not known here.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::error::AuthorityError;
 use crate::data_dir::{ignore_all, make_private};
+use crate::projection::folder;
 
 /// `<data_dir>/bus`.
 #[derive(Debug, Clone)]
@@ -150,49 +152,18 @@ impl Folder {
     pub fn stamp(&self) -> Stamp {
         Stamp(WATCHED.map(|name| {
             let found = fs::metadata(self.join(name)).ok()?;
-            Some((inode(&found), found.len(), found.modified().ok()))
+            Some((found.ino(), found.len(), found.modified().ok()))
         }))
     }
 }
 
 /// Writes a file whole or not at all: a reader finds the old text or the new one.
 pub(super) fn keep(path: &Path, text: &str, readers: Readers) -> Result<(), AuthorityError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let write = || {
-        // tempfile makes its files 0600.
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        open_for(file.as_file(), readers)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(|error| unwritable(path, &error))
-}
-
-#[cfg(unix)]
-fn open_for(file: &File, readers: Readers) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
     let mode = match readers {
         Readers::Owner => 0o600,
         Readers::Everyone => 0o644,
     };
-    file.set_permissions(fs::Permissions::from_mode(mode))
-}
-
-#[cfg(not(unix))]
-fn open_for(_: &File, _: Readers) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn inode(found: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(found)
-}
-
-#[cfg(not(unix))]
-fn inode(_: &fs::Metadata) -> u64 {
-    0
+    folder::put_at(path, text.as_bytes(), mode).map_err(|error| unwritable(path, &error))
 }
 
 pub(super) fn unwritable(path: &Path, error: &io::Error) -> AuthorityError {

@@ -10,11 +10,12 @@ use switchboard_wire::agentbus::engram::{self, Engram};
 use switchboard_wire::agentbus::{Scope, redact};
 use ulid::Ulid;
 
-use super::{EVICTED_MAX, Keeper};
+use super::Keeper;
 use crate::config::CATALOG;
 use crate::hub::Error;
 use crate::memory::compact::{Cover, compact, condense};
-use crate::memory::shelf::Shelf;
+use crate::memory::files::Files;
+use crate::projection::Projection;
 
 /// Engrams of the short term that become one of the long term.
 const CONDENSED_AT_ONCE: usize = 8;
@@ -97,10 +98,7 @@ impl Keeper {
         // Also when it is in doubt: the rows tell.
         self.entries_are_old = true;
         let was_kept = match kept? {
-            Kept::Yes { evicted } => {
-                self.let_go(evicted);
-                true
-            }
+            Kept::Yes { .. } => true,
             Kept::TooLate => false,
         };
         self.refresh().await?;
@@ -123,12 +121,6 @@ impl Keeper {
         }
     }
 
-    pub(super) fn let_go(&mut self, evicted: Vec<EngramId>) {
-        let room = EVICTED_MAX.saturating_sub(self.evicted.len());
-        let ids = evicted.into_iter().map(|id| id.to_string());
-        self.evicted.extend(ids.take(room));
-    }
-
     pub(super) async fn bodies(&self, ids: Vec<EngramId>) -> Result<Vec<Engram>, Error> {
         let look = move |reader: &dyn Reader| {
             let found = ids.iter().map(|id| reader.engram(id));
@@ -142,16 +134,19 @@ impl Keeper {
     }
 
     pub(super) async fn adopt(&mut self) -> Result<(), Error> {
-        let before = self.settings.before.as_ref().map(|root| Shelf {
-            root: root.clone(),
+        let before = self.settings.before.as_ref().map(|root| Files {
+            projection: Projection {
+                root: root.clone(),
+                record: self.settings.record.clone(),
+            },
             catalog: root.join(CATALOG),
         });
-        let shelves = [Some(self.shelf.clone()), before];
+        let places = [Some(self.files.clone()), before];
         let look = move || {
-            let mut shelves = shelves.into_iter().flatten();
-            let found = shelves.find_map(|shelf| {
-                let found = shelf.found(ADOPTED_MAX);
-                (!found.is_empty()).then_some((shelf.root, found))
+            let mut places = places.into_iter().flatten();
+            let found = places.find_map(|files| {
+                let found = files.found(ADOPTED_MAX);
+                (!found.is_empty()).then_some((files.projection.root, found))
             });
             found.unwrap_or_default()
         };

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use switchboard_core::EngramId;
 use switchboard_core::engram::{Budget, Budgets};
 use switchboard_core::verb::NoteMemory;
 use switchboard_store::SystemClock;
@@ -48,6 +49,7 @@ impl Place {
         Settings {
             root: root.to_owned(),
             catalog: root.join("catalog.json"),
+            record: root.with_extension("written.json"),
             before: None,
             run_id: "run_1".to_owned(),
             buffer_bytes_max: 2000,

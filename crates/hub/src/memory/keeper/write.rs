@@ -1,6 +1,5 @@
 //! Files that follow the rows.
 
-use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +9,13 @@ use switchboard_wire::agentbus::catalog::{Catalog, CatalogEntry};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{Files, Keeper};
+use super::{FileState, Keeper};
 use crate::hub::Error;
 use crate::memory::digest::{self, digest};
-use crate::memory::shelf::{Freely, Look, Shelf, Wanted};
+use crate::memory::files::{Files, Told};
 use crate::memory::{Shared, catalog_of};
+use crate::projection::folder::freely;
+use crate::projection::{Look, Upto};
 
 /// Engrams that the digest is made of at most.
 const DIGEST_ENGRAMS: usize = 8;
@@ -23,41 +24,38 @@ const WRITE_AGAIN: Duration = Duration::from_secs(30);
 
 impl Keeper {
     pub(super) async fn write_files(&mut self) -> Result<(), Error> {
-        let look = match self.files {
-            Files::Agree => return Ok(()),
-            Files::Failed(again) if Instant::now() < again => {
+        let look = match self.state {
+            FileState::Agree => return Ok(()),
+            FileState::Failed(again) if Instant::now() < again => {
                 self.shared.show(catalog_of(&self.entries));
                 return Ok(());
             }
-            Files::Unknown | Files::Failed(_) => Look::Whole,
-            Files::Behind => Look::There,
+            FileState::Unknown | FileState::Failed(_) => Look::Whole,
+            FileState::Behind => Look::There,
         };
         let catalog = catalog_of(&self.entries);
         let text = self.digest(&catalog).await?;
         let job = Job {
             shared: Arc::clone(&self.shared),
-            shelf: self.shelf.clone(),
+            files: self.files.clone(),
             catalog: catalog.clone(),
             digest: text,
-            evicted: std::mem::take(&mut self.evicted),
+            upto: self.upto,
             look,
         };
         let handle = Handle::current();
         let done = tokio::task::spawn_blocking(move || job.run(&handle)).await;
-        let (evicted, written) = done.map_err(|_| Error::Broken)?;
-        match written {
+        match done.map_err(|_| Error::Broken)? {
             Ok(()) => {
                 self.said_unwritable = false;
-                self.files = Files::Agree;
+                self.state = FileState::Agree;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.evicted = evicted;
-                self.files = Files::Behind;
+                self.state = FileState::Behind;
                 self.entries_are_old = true;
             }
             Err(error) => {
-                self.evicted = evicted;
-                self.files = Files::Failed(Instant::now() + WRITE_AGAIN);
+                self.state = FileState::Failed(Instant::now() + WRITE_AGAIN);
                 if !std::mem::replace(&mut self.said_unwritable, true) {
                     tracing::warn!(
                         "engrams cannot be written as files, the ledger keeps them: {error}"
@@ -89,37 +87,34 @@ impl Keeper {
 /// Files brought up to date, off the runtime's threads.
 struct Job {
     shared: Arc<Shared>,
-    shelf: Shelf,
+    files: Files,
     catalog: Catalog,
     digest: Option<String>,
-    evicted: HashSet<String>,
+    upto: Upto,
     look: Look,
 }
 
 impl Job {
-    /// Gives back what was to be removed, if it could not be.
-    fn run(self, handle: &Handle) -> (HashSet<String>, io::Result<()>) {
-        let body = |entry: &CatalogEntry| {
+    fn run(self, handle: &Handle) -> io::Result<()> {
+        let mut body = |entry: &CatalogEntry| {
             let id = EngramId::from(entry.engram_id.as_str());
             let found = handle.block_on(self.shared.hub.read(move |reader| reader.engram(&id)));
             let found = found.map_err(|error| io::Error::other(error.to_string()))?;
             Ok(found.map(|row| row.body.into_string()))
         };
-        let wanted = Wanted {
+        let told = Told {
             catalog: &self.catalog,
-            evicted: &self.evicted,
             digest: self.digest.as_deref(),
+            upto: self.upto,
         };
-        let mended = self.shelf.reconcile(&wanted, self.look, body, &mut Freely);
-        let mended = mended.map(|mended| {
-            if mended.altered > 0 {
-                tracing::warn!(
-                    "{} files of engrams had been changed in {}; they are as they were written again",
-                    mended.altered,
-                    self.shelf.root.display()
-                );
-            }
-        });
-        (self.evicted, mended)
+        let mended = self.files.bring(&told, self.look, &mut body, &mut freely)?;
+        if mended.altered > 0 {
+            tracing::warn!(
+                "{} files of engrams had been changed in {}; they are as they were written again",
+                mended.altered,
+                self.files.projection.root.display()
+            );
+        }
+        Ok(())
     }
 }

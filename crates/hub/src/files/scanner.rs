@@ -1,4 +1,4 @@
-//! The one loop of the file door: hears of files, looks through the directory, hands out work, tidies up.
+//! The one loop of the file door: hears of files, looks through the directory, hands out work, cleans up.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -14,12 +14,12 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::act::glance;
-use super::book::{Book, Look};
-use super::drawer::{Found, Origin, is_request};
+use super::cleanup::Cleanup;
 use super::hints::{Heard, Hints};
-use super::job::{Bench, Item, Verdict, handle};
+use super::job::{Context, Item, Verdict, handle};
 use super::place::{Dirs, Lock, REQUESTS, names};
-use super::tidy::Tidy;
+use super::queue::{Look, Queue};
+use super::request_file::{Found, Origin, is_request};
 use crate::config::Files;
 use crate::http::App;
 
@@ -32,17 +32,17 @@ const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(10);
 /// A request that waits for something stays in memory meanwhile, so it must be small.
 const WAITING_BYTES_MAX: usize = 16 * 1024;
 
-pub struct Desk {
-    bench: Arc<Bench>,
+pub struct Scanner {
+    context: Arc<Context>,
     settings: Files,
     hints: Hints,
-    book: Book,
+    queue: Queue,
     jobs: JoinSet<Verdict>,
     in_work: HashMap<Id, Item>,
     lock: Option<Lock>,
     /// A sweep that has not come to its end.
     sweep: Option<Dir>,
-    tidy: Tidy,
+    cleanup: Cleanup,
     /// What was last complained of.
     trouble: Option<String>,
     told_remote: bool,
@@ -52,7 +52,7 @@ pub struct Desk {
 struct Survey {
     met: Vec<Met>,
     sweep: Option<Dir>,
-    tidy: Tidy,
+    cleanup: Cleanup,
     requests_id: u64,
 }
 
@@ -63,18 +63,18 @@ struct Met {
     ino: u64,
 }
 
-impl Desk {
-    pub fn new(bench: Bench, settings: Files) -> Desk {
-        Desk {
-            bench: Arc::new(bench),
+impl Scanner {
+    pub fn new(context: Context, settings: Files) -> Scanner {
+        Scanner {
+            context: Arc::new(context),
             settings,
             hints: Hints::default(),
-            book: Book::default(),
+            queue: Queue::default(),
             jobs: JoinSet::new(),
             in_work: HashMap::new(),
             lock: None,
             sweep: None,
-            tidy: Tidy::default(),
+            cleanup: Cleanup::default(),
             trouble: None,
             told_remote: false,
         }
@@ -84,7 +84,7 @@ impl Desk {
     pub async fn open(&mut self) {
         match self.enter().await {
             Ok(true) => {
-                let path = self.bench.place.path();
+                let path = self.context.place.path();
                 tracing::info!("requests as files are taken in {}", path.display());
             }
             // It was said why.
@@ -95,18 +95,18 @@ impl Desk {
 
     /// Serves until the hub stops; what is in work then is finished, or left for the next start.
     pub async fn run(mut self) {
-        let stopping = self.bench.app.stopping.clone();
+        let stopping = self.context.app.stopping.clone();
         let mut rescans = tokio::time::interval(self.settings.rescan_every);
         rescans.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.hand_out();
-            let later = self.book.next_later();
+            let later = self.queue.next_later();
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => break,
                 Some(ended) = self.jobs.join_next_with_id() => self.ended(ended),
                 _ = rescans.tick() => self.rescan().await,
-                () = sleep_until(later) => self.book.wake(Instant::now()),
+                () = sleep_until(later) => self.queue.wake(Instant::now()),
                 () = std::future::ready(()), if self.can_look() => {
                     self.look().await;
                     // What came meanwhile gets its turn after the next few.
@@ -125,13 +125,13 @@ impl Desk {
             rescans.reset_immediately();
         }
         for name in &heard.names {
-            self.book.look_at(Origin::Requests, name);
+            self.queue.look_at(Origin::Requests, name);
         }
     }
 
     fn hand_out(&mut self) {
-        while let Some(item) = self.book.next() {
-            let job = handle(Arc::clone(&self.bench), item.clone());
+        while let Some(item) = self.queue.next() {
+            let job = handle(Arc::clone(&self.context), item.clone());
             self.in_work.insert(self.jobs.spawn(job).id(), item);
         }
     }
@@ -145,21 +145,21 @@ impl Desk {
             }
         };
         if let Some(item) = self.in_work.remove(&id) {
-            self.book.worked(item, verdict, Instant::now());
+            self.queue.worked(item, verdict, Instant::now());
         }
     }
 
     fn can_look(&self) -> bool {
-        self.lock.is_some() && self.book.has_to_look()
+        self.lock.is_some() && self.queue.has_to_look()
     }
 
     /// Looks at the next few files, to learn whose they are.
     async fn look(&mut self) {
-        let files = self.book.next_to_look(LOOKS);
+        let files = self.queue.next_to_look(LOOKS);
         let names: Vec<OsString> = files.iter().map(|(_, name)| name.clone()).collect();
-        let looks = self.bench.with(move |bench, dirs| {
+        let looks = self.context.with(move |context, dirs| {
             let look = |(origin, name): (Origin, OsString)| {
-                let look = look_at(&bench.app, dirs, origin, &name);
+                let look = look_at(&context.app, dirs, origin, &name);
                 (name, look)
             };
             Ok(files.into_iter().map(look).collect::<Vec<_>>())
@@ -168,13 +168,13 @@ impl Desk {
         match looks.await {
             Ok(looks) => {
                 for (name, look) in looks {
-                    self.book.looked(name, look, now);
+                    self.queue.looked(name, look, now);
                 }
             }
             Err(error) => {
                 self.complain(&error.to_string());
                 for name in names {
-                    self.book.looked(name, Look::Failed, now);
+                    self.queue.looked(name, Look::Failed, now);
                 }
             }
         }
@@ -182,18 +182,18 @@ impl Desk {
 
     /// Looks through the whole directory, whatever was or was not heard of it.
     async fn rescan(&mut self) {
-        let tally = &self.bench.app.metrics.files;
+        let tally = &self.context.app.metrics.files;
         tally
             .waiting
-            .store(self.book.open() as u64, Ordering::Relaxed);
+            .store(self.queue.open() as u64, Ordering::Relaxed);
         match self.survey().await {
             Ok(Some(survey)) => {
                 self.trouble = None;
                 self.watch(survey.requests_id);
-                self.tidy = survey.tidy;
+                self.cleanup = survey.cleanup;
                 self.take_in(survey.met).await;
                 if survey.sweep.is_none() {
-                    self.book.swept();
+                    self.queue.swept();
                 }
                 self.sweep = survey.sweep;
             }
@@ -206,18 +206,18 @@ impl Desk {
         if !self.enter().await? {
             return Ok(None);
         }
-        let (sweep, mut tidy) = (self.sweep.take(), std::mem::take(&mut self.tidy));
+        let (sweep, mut cleanup) = (self.sweep.take(), std::mem::take(&mut self.cleanup));
         let keep_for = self.settings.keep_for;
-        let now = super::now(&self.bench.app);
-        let survey = self.bench.with(move |_, dirs| {
-            if let Err(error) = tidy.step(dirs, keep_for, now) {
-                tracing::debug!("cannot tidy up: {error}");
+        let now = super::now(&self.context.app);
+        let survey = self.context.with(move |_, dirs| {
+            if let Err(error) = cleanup.step(dirs, keep_for, now) {
+                tracing::debug!("cannot clean up: {error}");
             }
             let (met, sweep) = sweep_on(dirs, sweep)?;
             Ok(Survey {
                 met,
                 sweep,
-                tidy,
+                cleanup,
                 requests_id: dirs.requests_id()?,
             })
         });
@@ -227,7 +227,7 @@ impl Desk {
     /// Makes what is missing, and sees to it that nobody else serves this directory. False if somebody does.
     async fn enter(&mut self) -> io::Result<bool> {
         let held = self.lock.take();
-        let entered = self.bench.with(move |_, dirs| {
+        let entered = self.context.with(move |_, dirs| {
             let (lock, left_for) = match held {
                 Some(held) if dirs.is_locked_by(&held) => (Some(held), LEFT_BEHIND_AFTER),
                 Some(_) | None => (dirs.lock()?, Duration::ZERO),
@@ -241,14 +241,14 @@ impl Desk {
         let is_ours = lock.is_some();
         self.lock = lock;
         if !is_ours {
-            let path = self.bench.place.path();
+            let path = self.context.place.path();
             self.complain(&format!("another hub serves {}", path.display()));
             return Ok(false);
         }
         if is_remote && !std::mem::replace(&mut self.told_remote, true) {
             tracing::info!(
                 "{} is on a file system that others may write to unheard; it is looked through every {:?}",
-                self.bench.place.path().display(),
+                self.context.place.path().display(),
                 self.settings.rescan_every
             );
         }
@@ -257,7 +257,7 @@ impl Desk {
     }
 
     fn watch(&mut self, requests_id: u64) {
-        let path = self.bench.place.path().join(REQUESTS);
+        let path = self.context.place.path().join(REQUESTS);
         self.hints.watch(&path, requests_id);
     }
 
@@ -265,14 +265,14 @@ impl Desk {
     async fn take_in(&mut self, met: Vec<Met>) {
         let mut news: Vec<(Origin, OsString)> = Vec::new();
         for Met { origin, name, ino } in met {
-            if self.book.meets(origin, &name, ino) && news.len() < self.book.room() {
+            if self.queue.meets(origin, &name, ino) && news.len() < self.queue.room() {
                 news.push((origin, name));
             }
         }
         if news.len() > 1 {
             let unsorted = news.clone();
             news = match self
-                .bench
+                .context
                 .with(move |_, dirs| Ok(by_age(dirs, unsorted)))
                 .await
             {
@@ -281,7 +281,7 @@ impl Desk {
             };
         }
         for (origin, name) in news {
-            self.book.look_at(origin, &name);
+            self.queue.look_at(origin, &name);
         }
     }
 

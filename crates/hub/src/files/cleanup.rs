@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat, unlinkat};
 
-use super::drawer::{TEMPORARY, is_answer};
 use super::place::{Dirs, names};
+use super::request_file::is_answer;
+use crate::projection::folder::TEMPORARY;
 
 /// Names that are looked at in one step.
 const STEP: usize = 1024;
@@ -19,23 +20,28 @@ const ROUND_EVERY: Duration = Duration::from_secs(600);
 
 /// How far a round has come.
 #[derive(Default)]
-pub struct Tidy {
-    shelf: usize,
+pub struct Cleanup {
+    next: usize,
     names: Option<Dir>,
     rests_until: Option<SystemTime>,
 }
 
 #[derive(Clone, Copy)]
-enum Shelf {
+enum Cleaned {
     Done,
     Rejected,
     Responses,
     Ready,
 }
 
-const SHELVES: [Shelf; 4] = [Shelf::Done, Shelf::Rejected, Shelf::Responses, Shelf::Ready];
+const CLEANED: [Cleaned; 4] = [
+    Cleaned::Done,
+    Cleaned::Rejected,
+    Cleaned::Responses,
+    Cleaned::Ready,
+];
 
-impl Tidy {
+impl Cleanup {
     /// Goes on for a step, or begins a new round when it is time to.
     pub fn step(&mut self, dirs: &Dirs, keep_for: Duration, now: SystemTime) -> io::Result<()> {
         if self.rests_until.is_some_and(|until| now < until) {
@@ -44,14 +50,14 @@ impl Tidy {
         self.rests_until = None;
         let mut left = STEP;
         while left > 0 {
-            let Some(shelf) = SHELVES.get(self.shelf).copied() else {
-                *self = Tidy {
+            let Some(cleaned) = CLEANED.get(self.next).copied() else {
+                *self = Cleanup {
                     rests_until: Some(now + ROUND_EVERY.min(keep_for)),
-                    ..Tidy::default()
+                    ..Cleanup::default()
                 };
                 return Ok(());
             };
-            let dir = shelf.dir(dirs);
+            let dir = cleaned.dir(dirs);
             let listing = match &mut self.names {
                 Some(listing) => listing,
                 None => self.names.insert(names(dir)?),
@@ -59,10 +65,10 @@ impl Tidy {
             match listing.next() {
                 Some(entry) => {
                     left -= 1;
-                    consider(shelf, dir, entry?.file_name(), keep_for, now);
+                    consider(cleaned, dir, entry?.file_name(), keep_for, now);
                 }
                 None => {
-                    self.shelf += 1;
+                    self.next += 1;
                     self.names = None;
                 }
             }
@@ -71,32 +77,32 @@ impl Tidy {
     }
 }
 
-impl Shelf {
+impl Cleaned {
     fn dir(self, dirs: &Dirs) -> &OwnedFd {
         match self {
-            Shelf::Done => &dirs.done,
-            Shelf::Rejected => &dirs.rejected,
-            Shelf::Responses => &dirs.responses,
-            Shelf::Ready => &dirs.ready,
+            Cleaned::Done => &dirs.done,
+            Cleaned::Rejected => &dirs.rejected,
+            Cleaned::Responses => &dirs.responses,
+            Cleaned::Ready => &dirs.ready,
         }
     }
 
     /// How long a file of this name may lie here; for ever if it is not ours.
     fn keeps_for(self, name: &[u8], keep_for: Duration) -> Option<Duration> {
         match self {
-            _ if name.starts_with(TEMPORARY) => Some(TEMPORARY_FOR.min(keep_for)),
-            Shelf::Done | Shelf::Rejected => Some(keep_for),
-            Shelf::Responses => is_answer(name).then_some(keep_for),
-            Shelf::Ready => None,
+            _ if name.starts_with(TEMPORARY.as_bytes()) => Some(TEMPORARY_FOR.min(keep_for)),
+            Cleaned::Done | Cleaned::Rejected => Some(keep_for),
+            Cleaned::Responses => is_answer(name).then_some(keep_for),
+            Cleaned::Ready => None,
         }
     }
 }
 
-fn consider(shelf: Shelf, dir: &OwnedFd, name: &CStr, keep_for: Duration, now: SystemTime) {
+fn consider(cleaned: Cleaned, dir: &OwnedFd, name: &CStr, keep_for: Duration, now: SystemTime) {
     if matches!(name.to_bytes(), b"." | b"..") {
         return;
     }
-    let Some(keep_for) = shelf.keeps_for(name.to_bytes(), keep_for) else {
+    let Some(keep_for) = cleaned.keeps_for(name.to_bytes(), keep_for) else {
         return;
     };
     let Ok(stat) = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
@@ -165,7 +171,7 @@ mod tests {
         fill(&place, "ready", &["d-response.json", ".sb-3"]);
         std::fs::create_dir(place.path().join("rejected/d.json")).unwrap();
         let left = |at: SystemTime| {
-            Tidy::default().step(&dirs, DAY, at).unwrap();
+            Cleanup::default().step(&dirs, DAY, at).unwrap();
             ["done", "rejected", "responses", "requests", "ready"].map(|name| count(&place, name))
         };
         let now = SystemTime::now();
@@ -189,16 +195,16 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         fill(&place, "done", &names);
         let late = SystemTime::now() + DAY * 2;
-        let mut tidy = Tidy::default();
-        tidy.step(&dirs, DAY, late).unwrap();
+        let mut cleanup = Cleanup::default();
+        cleanup.step(&dirs, DAY, late).unwrap();
         // Two of the names are those of the directory itself and of the one above.
         assert!((10..=12).contains(&count(&place, "done")));
-        tidy.step(&dirs, DAY, late).unwrap();
+        cleanup.step(&dirs, DAY, late).unwrap();
         assert_eq!(count(&place, "done"), 0);
         fill(&place, "done", &["next.json"]);
-        tidy.step(&dirs, DAY, late).unwrap();
+        cleanup.step(&dirs, DAY, late).unwrap();
         assert_eq!(count(&place, "done"), 1, "it rests between rounds");
-        tidy.step(&dirs, DAY, late + ROUND_EVERY).unwrap();
+        cleanup.step(&dirs, DAY, late + ROUND_EVERY).unwrap();
         assert_eq!(count(&place, "done"), 0);
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use switchboard_core::AgentId;
 use tokio::time::Instant;
 
-use super::drawer::{Identity, Origin};
 use super::job::{Item, Verdict};
+use super::request_file::{Identity, Origin};
 
 /// Names that are known at a time. The rest waits in the directory.
 pub const KNOWN_MAX: usize = 100_000;
@@ -25,7 +25,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 const STUCK_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub struct Book {
+pub struct Queue {
     known: HashMap<OsString, Entry>,
     to_look: VecDeque<OsString>,
     later: BTreeSet<(Instant, OsString)>,
@@ -81,7 +81,7 @@ pub enum Look {
     Failed,
 }
 
-impl Book {
+impl Queue {
     /// A name was met in the course of a sweep; whether it is news.
     pub fn meets(&mut self, origin: Origin, name: &OsStr, ino: u64) -> bool {
         let Some(entry) = self.known.get_mut(name) else {

@@ -6,21 +6,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest;
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, openat, renameat, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use switchboard_core::limits;
 use switchboard_wire::signature::to_hex;
 
 use super::place::{Dirs, names};
+use crate::projection::folder::{self, READ};
 
 /// What tells one file of a name from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,18 +76,9 @@ enum Taken {
 const SUFFIX: &[u8] = b".json";
 const ANSWER: &[u8] = b"-response.json";
 const REASON: &[u8] = b".reason.txt";
-/// Begins the names of files that are still being written.
-pub const TEMPORARY: &[u8] = b".sb-";
 const NAME_BYTES_MAX: usize = 255;
 /// Answers that are looked after in one go.
 const LEFT_BEHIND_MAX: usize = 1024;
-/// Follows no link, and is not held up by what became a pipe meanwhile.
-const READ: OFlags = OFlags::RDONLY
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
-
 /// Whether a name in `requests` is that of a request.
 pub fn is_request(name: &[u8]) -> bool {
     name.ends_with(SUFFIX) && !name.starts_with(b".")
@@ -172,9 +161,7 @@ impl Dirs {
         if let Some(kind) = oddity(&seen) {
             return Ok(Found::Unfit(identity, format!("it is {kind}, not a file")));
         }
-        let flags =
-            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = match openat(dir, name, flags, Mode::empty()) {
+        let file = match openat(dir, name, READ, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(Found::Gone),
             Err(Errno::LOOP) => return Ok(Found::Changing(identity)),
@@ -233,7 +220,7 @@ impl Dirs {
         if let Some(place) = place {
             put(&self.ready, place, answer, &self.responses)?;
         }
-        let shelf = match fate {
+        let to = match fate {
             Fate::Done => &self.done,
             Fate::Rejected(reason) => {
                 let reason = format!("{reason}\n");
@@ -247,7 +234,7 @@ impl Dirs {
                 if *fate == Fate::Done {
                     self.keep_apart(name)?;
                 }
-                self.put_away(name, shelf)?
+                self.put_away(name, to)?
             }
             Taken::Gone | Taken::Another => Settled::Away,
             Taken::Unmovable => Settled::Unmovable,
@@ -284,7 +271,7 @@ impl Dirs {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             // Somebody keeps the answers on another disk.
             Err(Errno::XDEV) => self.publish_again(answer),
-            Err(error) => self.not_published(answer, error),
+            Err(error) => self.not_published(answer, error.into()),
         }
     }
 
@@ -303,9 +290,9 @@ impl Dirs {
         }
     }
 
-    fn not_published(&self, answer: &OsStr, error: Errno) -> io::Result<()> {
-        if !is_lasting(error) {
-            return Err(error.into());
+    fn not_published(&self, answer: &OsStr, error: io::Error) -> io::Result<()> {
+        if !Errno::from_io_error(&error).is_some_and(is_lasting) {
+            return Err(error);
         }
         tracing::warn!("the answer {answer:?} cannot be put in its place: {error}");
         Ok(unlinkat(&self.ready, answer, AtFlags::empty())?)
@@ -360,8 +347,8 @@ impl Dirs {
         }
     }
 
-    fn put_away(&self, name: &OsStr, shelf: &OwnedFd) -> io::Result<Settled> {
-        match renameat(&self.taken, name, shelf, name) {
+    fn put_away(&self, name: &OsStr, to: &OwnedFd) -> io::Result<Settled> {
+        match renameat(&self.taken, name, to, name) {
             Ok(()) | Err(Errno::NOENT) => return Ok(Settled::Away),
             Err(error) if is_lasting(error) => {
                 tracing::debug!("request file {name:?} cannot be kept: {error}");
@@ -411,44 +398,10 @@ fn oddity(stat: &Stat) -> Option<&'static str> {
     }
 }
 
-/// Writes a file under another name, and gives it its own when it is on disk. Who may enter `readers` may read it.
-fn put(dir: &OwnedFd, name: &OsStr, bytes: &[u8], readers: &OwnedFd) -> Result<(), Errno> {
+/// Writes a file whole. Who may enter `readers` may read it.
+fn put(dir: &OwnedFd, name: &OsStr, bytes: &[u8], readers: &OwnedFd) -> io::Result<()> {
     let mode = Mode::from_raw_mode(fstat(readers)?.st_mode) & Mode::from_raw_mode(0o666);
-    let (temporary, file) = fresh(dir, mode)?;
-    let written = write(file, mode, bytes).and_then(|()| renameat(dir, &temporary, dir, name));
-    if let Err(error) = written {
-        let _ = unlinkat(dir, &temporary, AtFlags::empty());
-        return Err(error);
-    }
-    match fsync(dir) {
-        // Some file systems do not know this for directories.
-        Ok(()) | Err(Errno::INVAL) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn write(mut file: File, mode: Mode, bytes: &[u8]) -> Result<(), Errno> {
-    // The umask may have taken away what the directory grants.
-    rustix::fs::fchmod(&file, mode)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
-}
-
-fn fresh(dir: impl AsFd, mode: Mode) -> Result<(OsString, File), Errno> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let nanos = since.unwrap_or_default().as_nanos();
-    loop {
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = [TEMPORARY, format!("{nanos:x}-{count:x}").as_bytes()].concat();
-        let name = OsStr::from_bytes(&name).to_owned();
-        match openat(&dir, &name, flags, mode) {
-            Err(Errno::EXIST) => {}
-            Err(error) => return Err(error),
-            Ok(file) => return Ok((name, File::from(file))),
-        }
-    }
+    folder::put(dir, name, bytes, mode)
 }
 
 #[cfg(test)]

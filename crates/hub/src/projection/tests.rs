@@ -1,0 +1,110 @@
+use super::folder::freely;
+use super::*;
+
+struct Kit {
+    home: tempfile::TempDir,
+    projection: Projection,
+}
+
+impl Kit {
+    fn new() -> Kit {
+        let home = tempfile::tempdir().unwrap();
+        Kit {
+            projection: Projection {
+                root: home.path().join("root"),
+                record: home.path().join("record.json"),
+            },
+            home,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.projection.root.join(name)
+    }
+
+    /// Files of these names, each with its name in it.
+    fn bring(&self, seq: u64, names: &[&str], unless_ours: UnlessOurs) -> io::Result<Mended> {
+        let wanted: Vec<Wanted> = names
+            .iter()
+            .map(|name| Wanted {
+                path: self.path(name),
+                stamp: (*name).to_owned(),
+                content: Some(name.as_bytes().to_vec()),
+                unless_ours,
+            })
+            .collect();
+        let upto = Upto { epoch: 1, seq };
+        let (content, step) = (&mut |_: &Wanted| Ok(None), &mut freely);
+        self.projection
+            .bring(upto, &wanted, Look::Whole, content, step)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.path(name)).ok()
+    }
+}
+
+const REPLACE: UnlessOurs = UnlessOurs::Replace;
+
+#[test]
+fn what_is_wanted_no_longer_goes_with_its_directories_and_what_others_wrote_stays() {
+    let kit = Kit::new();
+    kit.bring(1, &["a/b/one", "a/two"], REPLACE).unwrap();
+    fs::write(kit.path("a/theirs"), "x").unwrap();
+    let mended = kit.bring(2, &["a/two"], REPLACE).unwrap();
+    assert_eq!((mended.written, mended.removed), (0, 1));
+    assert!(!kit.path("a/b").exists());
+    kit.bring(3, &[], REPLACE).unwrap();
+    assert_eq!(kit.text("a/two"), None);
+    assert_eq!(kit.text("a/theirs").as_deref(), Some("x"));
+}
+
+#[test]
+fn a_ledger_that_went_back_removes_nothing() {
+    let kit = Kit::new();
+    kit.bring(7, &["one", "two"], REPLACE).unwrap();
+    kit.bring(6, &["two"], REPLACE).unwrap();
+    assert_eq!(kit.text("one").as_deref(), Some("one"));
+    kit.bring(6, &[], REPLACE).unwrap();
+    assert_eq!(kit.text("two"), None, "this one it had");
+}
+
+#[test]
+fn an_edit_is_noticed_and_a_strangers_file_is_left_or_put_aside() {
+    let kit = Kit::new();
+    kit.bring(1, &["one"], REPLACE).unwrap();
+    fs::write(kit.path("one"), "edited").unwrap();
+    let ours = |there: &[u8]| there == b"one";
+    let mended = kit.bring(1, &["one"], UnlessOurs::Leave(ours)).unwrap();
+    assert_eq!(mended, Mended::default());
+    assert_eq!(kit.text("one").as_deref(), Some("edited"));
+    kit.bring(1, &["one"], UnlessOurs::PutAside(ours)).unwrap();
+    assert_eq!(kit.text("one").as_deref(), Some("one"));
+    assert_eq!(kit.text("one.unreadable").as_deref(), Some("edited"));
+    fs::write(kit.path("one"), "edited").unwrap();
+    let mended = kit.bring(1, &["one"], REPLACE).unwrap();
+    assert_eq!((mended.written, mended.altered), (1, 1));
+}
+
+#[test]
+fn a_file_outside_of_the_root_is_written_and_never_removed() {
+    let kit = Kit::new();
+    let outside = kit.home.path().join("elsewhere/list");
+    let name = outside.to_str().unwrap();
+    kit.bring(1, &["one", name], REPLACE).unwrap();
+    assert!(outside.is_file());
+    kit.bring(2, &["one"], REPLACE).unwrap();
+    assert!(outside.is_file());
+}
+
+#[test]
+fn two_processes_write_one_after_the_other() {
+    let kit = Kit::new();
+    kit.bring(1, &["one"], REPLACE).unwrap();
+    let other = folder::open(&kit.projection.root).unwrap();
+    alone(&other).unwrap();
+    let error = kit.bring(2, &["two"], REPLACE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    drop(other);
+    kit.bring(2, &["two"], REPLACE).unwrap();
+}
