@@ -5,10 +5,10 @@
 mod keys;
 pub(crate) mod private;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -52,16 +52,12 @@ pub enum DataDirError {
 #[serde(rename_all = "camelCase")]
 pub struct Card {
     pid: u32,
-    pub http: SocketAddr,
-    pub tls: bool,
-    /// Where the bus listens, if it does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bus: Option<SocketAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bus_tls: Option<bool>,
+    /// What each open door says of itself, such as its address.
+    #[serde(flatten)]
+    doors: BTreeMap<&'static str, serde_json::Value>,
     /// Where the ledger is, without a password, as `--store` takes it.
-    pub store: String,
-    pub started_at: IsoTime,
+    store: String,
+    started_at: IsoTime,
     version: &'static str,
 }
 
@@ -98,13 +94,14 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 const HUB_FILE_MAX: u64 = 64 * 1024;
 
 impl Card {
-    pub fn new(http: SocketAddr, tls: bool, store: String, started_at: IsoTime) -> Card {
+    pub fn new(
+        doors: BTreeMap<&'static str, serde_json::Value>,
+        store: String,
+        started_at: IsoTime,
+    ) -> Card {
         Card {
             pid: std::process::id(),
-            http,
-            tls,
-            bus: None,
-            bus_tls: None,
+            doors,
             store,
             started_at,
             version: env!("CARGO_PKG_VERSION"),
@@ -305,11 +302,9 @@ mod tests {
     fn the_announcement_names_the_address_and_goes_with_the_hub() {
         let home = tempfile::tempdir().unwrap();
         let dir = DataDir::open(home.path()).unwrap();
-        let http = "127.0.0.1:7373".parse().unwrap();
+        let doors = BTreeMap::from([("http", "127.0.0.1:7373".into()), ("tls", false.into())]);
         let store = "postgres://me@h/d".to_owned();
-        let file = dir
-            .announce(&Card::new(http, false, store, IsoTime(0)))
-            .unwrap();
+        let file = dir.announce(&Card::new(doors, store, IsoTime(0))).unwrap();
         let read = || std::fs::read_to_string(home.path().join("hub.json"));
         let card: serde_json::Value = serde_json::from_str(&read().unwrap()).unwrap();
         assert_eq!(card["pid"], std::process::id());
@@ -333,8 +328,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = DataDir::open(home.path()).unwrap();
         let announce = |port| {
-            let http = SocketAddr::from(([127, 0, 0, 1], port));
-            let card = Card::new(http, false, String::new(), IsoTime(0));
+            let doors = BTreeMap::from([("http", format!("127.0.0.1:{port}").into())]);
+            let card = Card::new(doors, String::new(), IsoTime(0));
             dir.announce(&card).unwrap()
         };
         let (ours, theirs) = (announce(1), announce(2));

@@ -22,6 +22,7 @@ mod sequencer;
 mod serve;
 mod sql;
 mod streams;
+mod surface;
 pub mod swarm_db;
 mod tail;
 mod time;

@@ -1,5 +1,6 @@
 //! Figures for Prometheus. Counting a request is one addition; everything else is looked up when somebody asks.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -16,6 +17,7 @@ use switchboard_core::{Head, TaskStatus};
 use switchboard_store::AgentCounts;
 
 use crate::hub::Stats;
+use crate::surface::Figures;
 
 /// Counters of one route, by class of status.
 #[derive(Clone, Debug)]
@@ -26,34 +28,8 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 #[derive(Default)]
 pub struct Metrics {
     routes: Mutex<Vec<(&'static str, Tally)>>,
-    pub files: FileTally,
-    /// Of the bus, once it is open.
-    pub bus: OnceLock<Arc<dyn Fn() -> BusFigures + Send + Sync>>,
-}
-
-/// What there is to tell of the bus.
-#[derive(Clone, Debug, Default)]
-pub struct BusFigures {
-    pub connections: u64,
-    pub workers: u64,
-    pub operators: u64,
-    pub frames: u64,
-    /// Connections that were dropped because they did not read.
-    pub slow: u64,
-    /// What was wrong with frames, by its word.
-    pub flags: Vec<(&'static str, u64)>,
-    /// Events of the log that went by too quickly to be remembered.
-    pub memory_skipped: u64,
-    pub engrams: u64,
-}
-
-/// Requests that came as files.
-#[derive(Debug, Default)]
-pub struct FileTally {
-    pub answered: AtomicU64,
-    pub rejected: AtomicU64,
-    /// Known and not answered yet.
-    pub waiting: AtomicU64,
+    /// Of the doors, once they are open.
+    pub doors: OnceLock<Vec<Figures>>,
 }
 
 impl Tally {
@@ -79,18 +55,12 @@ impl Metrics {
         unknown_body_bytes: usize,
     ) -> String {
         let mut registry = Registry::with_prefix("switchboard");
-        registry.register_collector(Box::new(Figures {
+        registry.register_collector(Box::new(Look {
             routes: self.routes.lock().clone(),
-            files: [
-                &self.files.answered,
-                &self.files.rejected,
-                &self.files.waiting,
-            ]
-            .map(|figure| figure.load(Ordering::Relaxed)),
+            doors: self.doors.get().cloned().unwrap_or_default(),
             ledger,
             stats,
             unknown_body_bytes: unknown_body_bytes as u64,
-            bus: self.bus.get().map(|look| look()),
         }));
         let mut text = String::with_capacity(8 * 1024);
         encode(&mut text, &registry).expect("a String takes any text");
@@ -99,23 +69,27 @@ impl Metrics {
 }
 
 /// One look at everything.
-#[derive(Debug)]
-struct Figures {
+struct Look {
     routes: Vec<(&'static str, Tally)>,
-    files: [u64; 3],
+    doors: Vec<Figures>,
     ledger: Option<(Head, AgentCounts)>,
     stats: Stats,
     unknown_body_bytes: u64,
-    bus: Option<BusFigures>,
 }
 
-impl Collector for Figures {
-    fn encode(&self, mut out: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+impl fmt::Debug for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Look")
+    }
+}
+
+impl Collector for Look {
+    fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
         self.requests(&mut out)?;
-        self.process(&mut out)?;
-        if let Some(figures) = &self.bus {
-            bus(&mut out, figures)?;
+        for door in &self.doors {
+            door(&mut out)?;
         }
+        self.process(&mut out)?;
         match &self.ledger {
             Some((head, agents)) => ledger(&mut out, head, agents),
             None => Ok(()),
@@ -123,14 +97,10 @@ impl Collector for Figures {
     }
 }
 
-impl Figures {
+impl Look {
     #[rustfmt::skip]
-    fn process(&self, out: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    fn process(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stats = &self.stats;
-        let [answered, rejected, waiting] = self.files;
-        counter(out, "files_answered", "Requests in files that were understood and answered", answered)?;
-        counter(out, "files_rejected", "Requests in files that were not understood, or not signed as they must", rejected)?;
-        gauge(out, "files_waiting", "Requests in files that are known and not answered yet", waiting)?;
         gauge(out, "unknown_body_bytes", "Memory for bodies of callers that are not yet known", self.unknown_body_bytes)?;
         counter(out, "verbs", "Changes that were decided", stats.verbs)?;
         counter(out, "batches", "Batches that the writer took", stats.batches)?;
@@ -142,7 +112,7 @@ impl Figures {
         gauge(out, "queue_capacity", "Changes that may wait for the writer", stats.capacity as u64)
     }
 
-    fn requests(&self, out: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    fn requests(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let about = "Requests by operation and class of status";
         let mut encoder = out.encode_descriptor("requests", about, None, MetricType::Counter)?;
         for (operation, tally) in &self.routes {
@@ -159,28 +129,11 @@ impl Figures {
 }
 
 #[rustfmt::skip]
-fn bus(out: &mut DescriptorEncoder<'_>, bus: &BusFigures) -> Result<(), std::fmt::Error> {
-    gauge(out, "bus_connections", "Connections of the bus", bus.connections)?;
-    gauge(out, "bus_workers", "Workers that are connected here", bus.workers)?;
-    gauge(out, "bus_operators", "Operators that are connected here", bus.operators)?;
-    counter(out, "bus_frames", "Lines that came over the bus", bus.frames)?;
-    counter(out, "bus_slow", "Connections that were dropped because they did not read", bus.slow)?;
-    counter(out, "memory_skipped", "Events that went by too quickly to be remembered", bus.memory_skipped)?;
-    gauge(out, "engrams", "Engrams in the catalog", bus.engrams)?;
-    let about = "What was wrong with lines of the bus";
-    let mut encoder = out.encode_descriptor("bus_flags", about, None, MetricType::Counter)?;
-    for (flag, count) in &bus.flags {
-        ConstCounter::new(*count).encode(encoder.encode_family(&[("flag", *flag)])?)?;
-    }
-    Ok(())
-}
-
-#[rustfmt::skip]
 fn ledger(
     out: &mut DescriptorEncoder<'_>,
     head: &Head,
     agents: &AgentCounts,
-) -> Result<(), std::fmt::Error> {
+) -> fmt::Result {
     counter(out, "events", "Events in the log since it began", head.seq)?;
     gauge(out, "leases", "Live leases", head.leases)?;
     gauge(out, "messages_queued", "Deliveries that wait for their recipient", head.queued_deliveries)?;
@@ -197,12 +150,12 @@ fn ledger(
     ])
 }
 
-fn counter<N: EncodeCounterValue>(
+pub fn counter<N: EncodeCounterValue>(
     out: &mut DescriptorEncoder<'_>,
     name: &str,
     about: &str,
     value: N,
-) -> Result<(), std::fmt::Error> {
+) -> fmt::Result {
     ConstCounter::new(value).encode(out.encode_descriptor(
         name,
         about,
@@ -211,12 +164,7 @@ fn counter<N: EncodeCounterValue>(
     )?)
 }
 
-fn gauge(
-    out: &mut DescriptorEncoder<'_>,
-    name: &str,
-    about: &str,
-    value: u64,
-) -> Result<(), std::fmt::Error> {
+pub fn gauge(out: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: u64) -> fmt::Result {
     let value = i64::try_from(value).unwrap_or(i64::MAX);
     ConstGauge::new(value).encode(out.encode_descriptor(name, about, None, MetricType::Gauge)?)
 }
@@ -226,7 +174,7 @@ fn family<'a>(
     name: &str,
     about: &str,
     by_status: impl IntoIterator<Item = (&'a str, u64)>,
-) -> Result<(), std::fmt::Error> {
+) -> fmt::Result {
     let mut encoder = out.encode_descriptor(name, about, None, MetricType::Gauge)?;
     for (status, count) in by_status {
         let count = i64::try_from(count).unwrap_or(i64::MAX);

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::join_all;
 use switchboard_store::copy::Place;
 use switchboard_store::moved;
 use switchboard_store::postgres::{PostgresEngine, Steps};
@@ -13,25 +14,26 @@ use switchboard_store::{Engine, SystemClock, Wall};
 use switchboard_wire::IsoTime;
 use switchboard_wire::signature::MasterKey;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::task::JoinHandle;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::auth::{self, Auth};
-use crate::bus::Bus;
 use crate::bus::authority::AuthorityError;
-use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt};
+use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt, Tls};
 use crate::data_dir::{self, Card, DataDir, DataDirError, HubFile, Key, Keys, private};
-#[cfg(unix)]
-use crate::files::Door;
-use crate::http::{App, Server};
+use crate::http::{App, url};
 use crate::hub::{self, Hub, HubConfig};
 use crate::listener;
 use crate::sql::Sql;
+use crate::surface::{Open, Surface};
 use crate::swarm_db::{self, SwarmDb};
-use crate::tls::{self, TlsError};
-use crate::unserved;
+use crate::tls::TlsError;
+use crate::{bus, files, http, unserved};
+
+/// The doors, in the order in which they open: whoever gets an answer over HTTP finds the others open too.
+pub(crate) const SURFACES: &[Surface] = &[files::SURFACE, bus::SURFACE, http::SURFACE];
 
 /// What was accepted gets this long to finish; one second of the five is the ledger's.
-const GRACE: Duration = Duration::from_secs(4);
+pub(crate) const GRACE: Duration = Duration::from_secs(4);
 /// Connections that the system may hold until they are accepted.
 const BACKLOG: u32 = 1024;
 
@@ -73,10 +75,13 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     if let Some(line) = &running.imported {
         println!("{line}");
     }
-    if let Some(bus) = running.bus_addr() {
-        println!("the bus is at {bus}");
+    for line in running
+        .doors
+        .iter()
+        .filter_map(|(_, door)| door.line.as_ref())
+    {
+        println!("{line}");
     }
-    println!("switchboard serves {}", running.url());
     let why = told.next().await;
     tracing::info!("{why}; the hub stops");
     running.shutdown().await;
@@ -90,9 +95,7 @@ pub struct Running {
     /// What was imported on this start, in one line.
     pub imported: Option<String>,
     app: Arc<App>,
-    server: JoinHandle<()>,
-    door: Option<Door>,
-    bus: Option<Bus>,
+    doors: Vec<(&'static str, Open)>,
     announced: HubFile,
     data_dir: DataDir,
     tls: bool,
@@ -124,13 +127,11 @@ impl Running {
         let safety = config.check_address()?;
         let data_dir = DataDir::open_as(&config.data_dir, config.store_mode)?;
         warn_of(&config, safety);
-        let acceptor = tls::acceptor(&config.http, &data_dir)?;
-        // Bound before the ledger is served: a taken port must not look like an outage that ended.
-        let listener = listen(config.http.listen, "--http")?;
-        let addr = listener.local_addr().map_err(|source| ServeError::Listen {
-            listen: config.http.listen,
-            source,
-        })?;
+        let mut openers = Vec::new();
+        for surface in SURFACES {
+            let opener = (surface.bind)(&config, &data_dir)?;
+            openers.extend(opener.map(|open| (surface.name, open)));
+        }
         // An engine may have to wait for a connection, and may do so on a runtime of its own.
         let opened = tokio::task::spawn_blocking(move || {
             let (mut engine, imported) = open(&config)?;
@@ -152,7 +153,6 @@ impl Running {
         let sql = engine.door().map(Sql::start);
         let hub = Hub::start(engine, hub_config).await?;
         let started_at = wall();
-        let tls = acceptor.is_some();
         let auth = Arc::new(Auth::new(config.auth, MasterKey::new(master)));
         let app = Arc::new(App::new(
             &config,
@@ -163,46 +163,31 @@ impl Running {
             sql,
         ));
         tokio::spawn(auth::follow(Arc::clone(&app), data_dir.keys(), master));
-        let door = open_door(&app, &config).await;
-        private::ignore_in_jetpack(&config);
-        let bus = Bus::open(&hub, &config, auth, app.stopping.clone()).await?;
-        if let Some(bus) = &bus {
-            let shared = Arc::clone(&bus.shared);
-            let _ = app.metrics.bus.set(Arc::new(move || shared.figures()));
+        let mut doors = Vec::new();
+        for (name, open) in openers {
+            doors.push((name, open(&app, &config).await?));
         }
-        let server = Server::new(Arc::clone(&app), acceptor, config.http.connections_max);
-        let server = tokio::spawn(server.run(listener, GRACE));
+        private::ignore_in_jetpack(&config);
+        let figures = doors.iter().filter_map(|(_, door)| door.figures.clone());
+        let _ = app.metrics.doors.set(figures.collect());
         let place = config.store.place()?.settled().to_string();
-        let mut card = Card::new(addr, tls, place, started_at);
-        card.bus = bus.as_ref().map(|bus| bus.addrs[0]);
-        card.bus_tls = bus.as_ref().map(Bus::is_tls);
-        let announced = data_dir.announce(&card)?;
-        tracing::info!(http = %addr, tls, auth = config.auth.as_str(), "the hub serves {addr}");
+        let said = doors.iter().flat_map(|(_, door)| door.card.clone());
+        let announced = data_dir.announce(&Card::new(said.collect(), place, started_at))?;
         Ok(Running {
-            addr,
+            addr: addr_of(&doors, http::SURFACE.name).expect("HTTP is never closed"),
             hub,
             imported,
             app,
-            server,
-            door,
-            bus,
+            doors,
             announced,
             data_dir,
-            tls,
+            tls: config.http.tls != Tls::Off,
         })
     }
 
     /// Where it can be reached from this machine.
     pub fn url(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        let mut addr = self.addr;
-        if addr.ip().is_unspecified() {
-            addr.set_ip(match addr {
-                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        format!("{scheme}://{addr}")
+        url(self.addr, self.tls)
     }
 
     pub fn data_dir(&self) -> &Path {
@@ -211,54 +196,22 @@ impl Running {
 
     /// Where the bus listens, if it does; the first of its addresses.
     pub fn bus_addr(&self) -> Option<SocketAddr> {
-        self.bus.as_ref().map(|bus| bus.addrs[0])
+        addr_of(&self.doors, bus::SURFACE.name)
     }
 
     /// Accepts nothing more, finishes what was accepted, closes streams, and puts the ledger away.
     pub async fn shutdown(self) {
         drop(self.announced);
         self.app.stopping.cancel();
-        let door = async {
-            if let Some(door) = self.door {
-                door.close(GRACE).await;
-            }
-        };
-        let bus = async {
-            if let Some(bus) = self.bus {
-                bus.close().await;
-            }
-        };
-        let (served, (), ()) = tokio::join!(self.server, door, bus);
-        if let Err(error) = served {
-            tracing::error!("the server ended badly: {error}");
-        }
-        if let Some(sql) = &self.app.sql {
-            sql.stop().await;
-        }
+        join_all(self.doors.into_iter().map(|(_, door)| (door.close)())).await;
         self.hub.stop().await;
         drop(self.data_dir);
     }
 }
 
-#[cfg(unix)]
-async fn open_door(app: &Arc<App>, config: &Config) -> Option<Door> {
-    Door::open(app, config).await
-}
-
-/// Requests as files need what only Unix has: directories that are held open, and links that are not followed.
-#[cfg(not(unix))]
-async fn open_door(_app: &Arc<App>, _config: &Config) -> Option<Door> {
-    None
-}
-
-#[cfg(not(unix))]
-enum Door {}
-
-#[cfg(not(unix))]
-impl Door {
-    async fn close(self, _grace: Duration) {
-        match self {}
-    }
+fn addr_of(doors: &[(&'static str, Open)], name: &str) -> Option<SocketAddr> {
+    let (_, door) = doors.iter().find(|(known, _)| *known == name)?;
+    door.addr
 }
 
 /// For tests of a rolling upgrade: `previous` makes this build behave like the one before its last schema step.
@@ -395,20 +348,16 @@ fn wall() -> IsoTime {
 }
 
 /// SIGXFSZ, on Linux and macOS.
-#[cfg(unix)]
 const FILE_TOO_LARGE: i32 = 25;
 
 /// Heard from before the hub is there, so that none is lost while it starts.
-#[cfg(unix)]
 struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
+    terminate: Signal,
+    interrupt: Signal,
 }
 
-#[cfg(unix)]
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
         // Whoever does not listen is ended when a file reaches a size limit, instead of being told that the write failed.
         drop(signal(SignalKind::from_raw(FILE_TOO_LARGE))?);
         Ok(Signals {
@@ -421,23 +370,6 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Signals)
-    }
-
-    async fn next(&mut self) -> &'static str {
-        match tokio::signal::ctrl_c().await {
-            Ok(()) => "Ctrl-C",
-            Err(_) => "no signals",
         }
     }
 }

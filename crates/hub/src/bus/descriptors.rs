@@ -1,5 +1,7 @@
 //! How many files and sockets this process may hold open: as many as it is allowed to ask for.
 
+use rustix::process::{Resource, getrlimit, setrlimit};
+
 /// Descriptors that are no connections: the ledger and its readers, listeners, pipes, files that come and go.
 const RESERVED: u64 = 512;
 
@@ -12,10 +14,7 @@ pub struct Descriptors {
 
 impl Descriptors {
     /// Raises the soft limit to the hard one. What the system refuses is left as it was.
-    #[cfg(unix)]
     pub fn raise() -> Descriptors {
-        use rustix::process::{Resource, getrlimit, setrlimit};
-
         let mut limit = getrlimit(Resource::Nofile);
         let before = limit.current;
         let wishes = [limit.maximum, lesser(limit.maximum, MODEST)];
@@ -34,15 +33,6 @@ impl Descriptors {
         }
     }
 
-    /// Where there is no such limit.
-    #[cfg(not(unix))]
-    pub fn raise() -> Descriptors {
-        Descriptors {
-            before: None,
-            now: None,
-        }
-    }
-
     /// Says what is wrong if these connections do not all fit at once.
     pub fn warning(&self, connections: u64) -> Option<String> {
         let now = self.now?;
@@ -57,16 +47,13 @@ impl Descriptors {
 }
 
 /// Some systems name a hard limit that they do not grant; all of them grant this.
-#[cfg(unix)]
 const MODEST: u64 = 10_240;
 
 /// No limit is the largest of all.
-#[cfg(unix)]
 fn lesser(limit: Option<u64>, bound: u64) -> Option<u64> {
     Some(limit.map_or(bound, |limit| limit.min(bound)))
 }
 
-#[cfg(unix)]
 fn at_least(limit: Option<u64>, wish: Option<u64>) -> bool {
     match (limit, wish) {
         (None, _) => true,
@@ -95,7 +82,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn the_soft_limit_rises_to_the_hard_one_and_never_falls() {
         let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
@@ -106,7 +92,6 @@ mod tests {
         assert_eq!((again.before, again.now), (first.now, first.now));
     }
 
-    #[cfg(unix)]
     #[test]
     fn limits_compare_with_no_limit_as_the_largest() {
         assert!(at_least(None, None) && at_least(None, Some(1)) && at_least(Some(1), Some(1)));

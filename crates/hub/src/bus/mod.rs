@@ -21,6 +21,7 @@ mod registry;
 mod relay;
 mod server;
 mod snapshot;
+mod surface;
 mod worker;
 
-pub(crate) use server::Bus;
+pub(crate) use surface::SURFACE;

@@ -34,7 +34,6 @@ use crate::config::{self, Config, Security};
 use crate::http::Ids;
 use crate::hub::Hub;
 use crate::memory::{Memory, Settings};
-use crate::metrics::BusFigures;
 use crate::serve::ServeError;
 
 /// What all connections of the bus share.
@@ -68,7 +67,7 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub frames: AtomicU64,
-    flags: Mutex<Vec<(Flag, u64)>>,
+    pub(super) flags: Mutex<Vec<(Flag, u64)>>,
     pub slow: AtomicU64,
 }
 
@@ -93,10 +92,7 @@ impl Bus {
         config: &Config,
         auth: Arc<Auth>,
         stopping: CancellationToken,
-    ) -> Result<Option<Bus>, ServeError> {
-        if !config.bus.enabled {
-            return Ok(None);
-        }
+    ) -> Result<Bus, ServeError> {
         let settings = config.bus.clone();
         let authority = match settings.security {
             Security::MutualTls => Some(Authority::open(&config.data_dir)?),
@@ -161,16 +157,12 @@ impl Bus {
         tasks.spawn(super::director::run(Arc::clone(&shared)));
         tasks.spawn(super::memory::announce(Arc::clone(&shared)));
         tasks.spawn(grant(Arc::clone(&shared)));
-        Ok(Some(Bus {
+        Ok(Bus {
             shared,
             addrs,
             tasks,
             _watcher: watcher,
-        }))
-    }
-
-    pub fn is_tls(&self) -> bool {
-        self.shared.authority.is_some()
+        })
     }
 
     /// After the token was canceled: waits until everybody is gone, not for long.
@@ -207,24 +199,6 @@ impl Shared {
     pub fn room(&self, message_type: &str) -> usize {
         let max = self.config.max_message_bytes;
         switchboard_wire::agentbus::envelope::room(max, message_type, &self.sender())
-    }
-
-    pub fn figures(&self) -> BusFigures {
-        let memory = self.memory.as_ref().map(Memory::stats).unwrap_or_default();
-        let flags = self.tally.flags.lock();
-        BusFigures {
-            connections: self.connections.load(Ordering::Relaxed) as u64,
-            workers: self.registry.workers() as u64,
-            operators: self.registry.operators() as u64,
-            frames: self.tally.frames.load(Ordering::Relaxed),
-            slow: self.tally.slow.load(Ordering::Relaxed),
-            flags: flags
-                .iter()
-                .map(|(flag, count)| (flag.as_str(), *count))
-                .collect(),
-            memory_skipped: memory.skipped,
-            engrams: memory.engrams as u64,
-        }
     }
 
     pub fn backoff(&self, at_least: Duration) -> Backoff {

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::ConfigError;
-use super::settings::{Apply, find};
+use super::settings::{Entry, find};
 
 /// Settings files are small; a larger one is something else.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -57,7 +57,7 @@ fn walk(prefix: &str, table: toml::Table, flat: &mut Vec<(String, toml::Value)>)
 }
 
 /// Whether some of these settings are below this key.
-pub fn is_section<'a>(key: &str, mut settings: impl Iterator<Item = &'a (&'a str, Apply)>) -> bool {
+pub fn is_section(key: &str, mut settings: impl Iterator<Item = &'static Entry>) -> bool {
     settings.any(|(known, _)| {
         known
             .strip_prefix(key)

@@ -9,6 +9,7 @@ use super::file::{flatten, is_section, read_file};
 use super::read::{Given, read};
 use super::settings::{self, Draft, variable};
 use super::{CONFIG_FILE, Config, DATA_DIR, PostgresUrl, StoreAt, Tls};
+use crate::serve::SURFACES;
 
 /// A configuration, and what in its sources nobody understood.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +96,9 @@ impl Config {
             draft.set(key, &Given::Text(text.clone()), "command line")?;
         }
         let config = draft.finish()?;
-        warnings.extend(config.bus.doubts());
+        for surface in SURFACES {
+            warnings.extend((surface.doubts)(&config));
+        }
         Ok(Loaded { config, warnings })
     }
 }
@@ -147,7 +150,6 @@ impl Draft {
             tls_cert: None,
             tls_key: None,
             tls_self_signed: false,
-            files_dir: None,
         }
     }
 
@@ -194,11 +196,9 @@ impl Draft {
         self.config.data_dir =
             project.join(self.data_dir.take().unwrap_or_else(|| DATA_DIR.into()));
         self.config.store = self.store_at(&project)?;
-        if let Some(dir) = self.files_dir.take() {
-            self.config.files.dir = project.join(dir);
+        for surface in SURFACES {
+            (surface.resolve)(&mut self.config);
         }
-        let Config { bus, data_dir, .. } = &mut self.config;
-        bus.resolve(&project, data_dir);
         self.config.http.tls = match (self.tls_cert, self.tls_key, self.tls_self_signed) {
             (Some(cert), Some(key), false) => Tls::Files {
                 cert: project.join(cert),

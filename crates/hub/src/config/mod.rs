@@ -23,8 +23,13 @@ pub use bus::{
     BUS_PORT, Backoff, Bus, CATALOG, DEV_FILE, Director, GithubLimits, MEMORY_DIR, Memory,
     ModelLimits, Retry, Security, SyncAction, SyncMain, TierBudget,
 };
+pub(crate) use bus::{DEV_SETTINGS, OWN_SETTINGS};
 pub use load::{ConfigError, Loaded, Overrides};
 pub use net::Network;
+pub(crate) use read::read;
+pub(crate) use settings::{Entry, count};
+
+use crate::serve::SURFACES;
 
 /// The port that a hub listens on unless told otherwise.
 pub const PORT: u16 = 7373;
@@ -263,6 +268,18 @@ impl Config {
             return Ok(AddressSafety::Insecure { missing });
         }
         Err(ConfigError::UnsafeAddress { listen, missing })
+    }
+
+    /// Why doors would not open as these settings say.
+    pub fn refused(&self) -> Vec<ConfigError> {
+        let checks = SURFACES.iter().map(|surface| (surface.check)(self));
+        checks.filter_map(Result::err).collect()
+    }
+
+    /// What doors leave in the project that is not meant to be committed.
+    pub fn leaves(&self) -> Vec<PathBuf> {
+        let left = SURFACES.iter().flat_map(|surface| (surface.leaves)(self));
+        left.collect()
     }
 
     /// A commented `switchboard.toml` that says what holds anyway.

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::bus::{DEV_SETTINGS, OWN_SETTINGS};
 use super::read::{AtLeastOne, Given, Percent, Unless, read};
 use super::{AuthMode, Config, LogFormat, Network, StoreMode};
+use crate::serve::SURFACES;
 
 /// A configuration in the making: what defaults depend on other settings is decided at the end.
 pub struct Draft {
@@ -17,20 +17,20 @@ pub struct Draft {
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
     pub tls_self_signed: bool,
-    pub files_dir: Option<PathBuf>,
 }
 
 pub type Apply = fn(&mut Draft, &Given) -> Result<(), String>;
+/// A key, and where its value goes.
+pub type Entry = (&'static str, Apply);
 
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn days(given: &Given) -> Result<Duration, String> {
     read(given).map(|AtLeastOne(count)| DAY * count)
 }
 
-fn count(given: &Given) -> Result<u32, String> {
+pub fn count(given: &Given) -> Result<u32, String> {
     read(given).map(|AtLeastOne(count)| count)
 }
 
@@ -38,9 +38,9 @@ fn bound(given: &Given) -> Result<Option<u32>, String> {
     read(given).map(|Unless(bound)| bound)
 }
 
-/// `project` is not here: it must be known before the file can be found.
+/// Of the hub itself and of HTTP; `project` is not here: it must be known before the file can be found.
 #[rustfmt::skip]
-const SETTINGS: &[(&str, Apply)] = &[
+const SETTINGS: &[Entry] = &[
     ("data_dir", |d, g| read(g).map(|v| d.data_dir = Some(v))),
     ("http.listen", |d, g| read::<SocketAddr>(g).map(|v| d.config.http.listen = v)),
     ("http.allowed_hosts", |d, g| read::<Vec<String>>(g).map(|v| d.config.http.allowed_hosts = v)),
@@ -53,10 +53,6 @@ const SETTINGS: &[(&str, Apply)] = &[
     // Two spellings of one thing: whichever comes last holds.
     ("store.path", |d, g| read(g).map(|v| (d.store_path, d.store_url) = (Some(v), None))),
     ("store.url", |d, g| read(g).map(|v| (d.store_path, d.store_url) = (None, Some(v)))),
-    ("files.enabled", |d, g| read(g).map(|v| d.config.files.enabled = v)),
-    ("files.dir", |d, g| read(g).map(|v| d.files_dir = Some(v))),
-    ("files.rescan_ms", |d, g| count(g).map(|v| d.config.files.rescan_every = Duration::from_millis(v.into()))),
-    ("files.keep_hours", |d, g| count(g).map(|v| d.config.files.keep_for = HOUR * v)),
     ("store.mode", |d, g| read::<StoreMode>(g).map(|v| d.config.store_mode = v)),
     ("store.swarm_db", |d, g| read(g).map(|v| d.config.swarm_db = v)),
     ("auth.mode", |d, g| read::<AuthMode>(g).map(|v| d.config.auth = v)),
@@ -85,8 +81,9 @@ const SETTINGS: &[(&str, Apply)] = &[
 ];
 
 /// Every setting, in the order in which those of one source are applied.
-pub fn all() -> impl Iterator<Item = &'static (&'static str, Apply)> {
-    SETTINGS.iter().chain(DEV_SETTINGS).chain(OWN_SETTINGS)
+pub fn all() -> impl Iterator<Item = &'static Entry> {
+    let doors = SURFACES.iter().flat_map(|surface| surface.settings);
+    SETTINGS.iter().chain(doors.copied().flatten())
 }
 
 pub fn find(key: &str) -> Option<Apply> {

@@ -12,7 +12,6 @@ const IGNORE_FILE: &str = ".gitignore";
 /// Makes a directory, and those above it that are missing, for its owner alone. One that is there stays as it is.
 pub fn make_private(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.recursive(true).create(path)
 }
@@ -60,7 +59,6 @@ fn ignore(dir: &Path, text: &str) {
     let write = || {
         let mut builder = tempfile::Builder::new();
         // Whoever else works in the repository has to read it too.
-        #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
         let mut file = builder.tempfile_in(dir)?;
         file.write_all(text.as_bytes())?;
@@ -86,7 +84,6 @@ pub(crate) fn set_ledger(ledger: &Path, mode: StoreMode) {
     let files = ledger_files(ledger);
     if files.iter().all(|file| fs::symlink_metadata(file).is_err()) {
         let mut options = fs::OpenOptions::new();
-        #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         // Where it cannot be made, SQLite says why.
         let _ = options.write(true).create_new(true).open(ledger);
@@ -105,7 +102,6 @@ pub fn ledger_files(ledger: &Path) -> [PathBuf; 4] {
     })
 }
 
-#[cfg(unix)]
 fn set(path: &Path, wanted: u32) {
     use std::os::unix::fs::PermissionsExt as _;
     /// A directory that everybody shares, such as `/tmp`.
@@ -130,11 +126,7 @@ fn set(path: &Path, wanted: u32) {
     }
 }
 
-#[cfg(not(unix))]
-fn set(_path: &Path, _wanted: u32) {}
-
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

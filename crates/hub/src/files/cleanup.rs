@@ -26,19 +26,14 @@ pub struct Cleanup {
     rests_until: Option<SystemTime>,
 }
 
-#[derive(Clone, Copy)]
-enum Cleaned {
-    Done,
-    Rejected,
-    Responses,
-    Ready,
-}
+/// A directory, and which names in it are ours to remove.
+type Cleaned = (fn(&Dirs) -> &OwnedFd, fn(&[u8]) -> bool);
 
 const CLEANED: [Cleaned; 4] = [
-    Cleaned::Done,
-    Cleaned::Rejected,
-    Cleaned::Responses,
-    Cleaned::Ready,
+    (|dirs| &dirs.done, |_| true),
+    (|dirs| &dirs.rejected, |_| true),
+    (|dirs| &dirs.responses, is_answer),
+    (|dirs| &dirs.ready, |_| false),
 ];
 
 impl Cleanup {
@@ -50,14 +45,14 @@ impl Cleanup {
         self.rests_until = None;
         let mut left = STEP;
         while left > 0 {
-            let Some(cleaned) = CLEANED.get(self.next).copied() else {
+            let Some((dir, is_ours)) = CLEANED.get(self.next) else {
                 *self = Cleanup {
                     rests_until: Some(now + ROUND_EVERY.min(keep_for)),
                     ..Cleanup::default()
                 };
                 return Ok(());
             };
-            let dir = cleaned.dir(dirs);
+            let dir = dir(dirs);
             let listing = match &mut self.names {
                 Some(listing) => listing,
                 None => self.names.insert(names(dir)?),
@@ -65,7 +60,11 @@ impl Cleanup {
             match listing.next() {
                 Some(entry) => {
                     left -= 1;
-                    consider(cleaned, dir, entry?.file_name(), keep_for, now);
+                    let entry = entry?;
+                    let name = entry.file_name();
+                    if let Some(keep_for) = kept_for(name.to_bytes(), *is_ours, keep_for) {
+                        consider(dir, name, keep_for, now);
+                    }
                 }
                 None => {
                     self.next += 1;
@@ -77,34 +76,16 @@ impl Cleanup {
     }
 }
 
-impl Cleaned {
-    fn dir(self, dirs: &Dirs) -> &OwnedFd {
-        match self {
-            Cleaned::Done => &dirs.done,
-            Cleaned::Rejected => &dirs.rejected,
-            Cleaned::Responses => &dirs.responses,
-            Cleaned::Ready => &dirs.ready,
-        }
-    }
-
-    /// How long a file of this name may lie here; for ever if it is not ours.
-    fn keeps_for(self, name: &[u8], keep_for: Duration) -> Option<Duration> {
-        match self {
-            _ if name.starts_with(TEMPORARY.as_bytes()) => Some(TEMPORARY_FOR.min(keep_for)),
-            Cleaned::Done | Cleaned::Rejected => Some(keep_for),
-            Cleaned::Responses => is_answer(name).then_some(keep_for),
-            Cleaned::Ready => None,
-        }
+/// How long a file of this name may lie there; for ever if it is not ours.
+fn kept_for(name: &[u8], is_ours: fn(&[u8]) -> bool, keep_for: Duration) -> Option<Duration> {
+    match name {
+        b"." | b".." => None,
+        _ if name.starts_with(TEMPORARY.as_bytes()) => Some(TEMPORARY_FOR.min(keep_for)),
+        _ => is_ours(name).then_some(keep_for),
     }
 }
 
-fn consider(cleaned: Cleaned, dir: &OwnedFd, name: &CStr, keep_for: Duration, now: SystemTime) {
-    if matches!(name.to_bytes(), b"." | b"..") {
-        return;
-    }
-    let Some(keep_for) = cleaned.keeps_for(name.to_bytes(), keep_for) else {
-        return;
-    };
+fn consider(dir: &OwnedFd, name: &CStr, keep_for: Duration, now: SystemTime) {
     let Ok(stat) = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
         return;
     };

@@ -12,7 +12,8 @@ use tokio::sync::Semaphore;
 
 use super::act::{self, Patience, Remedy, Request, act, remedy};
 use super::place::{Dirs, Place};
-use super::request_file::{Fate, Found, Identity, Origin, Settled, answer_name};
+use super::request_file::{Fate, Found, Identity, Origin, answer_name};
+use super::surface::Tally;
 use crate::http::{Failure, Shared};
 
 /// A request whose turn it is.
@@ -33,7 +34,7 @@ pub enum Verdict {
     Away,
     /// Answered, and still in its place.
     Unmovable,
-    /// Another file of this name lies among the taken ones.
+    /// There was another file of this name by then; it lies among the taken ones and was not looked at.
     Another,
     /// It is not the file that it was.
     Changed,
@@ -47,6 +48,7 @@ pub struct Context {
     pub place: Place,
     /// Errands to the disk that run at a time.
     pub disk: Semaphore,
+    pub tally: Arc<Tally>,
 }
 
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(50);
@@ -178,13 +180,9 @@ async fn settle(context: &Arc<Context>, item: Item, (answer, fate): Outcome) -> 
             .with(move |_, dirs| dirs.settle(file.origin, &file.name, file.identity, &answer, &end))
             .await;
         match settled {
-            Ok(settled) => {
-                count(context, &item, settled, &fate);
-                return match settled {
-                    Settled::Away => Verdict::Away,
-                    Settled::Unmovable => Verdict::Unmovable,
-                    Settled::Another => Verdict::Another,
-                };
+            Ok(verdict) => {
+                count(context, &item, verdict, &fate);
+                return verdict;
             }
             Err(error) => {
                 tracing::warn!("request file {:?} cannot be answered: {error}", item.name);
@@ -197,14 +195,14 @@ async fn settle(context: &Arc<Context>, item: Item, (answer, fate): Outcome) -> 
     Verdict::Stuck
 }
 
-fn count(context: &Context, item: &Item, settled: Settled, fate: &Fate) {
-    let tally = &context.app.metrics.files;
-    match (settled, fate) {
-        (Settled::Another, _) => {}
-        (Settled::Away | Settled::Unmovable, Fate::Done) => {
+fn count(context: &Context, item: &Item, verdict: Verdict, fate: &Fate) {
+    let tally = &context.tally;
+    match (verdict, fate) {
+        (Verdict::Another | Verdict::Changed | Verdict::Stuck, _) => {}
+        (Verdict::Away | Verdict::Unmovable, Fate::Done) => {
             tally.answered.fetch_add(1, Ordering::Relaxed);
         }
-        (Settled::Away | Settled::Unmovable, Fate::Rejected(reason)) => {
+        (Verdict::Away | Verdict::Unmovable, Fate::Rejected(reason)) => {
             tally.rejected.fetch_add(1, Ordering::Relaxed);
             tracing::info!("request file {:?} was rejected: {reason}", item.name);
         }

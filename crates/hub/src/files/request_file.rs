@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use switchboard_core::limits;
 use switchboard_wire::signature::to_hex;
 
+use super::job::Verdict;
 use super::place::{Dirs, names};
 use crate::projection::folder::{self, READ};
 
@@ -54,16 +55,6 @@ pub enum Fate {
     Done,
     /// With the reason beside it.
     Rejected(String),
-}
-
-/// How the end of a request went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
-    Away,
-    /// Answered, but it cannot be moved out of the way.
-    Unmovable,
-    /// There was another file of that name by then; it lies among the taken ones and was not looked at.
-    Another,
 }
 
 enum Taken {
@@ -204,13 +195,13 @@ impl Dirs {
         identity: Identity,
         answer: &[u8],
         fate: &Fate,
-    ) -> io::Result<Settled> {
+    ) -> io::Result<Verdict> {
         let taken = match origin {
             Origin::Requests => self.take(name, identity)?,
             Origin::Taken => Taken::Same,
         };
         if matches!(taken, Taken::Another) {
-            return Ok(Settled::Another);
+            return Ok(Verdict::Another);
         }
         let place = answer_name(name);
         let (place, fate) = match &place {
@@ -236,8 +227,8 @@ impl Dirs {
                 }
                 self.put_away(name, to)?
             }
-            Taken::Gone | Taken::Another => Settled::Away,
-            Taken::Unmovable => Settled::Unmovable,
+            Taken::Gone | Taken::Another => Verdict::Away,
+            Taken::Unmovable => Verdict::Unmovable,
         };
         if let Some(place) = place {
             self.publish(place)?;
@@ -347,9 +338,9 @@ impl Dirs {
         }
     }
 
-    fn put_away(&self, name: &OsStr, to: &OwnedFd) -> io::Result<Settled> {
+    fn put_away(&self, name: &OsStr, to: &OwnedFd) -> io::Result<Verdict> {
         match renameat(&self.taken, name, to, name) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(Settled::Away),
+            Ok(()) | Err(Errno::NOENT) => return Ok(Verdict::Away),
             Err(error) if is_lasting(error) => {
                 tracing::debug!("request file {name:?} cannot be kept: {error}");
             }
@@ -357,8 +348,8 @@ impl Dirs {
         }
         // Something that cannot be replaced is in its place. It was answered: it need not be kept.
         match unlinkat(&self.taken, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(Settled::Away),
-            Err(_) => Ok(Settled::Unmovable),
+            Ok(()) | Err(Errno::NOENT) => Ok(Verdict::Away),
+            Err(_) => Ok(Verdict::Unmovable),
         }
     }
 }

@@ -182,10 +182,8 @@ impl Scanner {
 
     /// Looks through the whole directory, whatever was or was not heard of it.
     async fn rescan(&mut self) {
-        let tally = &self.context.app.metrics.files;
-        tally
-            .waiting
-            .store(self.queue.open() as u64, Ordering::Relaxed);
+        let waiting = self.queue.open() as u64;
+        self.context.tally.waiting.store(waiting, Ordering::Relaxed);
         match self.survey().await {
             Ok(Some(survey)) => {
                 self.trouble = None;

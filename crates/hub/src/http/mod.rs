@@ -30,6 +30,7 @@ pub mod seal;
 mod seats;
 mod status;
 mod streams;
+mod surface;
 mod tasks;
 mod watch;
 mod with;
@@ -41,10 +42,10 @@ use switchboard_wire::IsoTime;
 use switchboard_wire::jetpack::from_wire::Context;
 use tokio_util::sync::CancellationToken;
 
-pub use accept::Server;
 pub use error::Failure;
 pub use reply::to_json;
 pub use routes::router;
+pub(crate) use surface::{SURFACE, url};
 
 use crate::auth::{Auth, Caller};
 use crate::config::Config;

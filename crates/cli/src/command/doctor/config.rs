@@ -23,9 +23,8 @@ pub fn checks(here: &Path) -> Vec<Check> {
         .iter()
         .map(|warning| Check::warn("config", warning.clone()))
         .collect();
-    if let Err(error) = loaded.config.check_address() {
-        checks.push(Check::fail("config", error.to_string()));
-    }
+    let refused = loaded.config.refused().into_iter();
+    checks.extend(refused.map(|error| Check::fail("config", error.to_string())));
     if checks.is_empty() {
         checks.push(if file.exists() {
             Check::ok("config", format!("{} is understood", file.display()))

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use switchboard_hub::config::{CATALOG, MEMORY_DIR, StoreAt};
+use switchboard_hub::config::StoreAt;
 use switchboard_hub::data_dir::ledger_files;
 use switchboard_hub::swarm_db::SwarmDb;
 
@@ -45,12 +45,7 @@ fn paths(scene: &Scene, project: &Path) -> Vec<String> {
     let jetpack = SwarmDb::new(project, Path::new("")).folder();
     files.extend(SwarmDb::FILES.map(|name| jetpack.join(name)));
     if let Some(config) = &scene.config {
-        files.push(config.files.dir.clone());
-        let memory = project.join(MEMORY_DIR);
-        // From before they were kept in the data directory; where a setting names it, it is meant to be committed.
-        if config.bus.memory.root_name.is_none() && memory.join(CATALOG).is_file() {
-            files.push(memory);
-        }
+        files.extend(config.leaves());
     }
     let inside = files
         .iter()

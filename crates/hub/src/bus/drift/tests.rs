@@ -196,7 +196,6 @@ async fn a_branch_that_was_fetched_can_be_the_main_one() {
     assert_eq!(drift.main_sha(), Some(head));
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn a_git_that_hangs_is_ended_and_nothing_is_known() {
     let mut repository = Repository::new();

@@ -182,7 +182,7 @@ impl Bus {
     }
 
     /// Relative paths are meant from the project.
-    pub(super) fn resolve(&mut self, project: &Path, data_dir: &Path) {
+    pub(crate) fn resolve(&mut self, project: &Path, data_dir: &Path) {
         self.dev_file = self.dev_file.take().map(|file| project.join(file));
         self.sync_main.repository = project.join(&self.sync_main.repository);
         let memory = &mut self.memory;
@@ -197,7 +197,7 @@ impl Bus {
     }
 
     /// Settings that are each allowed but do not go together.
-    pub(super) fn doubts(&self) -> Vec<String> {
+    pub(crate) fn doubts(&self) -> Vec<String> {
         let cases = [
             (
                 self.heartbeat_ttl <= self.heartbeat_interval,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Backoff, Bus, Security, SyncAction};
 use crate::config::read::{Given, Setting, Unless, read};
-use crate::config::settings::{Apply, Draft};
+use crate::config::settings::{Draft, Entry};
 
 /// A message must at least hold a hello, and the hub must be able to hold many messages.
 const MESSAGE_BYTES: RangeInclusive<u32> = 1024..=16 * 1024 * 1024;
@@ -57,7 +57,7 @@ fn max_workers(given: &Given) -> Result<Option<u32>, String> {
 
 /// Keys that a project's `config/dev.toml` may set, as `switchboard.toml` may.
 #[rustfmt::skip]
-pub const DEV_SETTINGS: &[(&str, Apply)] = &[
+pub const DEV_SETTINGS: &[Entry] = &[
     ("director.interval_seconds", |d, g| time(g, SECONDS).map(|v| bus(d).director.interval = v)),
     ("director.max_workers", |d, g| max_workers(g).map(|v| bus(d).director.max_workers = v)),
     ("director.max_retries", |d, g| within(g, RETRIES).map(|v| bus(d).director.max_retries = v)),
@@ -100,7 +100,7 @@ pub const DEV_SETTINGS: &[(&str, Apply)] = &[
 
 /// Keys that only our own sources set; they come after those above, so that `bus.listen` has the last word of its source.
 #[rustfmt::skip]
-pub const OWN_SETTINGS: &[(&str, Apply)] = &[
+pub const OWN_SETTINGS: &[Entry] = &[
     ("bus.listen", |d, g| read::<Listen>(g).map(|v| set_listen(bus(d), v))),
     ("bus.dev_file", |d, g| read::<DevFile>(g).map(|v| bus(d).dev_file = v.0)),
     ("bus.connections_max", |d, g| within(g, COUNT).map(|v| bus(d).connections_max = v)),

@@ -32,7 +32,7 @@ impl Kit {
         self.dirs.identity(origin, name.as_ref()).unwrap().unwrap()
     }
 
-    fn settle(&self, identity: Identity, answer: &str) -> Settled {
+    fn settle(&self, identity: Identity, answer: &str) -> Verdict {
         let answer = answer.as_bytes();
         let (origin, name) = (Origin::Requests, OsStr::new("n.json"));
         let settled = self
@@ -54,7 +54,7 @@ impl Kit {
 fn a_request_is_answered_and_put_away_and_leaves_nothing_half_done() {
     let kit = Kit::new();
     let identity = kit.write("requests/n.json", "one");
-    assert_eq!(kit.settle(identity, "answer"), Settled::Away);
+    assert_eq!(kit.settle(identity, "answer"), Verdict::Away);
     assert_eq!(
         kit.text("responses/n-response.json").as_deref(),
         Some("answer")
@@ -71,7 +71,7 @@ fn a_request_that_was_replaced_is_not_answered_and_the_new_one_is_not_lost() {
     let identity = kit.write("requests/n.json", "one");
     fs::rename(kit.path.join("requests/n.json"), kit.path.join("elsewhere")).unwrap();
     kit.write("requests/n.json", "two");
-    assert_eq!(kit.settle(identity, "to one"), Settled::Another);
+    assert_eq!(kit.settle(identity, "to one"), Verdict::Another);
     assert_eq!(kit.text("taken/n.json").as_deref(), Some("two"));
     assert_eq!((kit.count("responses"), kit.count("done")), (0, 0));
 }
@@ -81,7 +81,7 @@ fn one_that_was_taken_back_is_answered_all_the_same() {
     let kit = Kit::new();
     let identity = kit.write("requests/n.json", "one");
     fs::remove_file(kit.path.join("requests/n.json")).unwrap();
-    assert_eq!(kit.settle(identity, "answer"), Settled::Away);
+    assert_eq!(kit.settle(identity, "answer"), Verdict::Away);
     assert_eq!((kit.count("responses"), kit.count("done")), (1, 0));
 }
 
@@ -90,7 +90,7 @@ fn a_second_try_goes_on_with_what_was_taken_and_leaves_the_next_request_alone() 
     let kit = Kit::new();
     let identity = kit.write("taken/n.json", "one");
     kit.write("requests/n.json", "two");
-    assert_eq!(kit.settle(identity, "to one"), Settled::Away);
+    assert_eq!(kit.settle(identity, "to one"), Verdict::Away);
     assert_eq!(kit.text("done/n.json").as_deref(), Some("one"));
     assert_eq!(kit.text("requests/n.json").as_deref(), Some("two"));
 }
@@ -100,7 +100,7 @@ fn what_cannot_be_moved_is_answered_where_it_is() {
     let kit = Kit::new();
     let identity = kit.write("requests/n.json", "one");
     fs::create_dir_all(kit.path.join("taken/n.json/x")).unwrap();
-    assert_eq!(kit.settle(identity, "answer"), Settled::Unmovable);
+    assert_eq!(kit.settle(identity, "answer"), Verdict::Unmovable);
     assert_eq!(kit.text("requests/n.json").as_deref(), Some("one"));
     assert_eq!(
         kit.text("responses/n-response.json").as_deref(),
@@ -113,7 +113,7 @@ fn requests_of_one_name_are_all_kept_the_last_one_under_it() {
     let kit = Kit::new();
     for number in 1..=3 {
         let identity = kit.write("requests/n.json", &format!("no. {number}"));
-        assert_eq!(kit.settle(identity, "answer"), Settled::Away);
+        assert_eq!(kit.settle(identity, "answer"), Verdict::Away);
     }
     assert_eq!(kit.text("done/n.json").as_deref(), Some("no. 3"));
     assert_eq!(kit.count("done"), 3);

@@ -14,8 +14,6 @@ use super::Keeper;
 use crate::config::CATALOG;
 use crate::hub::Error;
 use crate::memory::compact::{Cover, compact, condense};
-use crate::memory::files::Files;
-use crate::projection::Projection;
 
 /// Engrams of the short term that become one of the long term.
 const CONDENSED_AT_ONCE: usize = 8;
@@ -134,17 +132,15 @@ impl Keeper {
     }
 
     pub(super) async fn adopt(&mut self) -> Result<(), Error> {
-        let before = self.settings.before.as_ref().map(|root| Files {
-            projection: Projection {
-                root: root.clone(),
-                record: self.settings.record.clone(),
-            },
-            catalog: root.join(CATALOG),
-        });
-        let places = [Some(self.files.clone()), before];
+        let mut places = vec![self.files.clone()];
+        if let Some(root) = &self.settings.before {
+            let mut before = self.files.clone();
+            before.catalog = root.join(CATALOG);
+            before.projection.root.clone_from(root);
+            places.push(before);
+        }
         let look = move || {
-            let mut places = places.into_iter().flatten();
-            let found = places.find_map(|files| {
+            let found = places.into_iter().find_map(|files| {
                 let found = files.found(ADOPTED_MAX);
                 (!found.is_empty()).then_some((files.projection.root, found))
             });

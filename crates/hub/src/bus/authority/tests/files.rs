@@ -23,7 +23,6 @@ fn making_an_authority_twice_changes_nothing() {
     assert_eq!(files.map(read), before);
 }
 
-#[cfg(unix)]
 #[test]
 fn keys_are_for_the_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,0 +1,75 @@
+//! The bus in the table of doors.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::FutureExt as _;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use serde_json::json;
+
+use super::interfaces::{Surroundings, choose};
+use super::server::{Bus, Shared};
+use crate::config::{CATALOG, Config, DEV_SETTINGS, MEMORY_DIR, OWN_SETTINGS};
+use crate::http::App;
+use crate::memory::Memory;
+use crate::metrics::{counter, gauge};
+use crate::serve::ServeError;
+use crate::surface::{Open, Opener, Surface};
+
+pub(crate) const SURFACE: Surface = Surface {
+    settings: &[DEV_SETTINGS, OWN_SETTINGS],
+    resolve: |config| config.bus.resolve(&config.project, &config.data_dir),
+    doubts: |config| config.bus.doubts(),
+    check: |config| match config.bus.enabled {
+        true => choose(&config.bus, &Surroundings::look()).map(drop),
+        false => Ok(()),
+    },
+    leaves,
+    ..Surface::new("bus", |config, _| {
+        let opener: Opener = Box::new(|app, config| open(app, config).boxed());
+        Ok(config.bus.enabled.then_some(opener))
+    })
+};
+
+async fn open(app: &App, config: &Config) -> Result<Open, ServeError> {
+    let (auth, stopping) = (Arc::clone(&app.auth), app.stopping.clone());
+    let bus = Bus::open(&app.hub, config, auth, stopping).await?;
+    let (addr, shared) = (bus.addrs[0], Arc::clone(&bus.shared));
+    let is_tls = shared.authority.is_some();
+    Ok(Open {
+        addr: Some(addr),
+        card: vec![("bus", json!(addr)), ("busTls", json!(is_tls))],
+        line: Some(format!("the bus is at {addr}")),
+        figures: Some(Arc::new(move |out| figures(&shared, out))),
+        close: Box::new(|| bus.close().boxed()),
+    })
+}
+
+/// Engrams from before they were kept in the data directory; where a setting names it, they are meant to be committed.
+fn leaves(config: &Config) -> Vec<PathBuf> {
+    let memory = config.project.join(MEMORY_DIR);
+    let is_old = config.bus.memory.root_name.is_none() && memory.join(CATALOG).is_file();
+    is_old.then_some(memory).into_iter().collect()
+}
+
+#[rustfmt::skip]
+fn figures(bus: &Shared, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let memory = bus.memory.as_ref().map(Memory::stats).unwrap_or_default();
+    gauge(out, "bus_connections", "Connections of the bus", bus.connections.load(Ordering::Relaxed) as u64)?;
+    gauge(out, "bus_workers", "Workers that are connected here", bus.registry.workers() as u64)?;
+    gauge(out, "bus_operators", "Operators that are connected here", bus.registry.operators() as u64)?;
+    counter(out, "bus_frames", "Lines that came over the bus", bus.tally.frames.load(Ordering::Relaxed))?;
+    counter(out, "bus_slow", "Connections that were dropped because they did not read", bus.tally.slow.load(Ordering::Relaxed))?;
+    counter(out, "memory_skipped", "Events that went by too quickly to be remembered", memory.skipped)?;
+    gauge(out, "engrams", "Engrams in the catalog", memory.engrams as u64)?;
+    let about = "What was wrong with lines of the bus";
+    let mut encoder = out.encode_descriptor("bus_flags", about, None, MetricType::Counter)?;
+    for (flag, count) in bus.tally.flags.lock().iter() {
+        ConstCounter::new(*count).encode(encoder.encode_family(&[("flag", flag.as_str())])?)?;
+    }
+    Ok(())
+}
