@@ -151,26 +151,17 @@ impl DataDir {
         };
         make_durably(path, || make_private(path)).map_err(unusable)?;
         ignore_all(path);
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join(LOCK_FILE))
-            .map_err(unusable)?;
-        match try_lock(&lock) {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let holder = Holder {
-                    pid: pid_in(&mut lock),
-                    store: None,
-                };
-                return Err(DataDirError::Held {
-                    path: path.to_owned(),
-                    holder: holder.to_string(),
-                });
-            }
-            Err(TryLockError::Error(source)) => return Err(unusable(source)),
+        let (mut lock, is_ours) =
+            open_locked(&path.join(LOCK_FILE), LOOKED_AT_FOR).map_err(unusable)?;
+        if !is_ours {
+            let holder = Holder {
+                pid: pid_in(&mut lock),
+                store: None,
+            };
+            return Err(DataDirError::Held {
+                path: path.to_owned(),
+                holder: holder.to_string(),
+            });
         }
         write_pid(&mut lock).map_err(unusable)?;
         private::set_directory(path, mode);
@@ -251,14 +242,20 @@ fn write_pid(lock: &mut File) -> std::io::Result<()> {
     writeln!(lock, "{}", std::process::id())
 }
 
-fn try_lock(lock: &File) -> Result<(), TryLockError> {
+/// Opens a file to lock it, and whether that came about in time.
+pub(crate) fn open_locked(path: &Path, within: Duration) -> std::io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let file = options.open(path)?;
     let began = Instant::now();
     loop {
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) if began.elapsed() < LOOKED_AT_FOR => {
+        match file.try_lock() {
+            Ok(()) => return Ok((file, true)),
+            Err(TryLockError::WouldBlock) if began.elapsed() < within => {
                 std::thread::sleep(ASK_AGAIN_AFTER);
             }
-            answer => return answer,
+            Err(TryLockError::WouldBlock) => return Ok((file, false)),
+            Err(TryLockError::Error(error)) => return Err(error),
         }
     }
 }

@@ -55,7 +55,7 @@ impl Metrics {
         unknown_body_bytes: usize,
     ) -> String {
         let mut registry = Registry::with_prefix("switchboard");
-        registry.register_collector(Box::new(Look {
+        registry.register_collector(Box::new(Collected {
             routes: self.routes.lock().clone(),
             doors: self.doors.get().cloned().unwrap_or_default(),
             ledger,
@@ -69,7 +69,7 @@ impl Metrics {
 }
 
 /// One look at everything.
-struct Look {
+struct Collected {
     routes: Vec<(&'static str, Tally)>,
     doors: Vec<Figures>,
     ledger: Option<(Head, AgentCounts)>,
@@ -77,13 +77,13 @@ struct Look {
     unknown_body_bytes: u64,
 }
 
-impl fmt::Debug for Look {
+impl fmt::Debug for Collected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Look")
+        f.write_str("Collected")
     }
 }
 
-impl Collector for Look {
+impl Collector for Collected {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
         self.requests(&mut out)?;
         for door in &self.doors {
@@ -97,7 +97,7 @@ impl Collector for Look {
     }
 }
 
-impl Look {
+impl Collected {
     #[rustfmt::skip]
     fn process(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stats = &self.stats;

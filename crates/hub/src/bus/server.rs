@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use switchboard_core::engram;
 use switchboard_core::verb::{Backoff, BackoffMode};
 use switchboard_core::{GatePolicy, Timestamp};
 use switchboard_wire::agentbus::Role;
@@ -263,46 +262,24 @@ async fn grant(bus: Arc<Shared>) {
 }
 
 async fn remember(hub: &Hub, config: &Config, run_id: &str) -> Memory {
-    let settings = &config.bus.memory;
-    let in_project = config.project.join(config::MEMORY_DIR);
-    let before = settings.root_name.is_none().then_some(in_project);
-    if let Some(before) = before
-        .as_ref()
-        .filter(|dir| dir.join(config::CATALOG).is_file())
+    let settings = Settings {
+        config: config.bus.memory.clone(),
+        record: config.data_dir.join("memory.written.json"),
+        before: config.bus.memory.before(&config.project),
+        run_id: run_id.to_owned(),
+        look_every: LOOK_EVERY,
+    };
+    if let Some(before) = &settings.before
+        && before.join(config::CATALOG).is_file()
     {
         tracing::info!(
             "engrams are kept in {}, no longer in {}; [memory] engram_root_dir = \"{}\" keeps them there",
-            settings.root_dir.display(),
+            settings.config.root_dir.display(),
             before.display(),
             config::MEMORY_DIR
         );
     }
-    let tier = |budget: config::TierBudget| engram::Budget {
-        bytes_max: budget.max_total_bytes,
-        files_max: budget.max_files,
-    };
-    Memory::start(
-        hub.clone(),
-        Settings {
-            root: settings.root_dir.clone(),
-            catalog: settings.catalog.clone(),
-            record: config.data_dir.join("memory.written.json"),
-            before,
-            run_id: run_id.to_owned(),
-            buffer_bytes_max: settings
-                .buffer_max_bytes
-                .min(settings.compact_when_over_bytes),
-            engram_bytes_max: settings.engram_max_bytes,
-            budgets: engram::Budgets {
-                short_term: tier(settings.short_term),
-                long_term: tier(settings.long_term),
-            },
-            digest_bytes_max: settings.memory_md_max_bytes,
-            digest_items_max: settings.memory_md_max_items,
-            look_every: LOOK_EVERY,
-        },
-    )
-    .await
+    Memory::start(hub.clone(), settings).await
 }
 
 fn run_id(now: Timestamp) -> String {

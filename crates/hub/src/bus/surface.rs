@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::interfaces::{Surroundings, choose};
 use super::server::{Bus, Shared};
-use crate::config::{CATALOG, Config, DEV_SETTINGS, MEMORY_DIR, OWN_SETTINGS};
+use crate::config::{CATALOG, Config, DEV_SETTINGS, OWN_SETTINGS};
 use crate::http::App;
 use crate::memory::Memory;
 use crate::metrics::{counter, gauge};
@@ -49,11 +49,11 @@ async fn open(app: &App, config: &Config) -> Result<Open, ServeError> {
     })
 }
 
-/// Engrams from before they were kept in the data directory; where a setting names it, they are meant to be committed.
+/// Engrams from before they were kept in the data directory; those that a setting names are meant to be committed.
 fn leaves(config: &Config) -> Vec<PathBuf> {
-    let memory = config.project.join(MEMORY_DIR);
-    let is_old = config.bus.memory.root_name.is_none() && memory.join(CATALOG).is_file();
-    is_old.then_some(memory).into_iter().collect()
+    let before = config.bus.memory.before(&config.project);
+    let old = before.filter(|dir| dir.join(CATALOG).is_file());
+    old.into_iter().collect()
 }
 
 #[rustfmt::skip]

@@ -21,7 +21,7 @@ use switchboard_store::postgres::Address;
 
 pub use bus::{
     BUS_PORT, Backoff, Bus, CATALOG, DEV_FILE, Director, GithubLimits, MEMORY_DIR, Memory,
-    ModelLimits, Retry, Security, SyncAction, SyncMain, TierBudget,
+    ModelLimits, Retry, Security, SyncAction, SyncMain,
 };
 pub(crate) use bus::{DEV_SETTINGS, OWN_SETTINGS};
 pub use load::{ConfigError, Loaded, Overrides};

@@ -10,8 +10,8 @@ use switchboard_wire::agentbus::catalog::{Catalog, CatalogEntry};
 use switchboard_wire::agentbus::engram::{self, Engram, MEMORY_DIR};
 
 use super::digest;
-use crate::projection::folder::Step;
-use crate::projection::{Look, Mended, Projection, UnlessOurs, Upto, Wanted, hash, read};
+use crate::projection::folder::Probe;
+use crate::projection::{Check, Foreign, Position, Projection, Repairs, Wanted, hash, read};
 
 const DIGEST: &str = "memory.md";
 
@@ -23,56 +23,56 @@ pub struct Files {
 }
 
 /// What the files should tell.
-pub struct Told<'a> {
-    pub catalog: &'a Catalog,
+pub struct Snapshot {
+    pub catalog: Catalog,
     /// A short text for people, if there is one.
-    pub digest: Option<&'a str>,
-    pub upto: Upto,
+    pub digest: Option<String>,
+    pub upto: Position,
 }
 
 impl Files {
     /// Makes files, catalog and digest agree with the rows. `body` is asked for the engrams that are missing.
-    pub fn bring(
+    pub fn reconcile(
         &self,
-        told: &Told<'_>,
-        look: Look,
+        snapshot: &Snapshot,
+        check: Check,
         body: &mut dyn FnMut(&CatalogEntry) -> io::Result<Option<String>>,
-        step: Step<'_>,
-    ) -> io::Result<Mended> {
-        let entries = &told.catalog.entries;
+        probe: Probe<'_>,
+    ) -> io::Result<Repairs> {
+        let entries = &snapshot.catalog.entries;
         let mut wanted = Vec::new();
         for entry in entries {
             wanted.push(Wanted {
                 path: self.file(&entry.path).ok_or_else(|| no_path(entry))?,
-                stamp: entry.hash.clone(),
+                version: entry.hash.clone(),
                 content: None,
-                unless_ours: UnlessOurs::Replace,
+                foreign: Foreign::Replace,
             });
         }
-        let page = |path, text: String, unless_ours| Wanted {
+        let page = |path, text: String, foreign| Wanted {
             path,
-            stamp: hash(text.as_bytes()),
+            version: hash(text.as_bytes()),
             content: Some(text.into_bytes()),
-            unless_ours,
+            foreign,
         };
         // Nothing to tell, and no catalog of ours there: none is made for that.
         if !entries.is_empty() || self.read_catalog().is_some() {
-            let unless_ours = UnlessOurs::PutAside(|there| Catalog::from_text(there).is_ok());
-            let text = told.catalog.to_text();
-            wanted.push(page(self.catalog.clone(), text, unless_ours));
+            let foreign = Foreign::PutAside(|there| Catalog::from_text(there).is_ok());
+            let text = snapshot.catalog.to_text();
+            wanted.push(page(self.catalog.clone(), text, foreign));
         }
-        if let Some(text) = told.digest {
-            let unless_ours = UnlessOurs::Leave(digest::is_ours);
+        if let Some(text) = &snapshot.digest {
+            let foreign = Foreign::Keep(digest::is_ours);
             let path = self.projection.root.join(DIGEST);
-            wanted.push(page(path, text.to_owned(), unless_ours));
+            wanted.push(page(path, text.clone(), foreign));
         }
         let mut content = |file: &Wanted| {
-            let entry = entries.iter().find(|entry| entry.hash == file.stamp);
+            let entry = entries.iter().find(|entry| entry.hash == file.version);
             let text = entry.map_or(Ok(None), &mut *body)?;
             Ok(text.map(String::into_bytes))
         };
         self.projection
-            .bring(told.upto, &wanted, look, &mut content, step)
+            .reconcile(snapshot.upto, &wanted, check, &mut content, probe)
     }
 
     /// The engrams of the catalog that is there, oldest first: those whose file is what the catalog says.

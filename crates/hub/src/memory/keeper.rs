@@ -21,7 +21,7 @@ use super::files::Files;
 use super::noted::{Noted, note};
 use super::{Settings, Shared, catalog_of};
 use crate::hub::Error;
-use crate::projection::{Projection, Upto};
+use crate::projection::{Position, Projection};
 
 /// Events of the log that are read at a time, and in one turn.
 const EVENTS_PER_PAGE: usize = 500;
@@ -48,7 +48,7 @@ pub(super) struct Keeper {
     /// Rows may have changed since.
     entries_are_old: bool,
     /// How far the ledger was then, at least.
-    upto: Upto,
+    upto: Position,
     state: FileState,
     /// It was said that they cannot be written.
     said_unwritable: bool,
@@ -79,16 +79,17 @@ struct Read {
 
 impl Keeper {
     pub fn new(shared: Arc<Shared>, settings: Settings) -> Keeper {
+        let config = &settings.config;
         Keeper {
             latest: shared.hub.latest(),
             epoch: shared.hub.epoch(),
-            buffer: Buffer::new(settings.buffer_bytes_max),
+            buffer: Buffer::new(config.buffer_bytes()),
             files: Files {
                 projection: Projection {
-                    root: settings.root.clone(),
+                    root: config.root_dir.clone(),
                     record: settings.record.clone(),
                 },
-                catalog: settings.catalog.clone(),
+                catalog: config.catalog.clone(),
             },
             shared,
             settings,
@@ -96,7 +97,7 @@ impl Keeper {
             entries: Vec::new(),
             done: 0,
             entries_are_old: true,
-            upto: Upto::default(),
+            upto: Position::default(),
             state: FileState::Unknown,
             said_unwritable: false,
             skipped: 0,
@@ -186,7 +187,7 @@ impl Keeper {
             return;
         }
         self.epoch = epoch;
-        self.buffer = Buffer::new(self.settings.buffer_bytes_max);
+        self.buffer = Buffer::new(self.settings.config.buffer_bytes());
         self.cursor = 0;
         self.entries_are_old = true;
         self.state = FileState::Unknown;
@@ -225,7 +226,7 @@ impl Keeper {
     async fn read_on(&mut self) -> Result<bool, Error> {
         let mut kept = false;
         for _ in 0..PAGES_PER_TURN {
-            let (after, bytes_max) = (self.cursor, self.settings.buffer_bytes_max);
+            let (after, bytes_max) = (self.cursor, self.settings.config.buffer_bytes());
             let look = move |reader: &dyn Reader| read(reader, after, bytes_max);
             let page = self.shared.hub.read(look).await?;
             let is_end = page.is_end;
@@ -275,7 +276,7 @@ impl Keeper {
 
     /// Reads the rows anew. What is in an engram is buffered no longer.
     async fn refresh(&mut self) -> Result<(), Error> {
-        self.upto = Upto {
+        self.upto = Position {
             epoch: self.epoch.number,
             seq: *self.latest.borrow(),
         };

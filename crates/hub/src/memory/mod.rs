@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use switchboard_core::engram::{Budgets, EngramEntry};
+use switchboard_core::engram::EngramEntry;
 use switchboard_core::verb::NoteMemory;
 use switchboard_core::{AgentId, EngramId, Timestamp, limits};
 use switchboard_wire::agentbus::catalog::{Catalog, CatalogEntry};
@@ -34,6 +34,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::keeper::Keeper;
+use crate::config;
 use crate::hub::{Error, Hub};
 
 /// Catalogs that a delta can begin at.
@@ -44,19 +45,13 @@ const NO_VERSION: &str = "19700101-000000Z";
 /// Where files go, and how much may be remembered.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub root: PathBuf,
-    pub catalog: PathBuf,
+    pub config: config::Memory,
     /// What was written is noted here, in the data directory.
     pub record: PathBuf,
     /// Where the files were before, if that is elsewhere; nothing is written there.
     pub before: Option<PathBuf>,
     /// Which run of the director engrams name as their origin.
     pub run_id: String,
-    pub buffer_bytes_max: usize,
-    pub engram_bytes_max: usize,
-    pub budgets: Budgets,
-    pub digest_bytes_max: usize,
-    pub digest_items_max: usize,
     /// The log is looked at no more often than this.
     pub look_every: Duration,
 }

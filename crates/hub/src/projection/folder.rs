@@ -16,8 +16,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Told before every change to the disk; an error ends the work there. For tests that cut it off.
-pub type Step<'a> = &'a mut dyn FnMut(&'static str) -> io::Result<()>;
+/// Snapshot before every change to the disk; an error ends the work there. For tests that cut it off.
+pub type Probe<'a> = &'a mut dyn FnMut(&'static str) -> io::Result<()>;
 
 /// Begins the names of files that are still being written by [`put`].
 pub const TEMPORARY: &str = ".sb-";
@@ -38,8 +38,8 @@ pub const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// The step of whoever is not cut off.
-pub fn freely(_what: &'static str) -> io::Result<()> {
+/// The probe of whoever is not cut off.
+pub fn freely(_change: &'static str) -> io::Result<()> {
     Ok(())
 }
 
@@ -53,10 +53,10 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Opens a directory in another one, and makes it if it is missing. A link to one is none.
-pub fn enter(at: impl AsFd, name: &OsStr, mode: u32, step: Step<'_>) -> io::Result<OwnedFd> {
+pub fn enter(at: impl AsFd, name: &OsStr, mode: u32, probe: Probe<'_>) -> io::Result<OwnedFd> {
     let flags = DIRECTORY | OFlags::NOFOLLOW;
     match openat(&at, name, flags, Mode::empty()) {
-        Err(Errno::NOENT) => step("make a directory")?,
+        Err(Errno::NOENT) => probe("make a directory")?,
         opened => return Ok(opened?),
     }
     match mkdirat(&at, name, Mode::from_raw_mode(mode)) {
@@ -90,9 +90,9 @@ pub fn replace(
     temporary: &OsStr,
     bytes: &[u8],
     mode: Option<Mode>,
-    step: Step<'_>,
+    probe: Probe<'_>,
 ) -> io::Result<()> {
-    step("begin a file")?;
+    probe("begin a file")?;
     let _ = unlinkat(&dir, temporary, AtFlags::empty());
     let created = openat(
         &dir,
@@ -107,12 +107,12 @@ pub fn replace(
     let mut file = File::from(created);
     let (half, rest) = bytes.split_at(bytes.len() / 2);
     file.write_all(half)?;
-    step("write the rest of a file")?;
+    probe("write the rest of a file")?;
     file.write_all(rest)?;
     file.sync_all()?;
-    step("rename a file")?;
+    probe("rename a file")?;
     renameat(&dir, temporary, &dir, name)?;
-    step("sync a directory")?;
+    probe("sync a directory")?;
     sync(&dir)
 }
 

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use switchboard_wire::signature::to_hex;
 
-use self::folder::Step;
+use self::folder::Probe;
 use crate::data_dir::make_durably;
 
 #[derive(Clone, Debug)]
@@ -36,41 +36,41 @@ pub struct Projection {
 pub struct Wanted {
     pub path: PathBuf,
     /// Another one whenever the content is another.
-    pub stamp: String,
+    pub version: String,
     /// Asked for if it is not given.
     pub content: Option<Vec<u8>>,
-    pub unless_ours: UnlessOurs,
+    pub foreign: Foreign,
 }
 
-/// What becomes of a file in its place that is none of ours, as told by what is in it.
+/// What becomes of a file in its place that is none of ours, which is asked of what is in it.
 #[derive(Clone, Copy, Debug)]
-pub enum UnlessOurs {
+pub enum Foreign {
     /// Nobody else has files of such a name.
     Replace,
-    Leave(fn(&[u8]) -> bool),
+    Keep(fn(&[u8]) -> bool),
     /// Kept beside ours, because somebody may want it.
     PutAside(fn(&[u8]) -> bool),
 }
 
 /// How far the ledger was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Upto {
+pub struct Position {
     pub epoch: u64,
     pub seq: u64,
 }
 
 /// How closely files are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// Every byte of every file.
-    Whole,
+pub enum Check {
+    /// Every byte of every file is read.
+    Bytes,
     /// Whether each file is there.
-    There,
+    Presence,
 }
 
 /// What was found and done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mended {
+pub struct Repairs {
     pub written: usize,
     /// Those of them that were there, but not as they were written.
     pub altered: usize,
@@ -80,17 +80,17 @@ pub struct Mended {
 /// Gives what is in a file; `None` if the ledger has it no longer.
 pub type Content<'a> = &'a mut dyn FnMut(&Wanted) -> io::Result<Option<Vec<u8>>>;
 
-/// What a record is kept of, by path: below the root, or whole.
+/// What was written, by path: below the root, or whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    upto: Upto,
+    upto: Position,
     /// `None` for what is being written or removed.
     files: BTreeMap<String, Option<Written>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Written {
-    stamp: String,
+    version: String,
     /// Of the bytes.
     sha256: String,
 }
@@ -99,38 +99,38 @@ impl Projection {
     /// Makes the files what is wanted, and removes those that were once and are no longer.
     ///
     /// Another process that writes there just now, and a ledger that went on, are told as [`ErrorKind::WouldBlock`].
-    pub fn bring(
+    pub fn reconcile(
         &self,
-        upto: Upto,
+        upto: Position,
         wanted: &[Wanted],
-        look: Look,
+        check: Check,
         content: Content<'_>,
-        step: Step<'_>,
-    ) -> io::Result<Mended> {
+        probe: Probe<'_>,
+    ) -> io::Result<Repairs> {
         let mut record = self.read_record()?;
         if record.upto > upto {
             // The ledger lost what was written then, or is another one: these files are nobody's.
             record = Record::default();
         }
         if wanted.is_empty() && record.files.is_empty() {
-            return Ok(Mended::default());
+            return Ok(Repairs::default());
         }
-        let root = directory(&self.root, step)?;
+        let root = directory(&self.root, probe)?;
         alone(&root)?;
         let mut work = Work {
             projection: self,
             root,
             saved: record.clone(),
             record,
-            step,
-            mended: Mended::default(),
+            probe,
+            repairs: Repairs::default(),
         };
         let mut stale = Vec::new();
         let mut gone = work.record.files.clone();
         for file in wanted {
             let key = self.key(&file.path);
             gone.remove(&key);
-            if work.is_stale(file, &key, look)? {
+            if work.is_stale(file, &key, check)? {
                 work.record.files.insert(key.clone(), None);
                 stale.push((file, key));
             }
@@ -147,7 +147,7 @@ impl Projection {
         }
         work.record.upto = upto;
         work.save()?;
-        Ok(work.mended)
+        Ok(work.repairs)
     }
 
     fn key(&self, path: &Path) -> String {
@@ -162,7 +162,7 @@ impl Projection {
     }
 }
 
-/// One time of bringing files up to date.
+/// One reconciliation.
 struct Work<'a> {
     projection: &'a Projection,
     /// Held for this process alone meanwhile.
@@ -170,15 +170,15 @@ struct Work<'a> {
     record: Record,
     /// The record as it is on disk.
     saved: Record,
-    step: Step<'a>,
-    mended: Mended,
+    probe: Probe<'a>,
+    repairs: Repairs,
 }
 
 impl Work<'_> {
-    fn is_stale(&mut self, file: &Wanted, key: &str, look: Look) -> io::Result<bool> {
+    fn is_stale(&mut self, file: &Wanted, key: &str, check: Check) -> io::Result<bool> {
         let written = self.record.files.get(key).cloned().flatten();
-        let written = written.filter(|written| written.stamp == file.stamp);
-        if look == Look::There
+        let written = written.filter(|written| written.version == file.version);
+        if check == Check::Presence
             && written.is_some()
             && fs::symlink_metadata(&file.path).is_ok_and(|found| found.is_file())
         {
@@ -187,14 +187,14 @@ impl Work<'_> {
         let Some(there) = read(&file.path)? else {
             return Ok(true);
         };
-        match (file.unless_ours, written) {
-            (UnlessOurs::Leave(is_ours), _) if !is_ours(&there) => {
+        match (file.foreign, written) {
+            (Foreign::Keep(is_ours), _) if !is_ours(&there) => {
                 self.record.files.remove(key);
                 Ok(false)
             }
             (_, Some(written)) => {
                 let is_altered = written.sha256 != hash(&there);
-                self.mended.altered += usize::from(is_altered);
+                self.repairs.altered += usize::from(is_altered);
                 Ok(is_altered)
             }
             (_, None) => Ok(true),
@@ -209,21 +209,21 @@ impl Work<'_> {
                 "the ledger went on while its files were written",
             ));
         };
-        if let UnlessOurs::PutAside(is_ours) = file.unless_ours
+        if let Foreign::PutAside(is_ours) = file.foreign
             && read(&file.path)?.is_some_and(|there| !is_ours(&there))
         {
             self.put_aside(&file.path)?;
         }
         let name = file.path.file_name().unwrap_or_default();
         let dir = self.directory_of(Path::new(&key))?;
-        folder::replace(&dir, name, &temporary(name), &bytes, None, self.step)
+        folder::replace(&dir, name, &temporary(name), &bytes, None, self.probe)
             .map_err(|error| told(&file.path, error))?;
         let written = Written {
-            stamp: file.stamp.clone(),
+            version: file.version.clone(),
             sha256: hash(&bytes),
         };
         self.record.files.insert(key, Some(written));
-        self.mended.written += 1;
+        self.repairs.written += 1;
         Ok(())
     }
 
@@ -231,11 +231,11 @@ impl Work<'_> {
     fn directory_of(&mut self, key: &Path) -> io::Result<OwnedFd> {
         let above = key.parent().unwrap_or(key);
         if !is_below(key) {
-            return directory(above, self.step);
+            return directory(above, self.probe);
         }
         let mut dir = self.root.try_clone()?;
         for name in above.components() {
-            dir = folder::enter(&dir, name.as_os_str(), 0o777, self.step)
+            dir = folder::enter(&dir, name.as_os_str(), 0o777, self.probe)
                 .map_err(|error| told(&self.projection.root.join(above), error))?;
         }
         Ok(dir)
@@ -245,7 +245,7 @@ impl Work<'_> {
         let mut aside = path.as_os_str().to_owned();
         aside.push(".unreadable");
         let aside = PathBuf::from(aside);
-        (self.step)("put a file aside")?;
+        (self.probe)("put a file aside")?;
         tracing::warn!(
             "{} is none of ours; it is now {}",
             path.display(),
@@ -262,17 +262,20 @@ impl Work<'_> {
         if is_below(Path::new(key)) {
             let half = path.with_file_name(temporary(path.file_name().unwrap_or_default()));
             for file in [&half, &path] {
-                (self.step)("remove a file")?;
+                (self.probe)("remove a file")?;
                 match fs::remove_file(file) {
-                    Ok(()) => self.mended.removed += usize::from(file == &path),
+                    Ok(()) => self.repairs.removed += usize::from(file == &path),
                     Err(error) if is_absent(&error) => {}
                     Err(error) => return Err(told(file, error)),
                 }
             }
             for dir in path.ancestors().skip(1).take_while(|dir| dir != root) {
-                (self.step)("remove a directory")?;
-                if fs::remove_dir(dir).is_err() {
-                    break;
+                (self.probe)("remove a directory")?;
+                match fs::remove_dir(dir) {
+                    Ok(()) => {}
+                    Err(error) if is_absent(&error) => {}
+                    // It is not empty.
+                    Err(_) => break,
                 }
             }
         }
@@ -288,7 +291,7 @@ impl Work<'_> {
         let name = path.file_name().unwrap_or_default();
         let text = serde_json::to_vec(&self.record)?;
         folder::open(path.parent().unwrap_or(path))
-            .and_then(|dir| folder::replace(dir, name, &temporary(name), &text, None, self.step))
+            .and_then(|dir| folder::replace(dir, name, &temporary(name), &text, None, self.probe))
             .map_err(|error| told(path, error))?;
         self.saved = self.record.clone();
         Ok(())
@@ -306,11 +309,11 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Opens a directory, and makes it if it is missing. It may be named by links, but not be one.
-fn directory(path: &Path, step: Step<'_>) -> io::Result<OwnedFd> {
+fn directory(path: &Path, probe: Probe<'_>) -> io::Result<OwnedFd> {
     let above = path.parent().unwrap_or(path);
     let name = path.file_name().unwrap_or(OsStr::new("."));
     make_durably(above, || fs::create_dir_all(above))
-        .and_then(|()| folder::enter(folder::open(above)?, name, 0o777, step))
+        .and_then(|()| folder::enter(folder::open(above)?, name, 0o777, probe))
         .map_err(|error| told(path, error))
 }
 

@@ -23,20 +23,20 @@ impl Kit {
     }
 
     /// Files of these names, each with its name in it.
-    fn bring(&self, seq: u64, names: &[&str], unless_ours: UnlessOurs) -> io::Result<Mended> {
+    fn bring(&self, seq: u64, names: &[&str], foreign: Foreign) -> io::Result<Repairs> {
         let wanted: Vec<Wanted> = names
             .iter()
             .map(|name| Wanted {
                 path: self.path(name),
-                stamp: (*name).to_owned(),
+                version: (*name).to_owned(),
                 content: Some(name.as_bytes().to_vec()),
-                unless_ours,
+                foreign,
             })
             .collect();
-        let upto = Upto { epoch: 1, seq };
-        let (content, step) = (&mut |_: &Wanted| Ok(None), &mut freely);
+        let upto = Position { epoch: 1, seq };
+        let (content, probe) = (&mut |_: &Wanted| Ok(None), &mut freely);
         self.projection
-            .bring(upto, &wanted, Look::Whole, content, step)
+            .reconcile(upto, &wanted, Check::Bytes, content, probe)
     }
 
     fn text(&self, name: &str) -> Option<String> {
@@ -44,15 +44,15 @@ impl Kit {
     }
 }
 
-const REPLACE: UnlessOurs = UnlessOurs::Replace;
+const REPLACE: Foreign = Foreign::Replace;
 
 #[test]
 fn what_is_wanted_no_longer_goes_with_its_directories_and_what_others_wrote_stays() {
     let kit = Kit::new();
     kit.bring(1, &["a/b/one", "a/two"], REPLACE).unwrap();
     fs::write(kit.path("a/theirs"), "x").unwrap();
-    let mended = kit.bring(2, &["a/two"], REPLACE).unwrap();
-    assert_eq!((mended.written, mended.removed), (0, 1));
+    let repairs = kit.bring(2, &["a/two"], REPLACE).unwrap();
+    assert_eq!((repairs.written, repairs.removed), (0, 1));
     assert!(!kit.path("a/b").exists());
     kit.bring(3, &[], REPLACE).unwrap();
     assert_eq!(kit.text("a/two"), None);
@@ -75,15 +75,15 @@ fn an_edit_is_noticed_and_a_strangers_file_is_left_or_put_aside() {
     kit.bring(1, &["one"], REPLACE).unwrap();
     fs::write(kit.path("one"), "edited").unwrap();
     let ours = |there: &[u8]| there == b"one";
-    let mended = kit.bring(1, &["one"], UnlessOurs::Leave(ours)).unwrap();
-    assert_eq!(mended, Mended::default());
+    let repairs = kit.bring(1, &["one"], Foreign::Keep(ours)).unwrap();
+    assert_eq!(repairs, Repairs::default());
     assert_eq!(kit.text("one").as_deref(), Some("edited"));
-    kit.bring(1, &["one"], UnlessOurs::PutAside(ours)).unwrap();
+    kit.bring(1, &["one"], Foreign::PutAside(ours)).unwrap();
     assert_eq!(kit.text("one").as_deref(), Some("one"));
     assert_eq!(kit.text("one.unreadable").as_deref(), Some("edited"));
     fs::write(kit.path("one"), "edited").unwrap();
-    let mended = kit.bring(1, &["one"], REPLACE).unwrap();
-    assert_eq!((mended.written, mended.altered), (1, 1));
+    let repairs = kit.bring(1, &["one"], REPLACE).unwrap();
+    assert_eq!((repairs.written, repairs.altered), (1, 1));
 }
 
 #[test]

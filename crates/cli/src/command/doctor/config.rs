@@ -57,6 +57,7 @@ mod tests {
             ("[http]\nlisten = 7", State::Fail),
             ("[http", State::Fail),
             ("[http]\nlisten = \"0.0.0.0:1\"", State::Fail),
+            ("[bus]\nlisten = \"203.0.113.7:1\"", State::Fail),
         ] {
             fs::write(&file, text).unwrap();
             assert_eq!(states(), [expected], "{text}");

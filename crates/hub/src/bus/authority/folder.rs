@@ -2,15 +2,14 @@
 //!
 //! What is in the files is not known here.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use super::error::AuthorityError;
-use crate::data_dir::{ignore_all, make_private};
+use crate::data_dir::{ignore_all, make_private, open_locked};
 use crate::projection::folder;
 
 /// `<data_dir>/bus`.
@@ -56,7 +55,6 @@ const WATCHED: [&str; 4] = [CA, CHAIN, DIRECTOR, INDEX];
 
 /// Nobody changes the files for longer.
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
-const LOCK_EVERY: Duration = Duration::from_millis(20);
 
 impl Folder {
     pub fn of(data_dir: &Path) -> Folder {
@@ -92,26 +90,12 @@ impl Folder {
     /// Waits until nobody else changes the files.
     pub fn lock(&self) -> Result<Lock, AuthorityError> {
         let path = self.join(LOCK);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(|error| unwritable(&path, &error))?;
-        let began = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Lock { _file: file }),
-                Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WITHIN => {
-                    thread::sleep(LOCK_EVERY);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    let folder = self.path.clone();
-                    return Err(AuthorityError::Busy { folder });
-                }
-                Err(TryLockError::Error(error)) => return Err(unwritable(&path, &error)),
-            }
+        match open_locked(&path, LOCK_WITHIN) {
+            Ok((file, true)) => Ok(Lock { _file: file }),
+            Ok((_, false)) => Err(AuthorityError::Busy {
+                folder: self.path.clone(),
+            }),
+            Err(error) => Err(unwritable(&path, &error)),
         }
     }
 

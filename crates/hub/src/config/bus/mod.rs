@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use settings::{DEV_SETTINGS, DevFile, OWN_SETTINGS};
+use switchboard_core::engram::{Budget, Budgets};
 use switchboard_wire::agentbus::session::{FRAMES_BURST, FRAMES_PER_SECOND, Rate};
 
 /// The port that the bus listens on unless told otherwise.
@@ -120,16 +121,9 @@ pub struct Memory {
     pub buffer_max_bytes: usize,
     pub compact_when_over_bytes: usize,
     pub engram_max_bytes: usize,
-    pub short_term: TierBudget,
-    pub long_term: TierBudget,
+    pub budgets: Budgets,
     pub memory_md_max_bytes: usize,
     pub memory_md_max_items: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TierBudget {
-    pub max_total_bytes: u64,
-    pub max_files: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,6 +264,16 @@ impl SyncMain {
 }
 
 impl Memory {
+    /// Where engrams were before they were kept in the data directory; a setting that names a directory keeps them there.
+    pub fn before(&self, project: &Path) -> Option<PathBuf> {
+        self.root_name.is_none().then(|| project.join(MEMORY_DIR))
+    }
+
+    /// Past this the oldest of what was noted becomes an engram.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer_max_bytes.min(self.compact_when_over_bytes)
+    }
+
     fn below(data_dir: &Path) -> Self {
         let root_dir = data_dir.join(MEMORY_DIR);
         Memory {
@@ -281,13 +285,15 @@ impl Memory {
             buffer_max_bytes: 20_000,
             compact_when_over_bytes: 20_000,
             engram_max_bytes: 12_000,
-            short_term: TierBudget {
-                max_total_bytes: 400_000,
-                max_files: 64,
-            },
-            long_term: TierBudget {
-                max_total_bytes: 2_000_000,
-                max_files: 512,
+            budgets: Budgets {
+                short_term: Budget {
+                    bytes_max: 400_000,
+                    files_max: 64,
+                },
+                long_term: Budget {
+                    bytes_max: 2_000_000,
+                    files_max: 512,
+                },
             },
             memory_md_max_bytes: 16_000,
             memory_md_max_items: 48,

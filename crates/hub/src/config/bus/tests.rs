@@ -213,13 +213,15 @@ fn every_key_of_a_dev_file_reaches_its_setting_from_either_file() {
             buffer_max_bytes: 20_001,
             compact_when_over_bytes: 20_001,
             engram_max_bytes: 12_001,
-            short_term: TierBudget {
-                max_total_bytes: 400_001,
-                max_files: 164,
-            },
-            long_term: TierBudget {
-                max_total_bytes: 2_000_001,
-                max_files: 1512,
+            budgets: Budgets {
+                short_term: Budget {
+                    bytes_max: 400_001,
+                    files_max: 164,
+                },
+                long_term: Budget {
+                    bytes_max: 2_000_001,
+                    files_max: 1512,
+                },
             },
             memory_md_max_bytes: 16_001,
             memory_md_max_items: 49,

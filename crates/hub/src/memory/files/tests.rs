@@ -33,7 +33,7 @@ impl Kit {
     }
 
     /// Brings the files to these engrams.
-    fn bring(&self, engrams: &[Engram], look: Look, step: Step<'_>) -> io::Result<Mended> {
+    fn bring(&self, engrams: &[Engram], check: Check, probe: Probe<'_>) -> io::Result<Repairs> {
         let catalog = catalog(engrams);
         let digest = super::super::digest::digest(
             &catalog.catalog_version,
@@ -43,16 +43,16 @@ impl Kit {
                 items_max: 48,
             },
         );
-        let told = Told {
-            catalog: &catalog,
-            digest: (!engrams.is_empty()).then_some(&digest),
-            upto: Upto { epoch: 1, seq: 1 },
+        let snapshot = Snapshot {
+            catalog,
+            digest: (!engrams.is_empty()).then_some(digest),
+            upto: Position { epoch: 1, seq: 1 },
         };
         let mut body = |entry: &CatalogEntry| {
             let found = engrams.iter().find(|it| it.engram_id == entry.engram_id);
             Ok(found.map(Engram::to_text))
         };
-        self.files.bring(&told, look, &mut body, step)
+        self.files.reconcile(&snapshot, check, &mut body, probe)
     }
 
     fn tree(&self) -> Tree {
@@ -118,16 +118,18 @@ fn cut_off_at_any_step_the_catalog_names_only_what_is_there_and_the_next_start_m
     for (before, after) in stories {
         let whole = Kit::new();
         whole
-            .bring(&some(before), Look::Whole, &mut freely)
+            .bring(&some(before), Check::Bytes, &mut freely)
             .unwrap();
-        whole.bring(&some(after), Look::There, &mut freely).unwrap();
+        whole
+            .bring(&some(after), Check::Presence, &mut freely)
+            .unwrap();
         let expected = whole.tree();
         for steps in 0.. {
             let kit = Kit::new();
-            kit.bring(&some(before), Look::Whole, &mut freely).unwrap();
-            let cut = kit.bring(&some(after), Look::There, &mut cut_after(steps));
+            kit.bring(&some(before), Check::Bytes, &mut freely).unwrap();
+            let cut = kit.bring(&some(after), Check::Presence, &mut cut_after(steps));
             kit.holds_what_it_names();
-            kit.bring(&some(after), Look::Whole, &mut freely).unwrap();
+            kit.bring(&some(after), Check::Bytes, &mut freely).unwrap();
             kit.holds_what_it_names();
             assert_eq!(
                 kit.tree(),
@@ -145,22 +147,27 @@ fn cut_off_at_any_step_the_catalog_names_only_what_is_there_and_the_next_start_m
 #[test]
 fn a_file_that_was_not_noted_as_written_is_written_anew_before_it_counts() {
     let kit = Kit::new();
-    kit.bring(&some(&[5]), Look::Whole, &mut freely).unwrap();
+    kit.bring(&some(&[5]), Check::Bytes, &mut freely).unwrap();
     let record = fs::read(&kit.files.projection.record).unwrap();
-    kit.bring(&some(&[5, 6]), Look::There, &mut freely).unwrap();
+    kit.bring(&some(&[5, 6]), Check::Presence, &mut freely)
+        .unwrap();
     fs::write(&kit.files.projection.record, record).unwrap();
-    let mended = kit.bring(&some(&[5, 6]), Look::Whole, &mut freely).unwrap();
+    let repairs = kit
+        .bring(&some(&[5, 6]), Check::Bytes, &mut freely)
+        .unwrap();
     // With the catalog and the page of that time.
-    assert_eq!((mended.written, mended.altered), (3, 0));
-    let mended = kit.bring(&some(&[5, 6]), Look::Whole, &mut freely).unwrap();
-    assert_eq!(mended, Mended::default());
+    assert_eq!((repairs.written, repairs.altered), (3, 0));
+    let repairs = kit
+        .bring(&some(&[5, 6]), Check::Bytes, &mut freely)
+        .unwrap();
+    assert_eq!(repairs, Repairs::default());
 }
 
 #[test]
 fn cut_off_while_it_mends_it_mends_the_rest_at_the_next_start() {
     let kit = Kit::new();
     let engrams = some(&[1, 5, 6]);
-    kit.bring(&engrams, Look::Whole, &mut freely).unwrap();
+    kit.bring(&engrams, Check::Bytes, &mut freely).unwrap();
     let expected = kit.tree();
     let files: Vec<PathBuf> = catalog(&engrams)
         .entries
@@ -171,8 +178,8 @@ fn cut_off_while_it_mends_it_mends_the_rest_at_the_next_start() {
         fs::remove_file(&files[0]).unwrap();
         fs::write(&files[1], "{\"engram_id\":").unwrap();
         fs::write(&kit.files.catalog, "{").unwrap();
-        let _ = kit.bring(&engrams, Look::Whole, &mut cut_after(steps));
-        kit.bring(&engrams, Look::Whole, &mut freely).unwrap();
+        let _ = kit.bring(&engrams, Check::Bytes, &mut cut_after(steps));
+        kit.bring(&engrams, Check::Bytes, &mut freely).unwrap();
         let aside = kit.files.catalog.with_extension("json.unreadable");
         fs::remove_file(aside).unwrap();
         assert_eq!(kit.tree(), expected, "{steps} steps");
@@ -183,20 +190,20 @@ fn cut_off_while_it_mends_it_mends_the_rest_at_the_next_start() {
 fn what_was_altered_is_written_again_and_what_is_unknown_is_left_alone() {
     let kit = Kit::new();
     let engrams = some(&[5, 6]);
-    kit.bring(&engrams, Look::Whole, &mut freely).unwrap();
+    kit.bring(&engrams, Check::Bytes, &mut freely).unwrap();
     let before = kit.tree();
     let entry = &catalog(&engrams).entries[0];
     let file = kit.files.file(&entry.path).unwrap();
     fs::write(&file, engrams[1].to_text()).unwrap();
     let stranger = file.with_file_name("engram_e_stranger.json");
     fs::write(&stranger, "mine").unwrap();
-    let mended = kit.bring(&engrams, Look::Whole, &mut freely).unwrap();
-    assert_eq!((mended.written, mended.altered), (1, 1));
+    let repairs = kit.bring(&engrams, Check::Bytes, &mut freely).unwrap();
+    assert_eq!((repairs.written, repairs.altered), (1, 1));
     assert_eq!(fs::read_to_string(&stranger).unwrap(), "mine");
     fs::remove_file(&stranger).unwrap();
     assert_eq!(kit.tree(), before);
-    let mended = kit.bring(&engrams, Look::Whole, &mut freely).unwrap();
-    assert_eq!(mended, Mended::default(), "nothing is written twice");
+    let repairs = kit.bring(&engrams, Check::Bytes, &mut freely).unwrap();
+    assert_eq!(repairs, Repairs::default(), "nothing is written twice");
 }
 
 #[test]
@@ -206,24 +213,24 @@ fn engrams_of_another_ledger_leave_the_catalog_but_not_the_disk() {
         let path = &catalog(&some(&[n])).entries[0].path;
         kit.files.file(path).unwrap()
     };
-    kit.bring(&some(&[5, 30]), Look::Whole, &mut freely)
+    kit.bring(&some(&[5, 30]), Check::Bytes, &mut freely)
         .unwrap();
     fs::remove_file(&kit.files.projection.record).unwrap();
-    kit.bring(&some(&[5]), Look::Whole, &mut freely).unwrap();
+    kit.bring(&some(&[5]), Check::Bytes, &mut freely).unwrap();
     assert!(file(30).exists(), "nobody here ever had it");
-    kit.bring(&some(&[6]), Look::Whole, &mut freely).unwrap();
+    kit.bring(&some(&[6]), Check::Bytes, &mut freely).unwrap();
     assert!(!file(5).exists(), "this one was");
 }
 
 #[test]
 fn without_engrams_no_directory_is_made_and_nothing_of_others_is_touched() {
     let kit = Kit::new();
-    kit.bring(&[], Look::Whole, &mut freely).unwrap();
+    kit.bring(&[], Check::Bytes, &mut freely).unwrap();
     assert!(kit.tree().is_empty());
     fs::create_dir(&kit.files.projection.root).unwrap();
     fs::write(&kit.files.catalog, "my own catalog").unwrap();
     let before = kit.tree();
-    kit.bring(&[], Look::Whole, &mut freely).unwrap();
+    kit.bring(&[], Check::Bytes, &mut freely).unwrap();
     assert_eq!(kit.tree(), before);
 }
 
@@ -233,10 +240,10 @@ fn a_page_of_somebody_else_under_the_name_of_the_digest_stays() {
     fs::create_dir(&kit.files.projection.root).unwrap();
     let page = kit.files.projection.root.join(DIGEST);
     fs::write(&page, "# My notes").unwrap();
-    kit.bring(&some(&[5]), Look::Whole, &mut freely).unwrap();
+    kit.bring(&some(&[5]), Check::Bytes, &mut freely).unwrap();
     assert_eq!(fs::read_to_string(&page).unwrap(), "# My notes");
     fs::remove_file(&page).unwrap();
-    kit.bring(&some(&[5]), Look::Whole, &mut freely).unwrap();
+    kit.bring(&some(&[5]), Check::Bytes, &mut freely).unwrap();
     assert!(fs::read_to_string(&page).unwrap().contains("done: 5"));
 }
 
@@ -244,7 +251,7 @@ fn a_page_of_somebody_else_under_the_name_of_the_digest_stays() {
 fn what_is_found_is_only_what_the_catalog_says() {
     let kit = Kit::new();
     let engrams = some(&[1, 5, 6]);
-    kit.bring(&engrams, Look::Whole, &mut freely).unwrap();
+    kit.bring(&engrams, Check::Bytes, &mut freely).unwrap();
     let found = |most| {
         let found = kit.files.found(most).into_iter();
         found.map(|(engram, _)| engram).collect::<Vec<_>>()
@@ -265,7 +272,7 @@ fn no_link_is_followed_out_of_the_directory() {
     let elsewhere = tempfile::tempdir().unwrap();
     fs::create_dir(&kit.files.projection.root).unwrap();
     symlink(elsewhere.path(), kit.files.projection.root.join("st")).unwrap();
-    kit.bring(&some(&[5]), Look::Whole, &mut freely)
+    kit.bring(&some(&[5]), Check::Bytes, &mut freely)
         .unwrap_err();
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     // A file that is a link is replaced, not written through.
@@ -273,7 +280,7 @@ fn no_link_is_followed_out_of_the_directory() {
     let outside = elsewhere.path().join("outside");
     fs::write(&outside, "theirs").unwrap();
     symlink(&outside, &kit.files.catalog).unwrap();
-    kit.bring(&some(&[5]), Look::Whole, &mut freely).unwrap();
+    kit.bring(&some(&[5]), Check::Bytes, &mut freely).unwrap();
     assert_eq!(fs::read_to_string(&outside).unwrap(), "theirs");
     kit.holds_what_it_names();
 }

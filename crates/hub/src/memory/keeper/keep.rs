@@ -30,7 +30,7 @@ impl Keeper {
         }
         let cover = self.cover(Scope::Short);
         let records = self.buffer.iter().take(oldest);
-        let (engram, taken) = compact(records, &cover, self.settings.engram_bytes_max);
+        let (engram, taken) = compact(records, &cover, self.settings.config.engram_max_bytes);
         let Some(last) = self.buffer.iter().nth(taken.saturating_sub(1)) else {
             return Ok(());
         };
@@ -45,12 +45,12 @@ impl Keeper {
     }
 
     fn is_short_term_full(&self) -> bool {
-        let (mut files, mut bytes) = (1, self.settings.engram_bytes_max as u64);
+        let (mut files, mut bytes) = (1, self.settings.config.engram_max_bytes as u64);
         for entry in self.short_term() {
             files += 1;
             bytes += entry.bytes;
         }
-        let budget = self.settings.budgets.short_term;
+        let budget = self.settings.config.budgets.short_term;
         files > budget.files_max || bytes > budget.bytes_max
     }
 
@@ -72,7 +72,7 @@ impl Keeper {
         }
         let parts = self.bodies(ids.clone()).await?;
         let cover = self.cover(Scope::Long);
-        let engram = condense(&parts, &cover, self.settings.engram_bytes_max);
+        let engram = condense(&parts, &cover, self.settings.config.engram_max_bytes);
         self.put(&engram, stretch, ids).await
     }
 
@@ -90,7 +90,7 @@ impl Keeper {
                 engram: row(engram, engram.to_text(), from_seq, to_seq),
                 after: self.done,
                 instead_of,
-                budgets: self.settings.budgets,
+                budgets: self.settings.config.budgets,
             })
             .await;
         // Also when it is in doubt: the rows tell.
@@ -159,7 +159,7 @@ impl Keeper {
             return Ok(());
         }
         let many = engrams.len();
-        let budgets = self.settings.budgets;
+        let budgets = self.settings.config.budgets;
         self.shared
             .hub
             .run(AdoptEngrams { engrams, budgets })

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use super::super::compact::ENGRAM_BYTES_MIN;
 use super::super::{Memory, Since};
 use super::*;
+use crate::config::Config;
 use crate::hub::{Hub, HubConfig};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,26 +47,24 @@ impl Place {
     }
 
     fn settings_at(&self, root: &Path) -> Settings {
+        let mut config = Config::for_project(self.home.path().to_owned()).bus.memory;
+        config.root_dir = root.to_owned();
+        config.catalog = root.join("catalog.json");
+        config.buffer_max_bytes = 2000;
+        config.engram_max_bytes = ENGRAM_BYTES_MIN;
+        let budget = Budget {
+            bytes_max: 1 << 20,
+            files_max: 64,
+        };
+        config.budgets = Budgets {
+            short_term: budget,
+            long_term: budget,
+        };
         Settings {
-            root: root.to_owned(),
-            catalog: root.join("catalog.json"),
+            config,
             record: root.with_extension("written.json"),
             before: None,
             run_id: "run_1".to_owned(),
-            buffer_bytes_max: 2000,
-            engram_bytes_max: ENGRAM_BYTES_MIN,
-            budgets: Budgets {
-                short_term: Budget {
-                    bytes_max: 1 << 20,
-                    files_max: 64,
-                },
-                long_term: Budget {
-                    bytes_max: 1 << 20,
-                    files_max: 64,
-                },
-            },
-            digest_bytes_max: 16_000,
-            digest_items_max: 48,
             look_every: Duration::from_millis(1),
         }
     }
@@ -228,8 +227,8 @@ async fn a_full_short_term_becomes_long_term_and_no_tier_exceeds_its_budget() {
     let place = Place::new();
     let hub = place.hub().await;
     let mut settings = place.settings();
-    settings.budgets.short_term.files_max = 4;
-    settings.budgets.long_term.files_max = 2;
+    settings.config.budgets.short_term.files_max = 4;
+    settings.config.budgets.long_term.files_max = 2;
     let memory = Memory::start(hub.clone(), settings).await;
     let mut seen = Vec::new();
     for round in 0..12 {
