@@ -20,7 +20,7 @@ pub use keys::{Key, Keys};
 pub use private::{ignore_all, ledger_files, make_private};
 
 use crate::config::StoreMode;
-use crate::projection::folder;
+use crate::projection::{self, folder};
 
 /// Held for as long as the hub runs; the lock goes with the process, however it ends.
 #[derive(Debug)]
@@ -90,8 +90,6 @@ const HUB_FILE: &str = "hub.json";
 /// Somebody may just look whether the lock is held.
 const LOOKED_AT_FOR: Duration = Duration::from_millis(100);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(10);
-/// Largest `hub.json` that is read.
-const HUB_FILE_MAX: u64 = 64 * 1024;
 
 impl Card {
     pub fn new(
@@ -149,7 +147,7 @@ impl DataDir {
             path: path.to_owned(),
             source,
         };
-        make_durably(path, || make_private(path)).map_err(unusable)?;
+        make_private(path).map_err(unusable)?;
         ignore_all(path);
         let (mut lock, is_ours) =
             open_locked(&path.join(LOCK_FILE), LOOKED_AT_FOR).map_err(unusable)?;
@@ -211,31 +209,6 @@ impl Drop for HubFile {
     }
 }
 
-/// Makes a directory, and has it survive a loss of power together with those above it that were made along with it.
-pub(crate) fn make_durably(
-    path: &Path,
-    make: impl FnOnce() -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    let touched = above_missing(path);
-    make()?;
-    for above in touched {
-        folder::sync_at(&above)?;
-    }
-    Ok(())
-}
-
-/// The directories that get a new name when this one is made, innermost first.
-fn above_missing(path: &Path) -> Vec<PathBuf> {
-    let missing = path.ancestors().take_while(|above| !above.exists());
-    // What is above a single name is where we are.
-    let here = |above: &Path| match above.as_os_str().is_empty() {
-        true => PathBuf::from("."),
-        false => above.to_owned(),
-    };
-    let missing = missing.filter(|path| !path.as_os_str().is_empty());
-    missing.filter_map(Path::parent).map(here).collect()
-}
-
 fn write_pid(lock: &mut File) -> std::io::Result<()> {
     lock.set_len(0)?;
     lock.rewind()?;
@@ -267,10 +240,8 @@ fn pid_in(lock: &mut File) -> Option<u32> {
 }
 
 fn announced_store(dir: &Path) -> Option<String> {
-    let mut text = String::new();
-    let file = File::open(dir.join(HUB_FILE)).ok()?;
-    file.take(HUB_FILE_MAX).read_to_string(&mut text).ok()?;
-    let card: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let text = projection::read(&dir.join(HUB_FILE)).ok()??;
+    let card: serde_json::Value = serde_json::from_slice(&text).ok()?;
     Some(card.get("store")?.as_str()?.to_owned())
 }
 
@@ -334,19 +305,5 @@ mod tests {
         assert!(home.path().join(HUB_FILE).exists());
         drop(theirs);
         assert!(!home.path().join(HUB_FILE).exists());
-    }
-
-    #[test]
-    fn every_directory_that_gets_a_new_name_is_synced() {
-        let home = tempfile::tempdir().unwrap();
-        let at = |below: &str| home.path().join(below);
-        assert!(above_missing(home.path()).is_empty());
-        assert_eq!(above_missing(&at("a")), [home.path()]);
-        let above = [at("a/b"), at("a"), home.path().to_owned()];
-        assert_eq!(above_missing(&at("a/b/c")), above);
-        assert_eq!(
-            above_missing(Path::new("not-there/data")),
-            [Path::new("not-there"), Path::new(".")]
-        );
     }
 }

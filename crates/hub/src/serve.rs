@@ -19,10 +19,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::auth::{self, Auth};
 use crate::bus::authority::AuthorityError;
 use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt, Tls};
-use crate::data_dir::{self, Card, DataDir, DataDirError, HubFile, Key, Keys, private};
+use crate::data_dir::{Card, DataDir, DataDirError, HubFile, Key, Keys, private};
 use crate::http::{App, url};
 use crate::hub::{self, Hub, HubConfig};
 use crate::listener;
+use crate::projection::folder;
 use crate::sql::Sql;
 use crate::surface::{Open, Surface};
 use crate::swarm_db::{self, SwarmDb};
@@ -256,10 +257,9 @@ fn open_store(config: &Config) -> Result<Opened, ServeError> {
             Ok((Box::new(engine), None))
         }
         StoreAt::Sqlite(path) => {
-            if let Some(folder) = path.parent() {
-                let make = || std::fs::create_dir_all(folder);
-                data_dir::make_durably(folder, make).map_err(|source| DataDirError::Unusable {
-                    path: folder.to_owned(),
+            if let Some(above) = path.parent() {
+                folder::make(above, 0o777).map_err(|source| DataDirError::Unusable {
+                    path: above.to_owned(),
                     source,
                 })?;
             }

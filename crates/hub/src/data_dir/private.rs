@@ -5,15 +5,14 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::config::{Config, DATA_DIR, StoreAt, StoreMode};
+use crate::projection::folder;
 use crate::swarm_db::SwarmDb;
 
 const IGNORE_FILE: &str = ".gitignore";
 
 /// Makes a directory, and those above it that are missing, for its owner alone. One that is there stays as it is.
 pub fn make_private(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(path)
+    folder::make(path, 0o700)
 }
 
 /// Has git leave out everything in a directory that is a hub's alone: one of that name, or one with nothing in it.

@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, fchmod, fsync, mkdirat, openat, renameat, statat,
-    unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, fchmod, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -65,6 +64,19 @@ pub fn enter(at: impl AsFd, name: &OsStr, mode: u32, probe: Probe<'_>) -> io::Re
         Err(error) => return Err(error.into()),
     }
     Ok(openat(&at, name, flags, Mode::empty())?)
+}
+
+/// Makes a directory and those above it that are missing; a loss of power takes none of them back.
+pub fn make(path: &Path, mode: u32) -> io::Result<()> {
+    // What is above a single name is where we are.
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    make(above, mode)?;
+    enter(open(above)?, name, mode, &mut freely).map(drop)
 }
 
 /// What is in an ordinary file that is not too large; anything else reads as nothing that anybody wrote.
@@ -137,11 +149,13 @@ pub fn put_at(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     put(&dir, name, bytes, Mode::from_raw_mode(mode))
 }
 
+/// Has what was made, renamed or removed in a directory survive a loss of power.
 pub fn sync(dir: impl AsFd) -> io::Result<()> {
-    match fsync(dir) {
+    // By the call of the C library, which the recorder of power cuts sees.
+    match File::from(dir.as_fd().try_clone_to_owned()?).sync_all() {
         // Some file systems do not know this for directories.
-        Ok(()) | Err(Errno::INVAL) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
     }
 }
 

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use switchboard_wire::signature::to_hex;
 
 use self::folder::Probe;
-use crate::data_dir::make_durably;
 
 #[derive(Clone, Debug)]
 pub struct Projection {
@@ -312,7 +311,7 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 fn directory(path: &Path, probe: Probe<'_>) -> io::Result<OwnedFd> {
     let above = path.parent().unwrap_or(path);
     let name = path.file_name().unwrap_or(OsStr::new("."));
-    make_durably(above, || fs::create_dir_all(above))
+    folder::make(above, 0o777)
         .and_then(|()| folder::enter(folder::open(above)?, name, 0o777, probe))
         .map_err(|error| told(path, error))
 }

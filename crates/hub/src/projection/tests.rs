@@ -108,3 +108,20 @@ fn two_processes_write_one_after_the_other() {
     drop(other);
     kit.bring(2, &["two"], REPLACE).unwrap();
 }
+
+#[test]
+fn missing_directories_are_made_with_their_mode_and_others_stay_as_they_are() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let before = mode(home.path());
+    let deep = home.path().join("a/b");
+    for _ in 0..2 {
+        folder::make(&deep, 0o700).unwrap();
+        assert_eq!([mode(&deep), mode(&home.path().join("a"))], [0o700; 2]);
+    }
+    assert_eq!(mode(home.path()), before);
+    fs::write(deep.join("file"), "").unwrap();
+    folder::make(&deep.join("file"), 0o700).unwrap_err();
+    folder::make(&deep.join("file/below"), 0o700).unwrap_err();
+}

@@ -170,7 +170,7 @@ impl SwarmDb {
         let folder = self.folder();
         fs::create_dir_all(&folder)?;
         let waiting = self.tidy()?;
-        symlink(&self.target(&folder), &waiting)?;
+        symlink(self.target(&folder), &waiting)?;
         Ok(Prepared {
             waiting,
             path: self.path(),

@@ -24,12 +24,9 @@ pub(super) struct Lock {
     _file: File,
 }
 
-/// Who may read a file.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Readers {
-    Owner,
-    Everyone,
-}
+/// Who may read a file: its owner, or everyone.
+pub(super) const PRIVATE: u32 = 0o600;
+pub(super) const PUBLIC: u32 = 0o644;
 
 /// What the system says about the watched files: another stamp, other content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +120,7 @@ impl Folder {
     }
 
     pub fn keep(&self, name: &str, text: &str) -> Result<(), AuthorityError> {
-        keep(&self.join(name), text, Readers::Owner)
+        keep(&self.join(name), text, PRIVATE)
     }
 
     /// Forgets a certificate's copy; one that is gone already is no matter.
@@ -142,11 +139,7 @@ impl Folder {
 }
 
 /// Writes a file whole or not at all: a reader finds the old text or the new one.
-pub(super) fn keep(path: &Path, text: &str, readers: Readers) -> Result<(), AuthorityError> {
-    let mode = match readers {
-        Readers::Owner => 0o600,
-        Readers::Everyone => 0o644,
-    };
+pub(super) fn keep(path: &Path, text: &str, mode: u32) -> Result<(), AuthorityError> {
     folder::put_at(path, text.as_bytes(), mode).map_err(|error| unwritable(path, &error))
 }
 

@@ -14,7 +14,7 @@ use switchboard_core::{Timestamp, limits};
 use switchboard_wire::IsoTime;
 
 use super::error::AuthorityError;
-use super::folder::{self, Folder, Lock, Readers};
+use super::folder::{self, Folder, Lock, PRIVATE, PUBLIC};
 use super::index::{Index, Record, Revoked, Serial};
 use super::mint::{self, DIRECTOR_NAME, Signer, Span};
 use super::name::{Name, Role};
@@ -190,9 +190,9 @@ impl Registrar {
             self.folder.forget(&copy_of(&gone.serial));
         }
         self.folder.keep(&copy_of(&minted.serial), &minted.cert)?;
-        folder::keep(&key, &minted.key.serialize_pem(), Readers::Owner)?;
-        folder::keep(&cert, &minted.cert, Readers::Everyone)?;
-        folder::keep(&ca, &pems(&self.authorities), Readers::Everyone)?;
+        folder::keep(&key, &minted.key.serialize_pem(), PRIVATE)?;
+        folder::keep(&cert, &minted.cert, PUBLIC)?;
+        folder::keep(&ca, &pems(&self.authorities), PUBLIC)?;
         self.index.keep(&self.folder)?;
         Ok(Issued {
             cut_short: minted.not_after < whole_seconds(self.now + order.lasts),
