@@ -23,40 +23,33 @@ pub struct Logged {
     rename_all_fields = "camelCase"
 )]
 pub enum Event {
-    AgentRegistered {
-        agent: AgentId,
-        resumed: bool,
-    },
+    /// An agent announced itself, anew or as a new process of the same agent.
+    AgentRegistered { agent: AgentId, resumed: bool },
+    /// An agent said that it does something else now.
     AgentStatusChanged {
         agent: AgentId,
         status: String,
         task: Option<TaskId>,
     },
-    AgentSilent {
-        agent: AgentId,
-    },
-    AgentReturned {
-        agent: AgentId,
-    },
-    AgentDeregistered {
-        agent: AgentId,
-    },
-    AgentKeyRotated {
-        agent: AgentId,
-        generation: u32,
-    },
-    AgentForgotten {
-        agent: AgentId,
-    },
+    /// An agent was silent for too long; what it held goes back.
+    AgentSilent { agent: AgentId },
+    /// An agent that was taken for gone spoke again.
+    AgentReturned { agent: AgentId },
+    /// An agent signed off.
+    AgentDeregistered { agent: AgentId },
+    /// An agent has a new key; the one before no longer counts.
+    AgentKeyRotated { agent: AgentId, generation: u32 },
+    /// A gone agent was removed by retention.
+    AgentForgotten { agent: AgentId },
+    /// A person told an agent what to do.
     CommandIssued {
         agent: AgentId,
         command: CommandId,
         order: String,
     },
-    CommandObeyed {
-        agent: AgentId,
-        command: CommandId,
-    },
+    /// The agent did what it was told.
+    CommandObeyed { agent: AgentId, command: CommandId },
+    /// A task was made.
     TaskCreated {
         task: TaskId,
         number: u64,
@@ -64,26 +57,28 @@ pub enum Event {
         priority: Priority,
         status: String,
     },
+    /// What is asked for in a task was changed.
     TaskChanged {
         task: TaskId,
         number: u64,
         fields: Vec<String>,
     },
+    /// A task may be claimed from now on.
     TaskReady {
         task: TaskId,
         number: u64,
         why: String,
     },
-    TaskBlocked {
-        task: TaskId,
-        number: u64,
-    },
+    /// A task waits for its dependencies.
+    TaskBlocked { task: TaskId, number: u64 },
+    /// An agent has the task, under this epoch.
     TaskClaimed {
         task: TaskId,
         number: u64,
         agent: AgentId,
         epoch: u64,
     },
+    /// The task went to another agent, under a new epoch.
     TaskHandedOver {
         task: TaskId,
         number: u64,
@@ -91,6 +86,7 @@ pub enum Event {
         agent: AgentId,
         epoch: u64,
     },
+    /// The holder told how far it is.
     TaskProgressed {
         task: TaskId,
         number: u64,
@@ -100,12 +96,14 @@ pub enum Event {
         percent: u8,
         note: String,
     },
+    /// The task is done.
     TaskCompleted {
         task: TaskId,
         number: u64,
         agent: AgentId,
         epoch: u64,
     },
+    /// The task waits for a person to decide.
     TaskNeedsPerson {
         task: TaskId,
         number: u64,
@@ -121,6 +119,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remedy: Option<String>,
     },
+    /// An attempt failed; the task is ready again at `until`.
     TaskRetryPlanned {
         task: TaskId,
         number: u64,
@@ -129,32 +128,35 @@ pub enum Event {
         retries: u32,
         until: Timestamp,
     },
+    /// The task went back to ready without its holder.
     TaskRequeued {
         task: TaskId,
         number: u64,
         agent: AgentId,
         why: String,
     },
+    /// The task failed for good.
     TaskFailed {
         task: TaskId,
         number: u64,
         kind: FailureKind,
         message: String,
     },
+    /// A person ended the task.
     TaskCanceled {
         task: TaskId,
         number: u64,
         why: String,
     },
-    TaskForgotten {
-        task: TaskId,
-        number: u64,
-    },
+    /// An ended task was removed by retention.
+    TaskForgotten { task: TaskId, number: u64 },
+    /// A dependency of the task failed.
     DependencyFailed {
         task: TaskId,
         number: u64,
         dependency: TaskId,
     },
+    /// A message waits for its recipients; no `to` is a broadcast.
     MessageSent {
         message: MessageId,
         from: AgentId,
@@ -162,23 +164,15 @@ pub enum Event {
         kind: String,
         recipients: u32,
     },
-    MessageDelivered {
-        message: MessageId,
-        agent: AgentId,
-    },
+    /// The message was handed over.
+    MessageDelivered { message: MessageId, agent: AgentId },
     /// Its stream ended before it was acknowledged.
-    MessageQueuedAgain {
-        message: MessageId,
-        agent: AgentId,
-    },
-    MessageAcknowledged {
-        message: MessageId,
-        agent: AgentId,
-    },
-    MessageExpired {
-        message: MessageId,
-        agent: AgentId,
-    },
+    MessageQueuedAgain { message: MessageId, agent: AgentId },
+    /// The recipient acknowledged the message.
+    MessageAcknowledged { message: MessageId, agent: AgentId },
+    /// The message was not fetched in time.
+    MessageExpired { message: MessageId, agent: AgentId },
+    /// An agent may edit what the path covers, until then.
     LeaseAcquired {
         path: String,
         agent: AgentId,
@@ -186,23 +180,22 @@ pub enum Event {
         fencing: u64,
         until: Timestamp,
     },
+    /// The lease lasts longer.
     LeaseExtended {
         path: String,
         agent: AgentId,
         until: Timestamp,
     },
-    LeaseReleased {
-        path: String,
-        agent: AgentId,
-    },
-    LeaseExpired {
-        path: String,
-        agent: AgentId,
-    },
+    /// The lease was given back.
+    LeaseReleased { path: String, agent: AgentId },
+    /// The lease ended by itself.
+    LeaseExpired { path: String, agent: AgentId },
+    /// The quality that completions are held against was set.
     BaselineSet {
         by: String,
         snapshot: Option<SnapshotId>,
     },
+    /// A completion brought something worth knowing.
     LearningStored {
         text: String,
         task: Option<TaskId>,
@@ -225,6 +218,7 @@ pub enum Event {
         order: String,
         reason: String,
     },
+    /// A release is out; workers of the bus are told.
     ReleasePublished {
         by: String,
         release: String,
@@ -237,14 +231,14 @@ pub enum Event {
         event_type: String,
         text: String,
     },
+    /// An engram joined the catalog.
     EngramKept {
         engram: EngramId,
         scope: String,
         version: String,
     },
-    EngramEvicted {
-        engram: EngramId,
-    },
+    /// An engram left the catalog.
+    EngramEvicted { engram: EngramId },
     /// An agent may make the request it asked for.
     BudgetGranted {
         resource: Resource,
@@ -258,30 +252,18 @@ pub enum Event {
         agent: AgentId,
         until: Timestamp,
     },
-    TokenCreated {
-        name: String,
-        scope: String,
-    },
-    TokenRevoked {
-        name: String,
-    },
+    /// An access token was made.
+    TokenCreated { name: String, scope: String },
+    /// An access token no longer counts.
+    TokenRevoked { name: String },
     /// Nobody served the ledger for a while; silence of agents counts from here.
-    OutageEnded {
-        served_at: Timestamp,
-    },
-    ClockSteppedBack {
-        by_ms: u64,
-    },
+    OutageEnded { served_at: Timestamp },
+    /// The wall clock was set back; the ledger's time goes on.
+    ClockSteppedBack { by_ms: u64 },
     /// The ledger's time goes on as before, and only slowly towards the new one.
-    ClockSteppedForward {
-        by_ms: u64,
-    },
+    ClockSteppedForward { by_ms: u64 },
     /// The database has less than was acknowledged: of what was told up to `told`, nothing after `after` holds.
-    EpochBegan {
-        epoch: u64,
-        after: u64,
-        told: u64,
-    },
+    EpochBegan { epoch: u64, after: u64, told: u64 },
     /// What somebody wrote by hand did not hold; the row is as it was before.
     WriteUndone {
         table: String,

@@ -3,6 +3,7 @@
 mod agentbus;
 mod bounds;
 mod errors;
+mod events;
 mod from_wire;
 mod golden;
 mod openapi;
