@@ -26,6 +26,8 @@ mod migrate;
 mod read;
 mod rows;
 mod save;
+#[cfg(feature = "testing")]
+mod spent;
 mod text;
 mod triggers;
 mod wal;
