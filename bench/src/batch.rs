@@ -6,9 +6,9 @@ use std::path::Path;
 use crate::answers::{self, Held};
 use crate::http::{Answer, Requests};
 use crate::hub_process::Hub;
-use crate::load::{self, Ask, Outcome, Script, Verdict};
+use crate::load::{self, Outcome, Script, Verdict};
 use crate::preload::{self, Skill};
-use crate::report::{BatchRow, median};
+use crate::report::{BatchRow, middle};
 use crate::scripts::{agent_name, write_completion};
 use crate::settings::Settings;
 
@@ -22,15 +22,16 @@ const TASKS_PER_SECOND: f64 = 100_000.0;
 pub fn measure(settings: &Settings, binary: &Path) -> anyhow::Result<Vec<BatchRow>> {
     let mut rows = Vec::new();
     for &connections in &settings.batch_connections {
-        let mut outcomes = Vec::new();
+        let mut samples = Vec::new();
         for round in 1..=settings.rounds {
             crate::progress(format_args!(
                 "batches on {connections} connections, round {round} of {}",
                 settings.rounds
             ));
-            outcomes.push(measure_round(settings, binary, connections)?);
+            let outcome = measure_round(settings, binary, connections)?;
+            samples.push(BatchRow::new(connections, OPERATIONS_PER_REQUEST, outcome));
         }
-        rows.push(summarize(connections, &outcomes));
+        rows.push(middle(&samples));
     }
     Ok(rows)
 }
@@ -52,23 +53,6 @@ fn measure_round(
     let scripts = (0..connections).map(|number| Batch::new(hub.server, agent_name(number)));
     let plan = settings.plan(settings.hub_for);
     load::run(plan, hub.server, scripts.collect())
-}
-
-fn summarize(connections: usize, outcomes: &[Outcome]) -> BatchRow {
-    let of = |figure: fn(&Outcome) -> f64| median(outcomes.iter().map(figure));
-    BatchRow {
-        connections,
-        operations_per_request: OPERATIONS_PER_REQUEST,
-        pairs_per_s: of(Outcome::units_per_s),
-        p50_ms: of(Outcome::p50_ms),
-        p99_ms: of(Outcome::p99_ms),
-        errors: outcomes.iter().map(|outcome| outcome.errors).sum(),
-        errors_told: outcomes
-            .iter()
-            .flat_map(|outcome| outcome.errors_told.iter().cloned())
-            .take(3)
-            .collect(),
-    }
 }
 
 struct Batch {
@@ -94,7 +78,7 @@ impl Batch {
 }
 
 impl Script for Batch {
-    fn request(&mut self, out: &mut Vec<u8>) -> Ask {
+    fn request(&mut self, out: &mut Vec<u8>) {
         self.body.clear();
         self.body.extend_from_slice(br#"{"operations":["#);
         for task in &self.held {
@@ -111,7 +95,6 @@ impl Script for Batch {
         self.body.extend_from_slice(b"]}");
         let path = format_args!("/api/v1/batch");
         self.requests.post(out, path, &self.body);
-        Ask::Timed
     }
 
     fn answer(&mut self, answer: &Answer<'_>) -> Verdict {
@@ -125,31 +108,5 @@ impl Script for Batch {
             return Verdict::Exhausted;
         }
         Verdict::Good { units: completed }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::borrow::Cow;
-
-    use super::*;
-
-    #[test]
-    fn a_batch_completes_what_the_one_before_claimed() {
-        let mut batch = Batch::new(SocketAddr::from(([127, 0, 0, 1], 80)), "a".to_owned());
-        let mut first = Vec::new();
-        batch.request(&mut first);
-        assert_eq!(answers::count_of(&first, r#""CLAIM""#), CLAIMS as u64);
-        let body = br#"{"results":[{"status":200,"body":{"task":{"id":"t7","epoch":3}}}]}"#;
-        let answer = Answer {
-            status: 200,
-            body: Cow::Borrowed(body),
-            used: 0,
-        };
-        assert!(matches!(batch.answer(&answer), Verdict::Good { units: 0 }));
-        let mut second = Vec::new();
-        batch.request(&mut second);
-        assert_eq!(answers::count_of(&second, r#""taskId":"t7","epoch":3"#), 1);
-        assert_eq!(answers::count_of(&second, r#""COMPLETE""#), 1);
     }
 }

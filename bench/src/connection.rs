@@ -1,12 +1,15 @@
 //! One blocking keep-alive connection, for whatever is done one request at a time.
 
+use std::fmt::Arguments;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use crate::http;
+use crate::answers::{self, Held};
+use crate::http::{self, Requests};
+use crate::scripts::{write_completion, write_task};
 
 /// Longer than any long poll.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
@@ -68,5 +71,68 @@ impl Connection {
         ensure!(count > 0, "the server closed the connection");
         self.arrived.extend_from_slice(&block[..count]);
         Ok(())
+    }
+}
+
+/// An agent that makes, takes and finishes tasks one at a time.
+pub struct Agent {
+    pub connection: Connection,
+    requests: Requests,
+    name: String,
+}
+
+impl Agent {
+    pub fn open(server: SocketAddr, name: &str) -> anyhow::Result<Self> {
+        Ok(Self {
+            connection: Connection::open(server)?,
+            requests: Requests::new(server),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Creates a task; returns its id.
+    pub fn create(&mut self, number: u64, skill: &str) -> anyhow::Result<String> {
+        let mut body = Vec::new();
+        write_task(&mut body, number, format_args!("{skill}"));
+        let answer = self.post(format_args!("/api/v1/tasks"), &body)?;
+        let id = answers::text_of(&answer, "id");
+        Ok(id.context("a new task has no id")?.to_owned())
+    }
+
+    /// Asks for a task, and waits for one so many seconds; the answer is still to come.
+    pub fn ask(&mut self, wait: u64) -> anyhow::Result<()> {
+        let name = &self.name;
+        let body = format!(r#"{{"protocolVersion":"1.0","agentId":"{name}","wait":{wait}}}"#);
+        let mut request = Vec::new();
+        let path = format_args!("/api/v1/tasks/claim");
+        self.requests.post(&mut request, path, body.as_bytes());
+        self.connection.send(&request)
+    }
+
+    /// The task that it asked for.
+    pub fn claimed(&mut self) -> anyhow::Result<Held> {
+        let (status, answer) = self.connection.receive()?;
+        let mut held = Held::default();
+        let claimed = answers::claimed_task(&answer, &mut held);
+        let answer = String::from_utf8_lossy(&answer);
+        ensure!(claimed.is_some(), "there was no task: {status} {answer}");
+        Ok(held)
+    }
+
+    pub fn complete(&mut self, held: &Held) -> anyhow::Result<()> {
+        let mut body = vec![b'{'];
+        write_completion(&mut body, &self.name, held);
+        body.push(b'}');
+        let path = format_args!("/api/v1/tasks/{}/complete", held.id);
+        self.post(path, &body).map(drop)
+    }
+
+    pub fn post(&mut self, path: Arguments<'_>, body: &[u8]) -> anyhow::Result<Vec<u8>> {
+        let mut request = Vec::new();
+        self.requests.post(&mut request, path, body);
+        let (status, answer) = self.connection.exchange(&request)?;
+        let said = String::from_utf8_lossy(&answer);
+        ensure!(matches!(status, 200 | 201), "{path}: {status} {said}");
+        Ok(answer)
     }
 }

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
+use crate::report::CpuSplit;
+
 /// `/proc` counts CPU time in this unit on every Linux.
 const TICK: Duration = Duration::from_millis(10);
 const SETTLE_LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -54,6 +56,57 @@ pub fn settle(read: impl Fn() -> anyhow::Result<Duration>) -> anyhow::Result<()>
         before = now;
     }
     Ok(())
+}
+
+/// Readings at the start of a run.
+pub struct Meter {
+    hubs: Vec<u32>,
+    postmaster: Option<u32>,
+    began_at: Instant,
+    before: [Duration; 4],
+}
+
+impl Meter {
+    /// The servers are processes of their own, the generator is this one.
+    pub fn begin(hubs: Vec<u32>, postmaster: Option<u32>) -> anyhow::Result<Self> {
+        let mut meter = Self {
+            hubs,
+            postmaster,
+            began_at: Instant::now(),
+            before: Default::default(),
+        };
+        meter.before = meter.read()?;
+        Ok(meter)
+    }
+
+    pub fn end(self) -> anyhow::Result<CpuSplit> {
+        let took = self.began_at.elapsed().as_secs_f64();
+        let after = self.read()?;
+        let percent = |at: usize| {
+            let used = after[at].saturating_sub(self.before[at]);
+            used.as_secs_f64() / took * 100.0
+        };
+        let [hubs, postgres, generator, machine] = [0, 1, 2, 3].map(percent);
+        Ok(CpuSplit {
+            hubs,
+            postgres,
+            generator,
+            others: (machine - hubs - postgres - generator).max(0.0),
+        })
+    }
+
+    fn read(&self) -> anyhow::Result<[Duration; 4]> {
+        let hubs = self.hubs.iter().map(|&hub| of_process(hub));
+        Ok([
+            hubs.sum::<anyhow::Result<Duration>>()?,
+            self.postmaster
+                .map(of_family)
+                .transpose()?
+                .unwrap_or_default(),
+            of_this_program()?,
+            Machine::read().map_or(Duration::ZERO, |machine| machine.busy),
+        ])
+    }
 }
 
 /// What all cores did since the machine started.
@@ -117,50 +170,4 @@ fn parse_times(stat: &str) -> Option<Times> {
 
 fn ticks_for(ticks: u64) -> Duration {
     Duration::from_millis(ticks.saturating_mul(TICK.as_millis() as u64))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_times_are_found_behind_an_awkward_program_name() {
-        let stat = "17 (a) b c) S 9 17 17 0 -1 4194560 500 0 0 0 30 12 5 2 20 0 3 0";
-        let wanted = Times {
-            parent: 9,
-            own: Duration::from_millis(420),
-            gone_children: Duration::from_millis(70),
-        };
-        assert_eq!(parse_times(stat), Some(wanted));
-    }
-
-    #[test]
-    fn a_child_counts_while_it_runs_and_after_it_is_gone() {
-        let me = std::process::id();
-        let before = of_family(me).expect("we are running");
-        let burn = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", &format!("{burn}; echo; read _; {burn}")])
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .expect("sh is there");
-        let mut line = [0];
-        let said = child.stdout.as_mut().expect("piped");
-        std::io::Read::read_exact(said, &mut line).expect("it says that it is half through");
-        let half = of_process(child.id()).expect("it is running");
-        let during = of_family(me).expect("we are running");
-        assert!(half > Duration::ZERO && during - before >= half);
-        drop(child.stdin.take());
-        child.wait().expect("it ends");
-        let after = of_family(me).expect("we are running");
-        assert!(after - before > half, "{before:?} {half:?} {after:?}");
-    }
-
-    #[test]
-    fn waiting_for_the_disk_is_not_busy() {
-        let machine = parse_machine("cpu  10 0 5 100 20 1 2 3 7 0").expect("well-formed");
-        assert_eq!(machine.all, Duration::from_millis(1410));
-        assert_eq!(machine.busy, Duration::from_millis(210));
-    }
 }

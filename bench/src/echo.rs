@@ -11,15 +11,14 @@ use anyhow::Context as _;
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing;
 use bytes::Bytes;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
-use crate::http::{Answer, Requests};
-use crate::load::{Ask, Script, Verdict};
+use crate::scripts::{Prepared, post};
 
 /// The echo server in a child process; it ends with this value.
 pub struct Echo {
@@ -93,7 +92,7 @@ pub fn serve_until_orphaned(
 /// The HTTP echo's process.
 pub fn serve() -> anyhow::Result<()> {
     serve_until_orphaned(async |listener| {
-        let router = Router::new().route("/api/v1/echo/{id}", post(echo));
+        let router = Router::new().route("/api/v1/echo/{id}", routing::post(echo));
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
@@ -140,38 +139,14 @@ async fn echo(body: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
-/// Asks the same question again and again.
-pub struct EchoScript {
-    request: Vec<u8>,
-}
-
-impl EchoScript {
-    pub fn many(server: SocketAddr, connections: usize) -> Vec<Self> {
-        let requests = Requests::new(server);
-        (0..connections)
-            .map(|number| {
-                let body = format!(
-                    r#"{{"protocolVersion":"1.0","agentId":"bench-{number}","status":"busy","progress":50}}"#
-                );
-                let mut request = Vec::new();
-                let path = format_args!("/api/v1/echo/bench-{number}");
-                requests.post(&mut request, path, body.as_bytes());
-                Self { request }
-            })
-            .collect()
-    }
-}
-
-impl Script for EchoScript {
-    fn request(&mut self, out: &mut Vec<u8>) -> Ask {
-        out.extend_from_slice(&self.request);
-        Ask::Timed
-    }
-
-    fn answer(&mut self, answer: &Answer<'_>) -> Verdict {
-        match answer.status {
-            200 => Verdict::Good { units: 1 },
-            _ => Verdict::Failed,
-        }
-    }
+/// Each asks the same question again and again.
+pub fn scripts(server: SocketAddr, connections: usize) -> Vec<Prepared> {
+    let script = |number: usize| {
+        let body = format!(
+            r#"{{"protocolVersion":"1.0","agentId":"bench-{number}","status":"busy","progress":50}}"#
+        );
+        let path = format!("/api/v1/echo/bench-{number}");
+        Prepared::new(vec![post(server, &path, &body)])
+    };
+    (0..connections).map(script).collect()
 }

@@ -4,32 +4,28 @@
 //! slow minute of the machine slows both. Each cycle creates a fitting task, claims one (timed) and completes it, so the
 //! number of waiting tasks stays what it is.
 
-use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
+use std::time::Instant;
 
 use tempfile::TempDir;
 
-use crate::http::{Answer, Requests};
+use crate::connection::Agent;
+use crate::histogram::Histogram;
 use crate::hub_process::Hub;
-use crate::load::{self, Ask, Outcome, Plan, Script, Verdict};
 use crate::preload::{self, Skill};
 use crate::report::{GrowthRow, StartRow};
-use crate::scripts::{ClaimComplete, Keys, write_task};
 use crate::settings::Settings;
 
 /// How often the two hubs take turns.
 const TURNS: u64 = 10;
 /// Claims at the start of each turn that are not timed.
 const WARM_UP_CLAIMS: u64 = 10;
-const TURN_WITHIN: Duration = Duration::from_secs(300);
 /// Different foreign skills in the last case.
-pub const SKILL_KINDS: u64 = 100_000;
+const SKILL_KINDS: u64 = 100_000;
 
 /// What the waiting tasks need, and how it is called in the table.
-const CASES: [(Skill, &str); 3] = [
+pub const CASES: [(Skill, &str); 2] = [
     (Skill::Matching, "all match"),
-    (Skill::Foreign, "all but one need another skill"),
     (
         Skill::Distinct { kinds: SKILL_KINDS },
         "all but one need one of 100,000 other skills",
@@ -134,34 +130,38 @@ pub fn time_claims(
     settings: &Settings,
     hubs: &[&Hub],
     waiting: u64,
-) -> anyhow::Result<Vec<Outcome>> {
+) -> anyhow::Result<Vec<Histogram>> {
     // A name of its own for each size: the agent before may have been silent for too long by now.
-    let agent = format!("claimer-{waiting}");
+    let name = format!("claimer-{waiting}");
+    let mut agents = Vec::new();
     for hub in hubs {
-        hub.register(&agent)?;
+        hub.register(&name)?;
         hub.settle()?;
+        agents.push((Agent::open(hub.server, &name)?, Histogram::default()));
     }
-    let plan = Plan {
-        warm_up_for: Duration::ZERO,
-        measure_for: TURN_WITHIN,
-        threads: 1,
-    };
-    let mut sums: Vec<Outcome> = hubs.iter().map(|_| Outcome::default()).collect();
     for _ in 0..TURNS {
-        for (hub, sum) in hubs.iter().zip(&mut sums) {
-            let cycle = Cycle::new(hub.server, &agent, settings.claims / TURNS);
-            sum.merge(load::run(plan, hub.server, vec![cycle])?);
+        for (agent, took) in &mut agents {
+            for number in 0..WARM_UP_CLAIMS + settings.claims / TURNS {
+                agent.create(number, "rust")?;
+                let asked_at = Instant::now();
+                agent.ask(0)?;
+                let held = agent.claimed()?;
+                if number >= WARM_UP_CLAIMS {
+                    took.record(asked_at.elapsed());
+                }
+                agent.complete(&held)?;
+            }
         }
     }
-    Ok(sums)
+    Ok(agents.into_iter().map(|(_, took)| took).collect())
 }
 
 /// What the timed claims on a hub come to, beside those on the one with the fewest tasks.
 pub fn row(
     case: &str,
     waiting: u64,
-    claims: &Outcome,
-    reference: Option<&Outcome>,
+    claims: &Histogram,
+    reference: Option<&Histogram>,
     hub: &Hub,
     stored_per_s: f64,
 ) -> anyhow::Result<GrowthRow> {
@@ -170,82 +170,10 @@ pub fn row(
         waiting,
         claim_p50_ms: claims.p50_ms(),
         claim_p99_ms: claims.p99_ms(),
-        reference_p50_ms: reference.map(Outcome::p50_ms),
-        reference_p99_ms: reference.map(Outcome::p99_ms),
+        reference_p50_ms: reference.map(Histogram::p50_ms),
+        reference_p99_ms: reference.map(Histogram::p99_ms),
         p99_ratio: reference.map(|reference| claims.p99_ms() / reference.p99_ms()),
         resident_mb: hub.resident_mb()?,
         stored_per_s,
-        errors: claims.errors,
-        errors_told: claims.errors_told.clone(),
     })
-}
-
-/// Creates a fitting task, claims one, completes it; a given number of times.
-struct Cycle {
-    requests: Requests,
-    pair: ClaimComplete,
-    body: Vec<u8>,
-    creates: bool,
-    /// Whether the request sent last created a task.
-    created: bool,
-    done: u64,
-    wanted: u64,
-}
-
-impl Cycle {
-    fn new(server: SocketAddr, agent: &str, timed: u64) -> Self {
-        Self {
-            requests: Requests::new(server),
-            pair: ClaimComplete::new(server, agent.to_owned(), Keys::None),
-            body: Vec::new(),
-            creates: true,
-            created: false,
-            done: 0,
-            wanted: timed + WARM_UP_CLAIMS,
-        }
-    }
-}
-
-impl Script for Cycle {
-    fn request(&mut self, out: &mut Vec<u8>) -> Ask {
-        if self.creates && self.pair.is_free() {
-            if self.done == self.wanted {
-                return Ask::Finished;
-            }
-            self.creates = false;
-            self.created = true;
-            self.body.clear();
-            write_task(&mut self.body, self.done, format_args!("rust"));
-            let path = format_args!("/api/v1/tasks");
-            self.requests.post(out, path, &self.body);
-            return Ask::Untimed;
-        }
-        self.created = false;
-        let claims = self.pair.is_free();
-        self.pair.request(out);
-        if !claims {
-            return Ask::Untimed;
-        }
-        self.creates = true;
-        self.done += 1;
-        if self.done > WARM_UP_CLAIMS {
-            Ask::Timed
-        } else {
-            Ask::Untimed
-        }
-    }
-
-    fn answer(&mut self, answer: &Answer<'_>) -> Verdict {
-        if !self.created {
-            return match self.pair.answer(answer) {
-                // Every cycle brings its own task, so there is one to claim unless the hub is wrong.
-                Verdict::Exhausted => Verdict::Failed,
-                verdict => verdict,
-            };
-        }
-        match answer.status {
-            201 => Verdict::Good { units: 0 },
-            _ => Verdict::Failed,
-        }
-    }
 }

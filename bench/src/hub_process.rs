@@ -13,7 +13,7 @@ use crate::connection::Connection;
 use crate::cpu;
 use crate::http::Requests;
 use crate::load::Script as _;
-use crate::scripts::Heartbeat;
+use crate::scripts::Prepared;
 
 /// A hub that is not ready by then never will be.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -129,7 +129,7 @@ impl Hub {
     /// Says that an agent is alive.
     pub fn heartbeat(&self, agent: &str) -> anyhow::Result<()> {
         let mut request = Vec::new();
-        Heartbeat::new(self.server, agent).request(&mut request);
+        Prepared::heartbeat(self.server, agent).request(&mut request);
         let (status, answer) = self.exchange(&request)?;
         let answer = String::from_utf8_lossy(&answer);
         ensure!(status == 200, "no heartbeat of {agent}: {status} {answer}");
@@ -221,15 +221,10 @@ fn metric_of(text: &str, name: &str) -> Option<f64> {
 }
 
 fn last_words(home: &Path) -> String {
-    const LINES_TOLD_MAX: usize = 5;
     let log = std::fs::read_to_string(home.join("hub.log")).unwrap_or_default();
-    let lines: Vec<&str> = log.lines().rev().take(LINES_TOLD_MAX).collect();
-    let mut told = String::new();
-    for line in lines.into_iter().rev() {
-        told.push_str("\n    ");
-        told.push_str(line);
-    }
-    told
+    let lines: Vec<&str> = log.lines().collect();
+    let told = lines[lines.len().saturating_sub(5)..].iter();
+    told.map(|line| format!("\n    {line}")).collect()
 }
 
 /// Finds the hub's binary, and builds it first when this run came from `cargo run`.
@@ -261,30 +256,4 @@ pub fn find_binary(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
         "there is no hub beside the bench; build it with 'cargo build --release', or name one with '--hub'"
     );
     Ok(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_metric_is_found_by_its_whole_name() {
-        let text = "# TYPE switchboard_verbs counter\nswitchboard_verbs_total 12\nswitchboard_tasks{status=\"ready\"} 3\n";
-        assert_eq!(metric_of(text, "verbs_total"), Some(12.0));
-        assert_eq!(metric_of(text, r#"tasks{status="ready"}"#), Some(3.0));
-        assert_eq!(metric_of(text, "verbs"), None);
-    }
-
-    #[test]
-    fn a_card_of_an_earlier_hub_is_not_taken() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("hub.json");
-        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        std::fs::write(&path, r#"{"pid":7,"http":"127.0.0.1:7373"}"#).expect("written");
-        assert_eq!(read_card(&path, 8), None);
-        assert_eq!(read_card(&path, 7), Some((at(7373), None)));
-        let with_bus = r#"{"pid":7,"http":"127.0.0.1:7373","bus":"127.0.0.1:8731"}"#;
-        std::fs::write(&path, with_bus).expect("written");
-        assert_eq!(read_card(&path, 7), Some((at(7373), Some(at(8731)))));
-    }
 }

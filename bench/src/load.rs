@@ -3,11 +3,9 @@
 //! It shares the machine with the server it measures, so it is lean: one thread with its own event loop, buffers that are
 //! reused, no look at an answer beyond what the script needs. The echo and the hub are measured by the same code.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -27,7 +25,7 @@ const ERRORS_TOLD_MAX: usize = 3;
 /// What one connection says, and how it takes the answers.
 pub trait Script: Send + 'static {
     /// Writes the next request.
-    fn request(&mut self, out: &mut Vec<u8>) -> Ask;
+    fn request(&mut self, out: &mut Vec<u8>);
 
     /// Looks at the answer to the request written last.
     fn answer(&mut self, answer: &Answer<'_>) -> Verdict;
@@ -36,16 +34,6 @@ pub trait Script: Send + 'static {
     fn cut<'a>(&self, buffer: &'a [u8]) -> anyhow::Result<Option<Answer<'a>>> {
         http::cut(buffer)
     }
-}
-
-/// What a script wants to happen with the request it wrote.
-pub enum Ask {
-    /// Send it, count it, measure it.
-    Timed,
-    /// Send it; it only prepares the next one.
-    Untimed,
-    /// Nothing was written: this connection is through.
-    Finished,
 }
 
 /// What an answer was worth.
@@ -65,8 +53,6 @@ pub struct Plan {
     /// Load that is not counted, so that buffers and caches are warm.
     pub warm_up_for: Duration,
     pub measure_for: Duration,
-    /// Threads of the generator; connections are dealt out among them.
-    pub threads: usize,
 }
 
 /// What a run showed.
@@ -87,27 +73,6 @@ impl Outcome {
 
     pub fn units_per_s(&self) -> f64 {
         per_second(self.units, self.elapsed)
-    }
-
-    /// The median latency in milliseconds, NaN when nothing was measured.
-    pub fn p50_ms(&self) -> f64 {
-        self.latency.quantile_ms(0.5).unwrap_or(f64::NAN)
-    }
-
-    /// The latency that one in a hundred exceeded, NaN when nothing was measured.
-    pub fn p99_ms(&self) -> f64 {
-        self.latency.quantile_ms(0.99).unwrap_or(f64::NAN)
-    }
-
-    /// Adds another run, or another thread's share of the same one.
-    pub fn merge(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.units += other.units;
-        self.errors += other.errors;
-        self.elapsed = self.elapsed.max(other.elapsed);
-        self.latency.merge(&other.latency);
-        self.errors_told.extend(other.errors_told);
-        self.errors_told.truncate(ERRORS_TOLD_MAX);
     }
 
     /// Counts a failure, and keeps the words of the first ones.
@@ -131,59 +96,25 @@ pub fn run<S: Script>(plan: Plan, server: SocketAddr, scripts: Vec<S>) -> anyhow
 
 /// The same, with a server for each connection.
 pub fn run_spread<S: Script>(plan: Plan, scripts: Vec<(SocketAddr, S)>) -> anyhow::Result<Outcome> {
-    let threads = plan.threads.clamp(1, scripts.len().max(1));
-    let mut shares: Vec<Vec<(SocketAddr, S)>> = (0..threads).map(|_| Vec::new()).collect();
-    for (index, script) in scripts.into_iter().enumerate() {
-        shares[index % threads].push(script);
-    }
-    let connected = Barrier::new(threads);
-    let stop = Arc::new(AtomicBool::new(false));
-    let outcomes = std::thread::scope(|scope| {
-        let running: Vec<_> = shares
-            .into_iter()
-            .map(|share| scope.spawn(|| run_share(plan, share, &connected, &stop)))
-            .collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().expect("the load threads do not panic"))
-            .collect::<anyhow::Result<Vec<_>>>()
-    })?;
-    let mut sum = Outcome::default();
-    for outcome in outcomes {
-        sum.merge(outcome);
-    }
-    if sum.requests == 0 && sum.errors > 0 {
-        bail!("no request succeeded: {}", sum.errors_told.join("; "));
-    }
-    Ok(sum)
-}
-
-fn run_share<S: Script>(
-    plan: Plan,
-    scripts: Vec<(SocketAddr, S)>,
-    connected: &Barrier,
-    stop: &Arc<AtomicBool>,
-) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the load generator's event loop")?;
     let local = LocalSet::new();
-    local.block_on(&runtime, async {
-        let streams = connect_all(&scripts).await;
-        // Everybody passes here, also after a failure: the other threads wait for it.
-        connected.wait();
+    let stop = Rc::new(Cell::new(false));
+    let outcome = local.block_on(&runtime, async {
+        let streams = connect_all(&scripts).await?;
         let window = Window::starting_now(plan);
         let deadline = window.closes_at + GRACE;
         let outcome = Rc::new(RefCell::new(Outcome::default()));
         let mut running = JoinSet::new();
-        for (stream, (_, script)) in streams?.into_iter().zip(scripts) {
+        for (stream, (_, script)) in streams.into_iter().zip(scripts) {
             let connection = Connection {
                 stream,
                 script,
                 outcome: Rc::clone(&outcome),
                 window,
-                stop: Arc::clone(stop),
+                stop: Rc::clone(&stop),
             };
             running.spawn_local(connection.drive());
         }
@@ -198,8 +129,12 @@ fn run_share<S: Script>(
         let ended_at = Instant::now().min(window.closes_at);
         let mut outcome = std::mem::take(&mut *outcome.borrow_mut());
         outcome.elapsed = ended_at.saturating_duration_since(window.opens_at);
-        Ok(outcome)
-    })
+        anyhow::Ok(outcome)
+    })?;
+    if outcome.requests == 0 && outcome.errors > 0 {
+        bail!("no request succeeded: {}", outcome.errors_told.join("; "));
+    }
+    Ok(outcome)
 }
 
 async fn connect_all<S>(scripts: &[(SocketAddr, S)]) -> anyhow::Result<Vec<TcpStream>> {
@@ -239,7 +174,7 @@ struct Connection<S> {
     script: S,
     outcome: Rc<RefCell<Outcome>>,
     window: Window,
-    stop: Arc<AtomicBool>,
+    stop: Rc<Cell<bool>>,
 }
 
 impl<S: Script> Connection<S> {
@@ -251,18 +186,14 @@ impl<S: Script> Connection<S> {
     }
 
     async fn exchange_all(&mut self) -> anyhow::Result<()> {
-        let mut out = Vec::new();
-        let mut arrived = Arrived::default();
+        let (mut out, mut arrived) = (Vec::new(), Vec::with_capacity(READ_BUFFER_BYTES));
         let mut now = Instant::now();
-        while now < self.window.closes_at && !self.stop.load(Ordering::Relaxed) {
+        while now < self.window.closes_at && !self.stop.get() {
             out.clear();
-            let ask = self.script.request(&mut out);
-            if matches!(ask, Ask::Finished) {
-                break;
-            }
+            self.script.request(&mut out);
             let sent_at = now;
             self.stream.write_all(&out).await?;
-            now = self.take_answer(&mut arrived, &ask, sent_at).await?;
+            now = self.take_answer(&mut arrived, sent_at).await?;
         }
         Ok(())
     }
@@ -270,34 +201,31 @@ impl<S: Script> Connection<S> {
     /// Reads until the answer is whole, lets the script judge it, counts it.
     async fn take_answer(
         &mut self,
-        arrived: &mut Arrived,
-        ask: &Ask,
+        arrived: &mut Vec<u8>,
         sent_at: Instant,
     ) -> anyhow::Result<Instant> {
         loop {
-            arrived.read_from(&mut self.stream).await?;
-            let Some(answer) = self.script.cut(arrived.bytes())? else {
+            if self.stream.read_buf(arrived).await? == 0 {
+                bail!("the server closed it");
+            }
+            let Some(answer) = self.script.cut(arrived)? else {
                 continue;
             };
             let now = Instant::now();
-            let verdict = self.script.answer(&answer);
             let mut outcome = self.outcome.borrow_mut();
-            match verdict {
-                Verdict::Good { units } => {
-                    if self.window.counts(now) {
-                        outcome.units += units;
-                        if matches!(ask, Ask::Timed) {
-                            outcome.requests += 1;
-                            outcome.latency.record(now - sent_at);
-                        }
-                    }
+            match self.script.answer(&answer) {
+                Verdict::Good { units } if self.window.counts(now) => {
+                    outcome.units += units;
+                    outcome.requests += 1;
+                    outcome.latency.record(now - sent_at);
                 }
+                Verdict::Good { .. } => {}
                 Verdict::Failed => outcome.fail(|| describe(&answer)),
-                Verdict::Exhausted => self.stop.store(true, Ordering::Relaxed),
+                Verdict::Exhausted => self.stop.set(true),
             }
             let used = answer.used;
             drop(answer);
-            arrived.drop_front(used);
+            arrived.drain(..used);
             return Ok(now);
         }
     }
@@ -307,42 +235,4 @@ fn describe(answer: &Answer<'_>) -> String {
     const BYTES_TOLD_MAX: usize = 300;
     let body = &answer.body[..answer.body.len().min(BYTES_TOLD_MAX)];
     format!("{} {}", answer.status, String::from_utf8_lossy(body))
-}
-
-/// Bytes that arrived and were not used yet.
-struct Arrived {
-    buffer: Vec<u8>,
-    filled: usize,
-}
-
-impl Default for Arrived {
-    fn default() -> Self {
-        Self {
-            buffer: vec![0; READ_BUFFER_BYTES],
-            filled: 0,
-        }
-    }
-}
-
-impl Arrived {
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.filled]
-    }
-
-    async fn read_from(&mut self, stream: &mut TcpStream) -> anyhow::Result<()> {
-        if self.filled == self.buffer.len() {
-            self.buffer.resize(self.filled * 2, 0);
-        }
-        let count = stream.read(&mut self.buffer[self.filled..]).await?;
-        if count == 0 {
-            bail!("the server closed it");
-        }
-        self.filled += count;
-        Ok(())
-    }
-
-    fn drop_front(&mut self, used: usize) {
-        self.buffer.copy_within(used..self.filled, 0);
-        self.filled -= used;
-    }
 }

@@ -11,6 +11,7 @@ mod connection;
 mod cpu;
 mod doors;
 mod echo;
+mod ground;
 mod growth;
 mod histogram;
 mod http;
@@ -24,14 +25,14 @@ mod redis;
 mod report;
 mod scripts;
 mod settings;
-mod sqlite_ceiling;
 mod table;
 
 use std::fmt::Arguments as Words;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use anyhow::Context as _;
-use clap::Parser as _;
+use clap::{Parser as _, ValueEnum as _};
 
 use crate::report::{Machine, Report};
 use crate::settings::{Arguments, ChildCommand, Part, Settings};
@@ -44,7 +45,7 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     match arguments.child {
         Some(ChildCommand::ServeEcho) => return echo::serve(),
-        Some(ChildCommand::ServeLines { bare }) => return bus::lines::serve(bare),
+        Some(ChildCommand::ServeLines) => return bus::lines::serve(),
         None => {}
     }
     let settings = Settings::new(&arguments)?;
@@ -53,30 +54,12 @@ fn main() -> anyhow::Result<()> {
         ..Report::default()
     };
     let wanted = |part| arguments.only.is_empty() || arguments.only.contains(&part);
-    if wanted(Part::Ceilings) {
-        measure_ceilings(&settings, &mut report)?;
-    }
     if wanted(Part::Batch) {
         measure_redis(&settings, &mut report)?;
     }
-    let hub_parts = [
-        Part::Operations,
-        Part::Batch,
-        Part::Growth,
-        Part::Idle,
-        Part::Doors,
-        Part::Bus,
-        Part::Postgres,
-    ];
-    if hub_parts.into_iter().any(wanted) {
-        match hub_process::find_binary(arguments.hub.clone()) {
-            Ok(binary) => {
-                for part in hub_parts.into_iter().filter(|&part| wanted(part)) {
-                    measure_hub(&settings, &binary, part, &mut report);
-                }
-            }
-            Err(error) => report.notes.push(format!("the hub was skipped: {error:#}")),
-        }
+    let binary = hub_process::find_binary(arguments.hub.clone())?;
+    for &part in Part::value_variants().iter().filter(|part| wanted(**part)) {
+        measure_hub(&settings, &binary, part, &mut report);
     }
     report.aims = aims::judge(&report);
     if arguments.json {
@@ -93,15 +76,21 @@ fn progress(words: Words<'_>) {
     eprintln!("bench: {words}");
 }
 
-fn measure_ceilings(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
-    report.echo = operations::measure_echo(settings)?;
-    let home = settings.new_home()?;
-    progress(format_args!("the disk's sync"));
-    let sync = sqlite_ceiling::measure_sync(home.path(), settings.ceiling_for)?;
-    report.sync = Some(sync);
-    progress(format_args!("SQLite group commit"));
-    report.sqlite = sqlite_ceiling::measure(home.path(), settings.ceiling_for)?;
-    Ok(())
+/// Does one thing; what fails becomes a note and takes nothing else with it. The cluster's crate panics with the server's words.
+fn attempt(name: &str, notes: &mut Vec<String>, thing: impl FnOnce() -> anyhow::Result<()>) {
+    let done = catch_unwind(AssertUnwindSafe(thing));
+    let done = done.unwrap_or_else(|panic| match panic.downcast::<String>() {
+        Ok(words) => Err(anyhow::anyhow!(words)),
+        Err(_) => Err(anyhow::anyhow!("it panicked")),
+    });
+    if let Err(error) = done {
+        note(notes, format!("{name} WAS LEFT OUT: {error:#}"));
+    }
+}
+
+fn note(notes: &mut Vec<String>, words: String) {
+    progress(format_args!("{words}"));
+    notes.push(words);
 }
 
 fn measure_redis(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
@@ -114,36 +103,24 @@ fn measure_redis(settings: &Settings, report: &mut Report) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Measures one part; a failure becomes a note, so that it does not take the other parts with it.
+/// Measures one part.
 fn measure_hub(settings: &Settings, binary: &Path, part: Part, report: &mut Report) {
-    let measured = match part {
-        Part::Ceilings => Ok(()),
-        Part::Operations => {
-            operations::measure(settings, binary).map(|rows| report.operations = rows)
+    let name = part.to_possible_value();
+    let name = name.map_or(String::new(), |value| value.get_name().to_owned());
+    let mut notes = std::mem::take(&mut report.notes);
+    let mut inner = Vec::new();
+    attempt(&name, &mut notes, || {
+        match part {
+            Part::Operations => report.operations = operations::measure(settings, binary)?,
+            Part::Batch => report.batch = batch::measure(settings, binary)?,
+            Part::Growth => (report.growth, report.starts) = growth::measure(settings, binary)?,
+            Part::Idle => report.idle = Some(idle::measure(settings, binary)?),
+            Part::Doors => report.doors = Some(doors::measure(settings, binary, &mut inner)),
+            Part::Bus => report.bus = Some(bus::measure(settings, binary, &mut inner)),
+            Part::Postgres => report.postgres = postgres::measure(settings, binary, &mut inner),
         }
-        Part::Batch => batch::measure(settings, binary).map(|rows| report.batch = rows),
-        Part::Growth => growth::measure(settings, binary).map(|(growth, starts)| {
-            report.growth = growth;
-            report.starts = starts;
-        }),
-        Part::Idle => idle::measure(settings, binary).map(|row| report.idle = Some(row)),
-        Part::Doors => {
-            report.doors = Some(doors::measure(settings, binary, &mut report.notes));
-            Ok(())
-        }
-        Part::Bus => {
-            report.bus = Some(bus::measure(settings, binary, &mut report.notes));
-            Ok(())
-        }
-        Part::Postgres => {
-            report.postgres = postgres::measure(settings, binary, &mut report.notes);
-            Ok(())
-        }
-    };
-    if let Err(error) = measured {
-        let name = clap::ValueEnum::to_possible_value(&part);
-        let name = name.map_or(String::new(), |value| value.get_name().to_owned());
-        progress(format_args!("{name} failed: {error:#}"));
-        report.notes.push(format!("{name} failed: {error:#}"));
-    }
+        Ok(())
+    });
+    notes.append(&mut inner);
+    report.notes = notes;
 }

@@ -6,12 +6,12 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::echo::{Echo, EchoScript};
+use crate::echo::{self, Echo};
 use crate::hub_process::Hub;
 use crate::load::{self, Outcome};
 use crate::preload::{self, Skill};
-use crate::report::{EchoRow, OperationRow, median};
-use crate::scripts::{Alternate, ClaimComplete, Create, Heartbeat, Keys, agent_name};
+use crate::report::{OperationRow, middle};
+use crate::scripts::{ClaimComplete, Create, Keys, Prepared, agent_name};
 use crate::settings::Settings;
 
 /// What is measured, in this order.
@@ -47,30 +47,12 @@ impl Operation {
     }
 }
 
-/// Measures the echo alone.
-pub fn measure_echo(settings: &Settings) -> anyhow::Result<Vec<EchoRow>> {
-    let echo = Echo::start()?;
-    let mut rows = Vec::new();
-    for &connections in &settings.connections {
-        crate::progress(format_args!("echo at {connections} connections"));
-        let outcome = run_echo(settings, &echo, connections)?;
-        rows.push(EchoRow {
-            connections,
-            requests_per_s: outcome.requests_per_s(),
-            p50_ms: outcome.p50_ms(),
-            p99_ms: outcome.p99_ms(),
-            errors: outcome.errors,
-        });
-    }
-    Ok(rows)
-}
-
 /// Measures every operation at every number of connections.
 pub fn measure(settings: &Settings, binary: &Path) -> anyhow::Result<Vec<OperationRow>> {
     let echo = Echo::start()?;
     let mut rows = Vec::new();
     for &connections in &settings.connections {
-        let mut rounds = Vec::new();
+        let mut rounds: Vec<Vec<OperationRow>> = Vec::new();
         for round in 1..=settings.rounds {
             crate::progress(format_args!(
                 "operations at {connections} connections, round {round} of {}",
@@ -78,19 +60,13 @@ pub fn measure(settings: &Settings, binary: &Path) -> anyhow::Result<Vec<Operati
             ));
             rounds.push(measure_round(settings, binary, &echo, connections)?);
         }
-        for (index, operation) in Operation::ALL.into_iter().enumerate() {
-            let samples: Vec<&Sample> = rounds.iter().map(|round| &round[index]).collect();
-            rows.push(summarize(operation, connections, &samples));
+        for index in 0..Operation::ALL.len() {
+            let samples: Vec<OperationRow> =
+                rounds.iter().map(|round| round[index].clone()).collect();
+            rows.push(middle(&samples));
         }
     }
     Ok(rows)
-}
-
-/// One operation of one round, and the echo around it.
-struct Sample {
-    outcome: Outcome,
-    echo_requests_per_s: f64,
-    echo_p99_ms: f64,
 }
 
 fn measure_round(
@@ -98,7 +74,7 @@ fn measure_round(
     binary: &Path,
     echo: &Echo,
     connections: usize,
-) -> anyhow::Result<Vec<Sample>> {
+) -> anyhow::Result<Vec<OperationRow>> {
     let home = settings.new_home()?;
     let hub = Hub::start(binary, home.path())?;
     for number in 0..connections {
@@ -118,10 +94,20 @@ fn measure_round(
         let outcome = run_operation(settings, &[hub.server], operation, connections)?;
         hub.settle()?;
         let after = run_echo(settings, echo, connections)?;
-        samples.push(Sample {
-            outcome,
-            echo_requests_per_s: (before.requests_per_s() + after.requests_per_s()) / 2.0,
-            echo_p99_ms: (before.p99_ms() + after.p99_ms()) / 2.0,
+        let echo_requests_per_s = (before.requests_per_s() + after.requests_per_s()) / 2.0;
+        let echo_p99_ms = (before.latency.p99_ms() + after.latency.p99_ms()) / 2.0;
+        samples.push(OperationRow {
+            operation: operation.name().to_owned(),
+            connections,
+            requests_per_s: outcome.requests_per_s(),
+            p50_ms: outcome.latency.p50_ms(),
+            p99_ms: outcome.latency.p99_ms(),
+            echo_requests_per_s,
+            echo_p99_ms,
+            ratio: outcome.requests_per_s() / echo_requests_per_s,
+            p99_ratio: outcome.latency.p99_ms() / echo_p99_ms,
+            errors: outcome.errors,
+            errors_told: outcome.errors_told,
         });
         before = after;
     }
@@ -137,7 +123,7 @@ fn needs_tasks(operation: Operation) -> bool {
 
 fn run_echo(settings: &Settings, echo: &Echo, connections: usize) -> anyhow::Result<Outcome> {
     let plan = settings.plan(settings.echo_for);
-    let scripts = EchoScript::many(echo.server, connections);
+    let scripts = echo::scripts(echo.server, connections);
     load::run(plan, echo.server, scripts)
 }
 
@@ -163,20 +149,20 @@ pub fn run_operation(
         Operation::ClaimCompleteKeyed => load::run_spread(plan, pairs(Keys::EveryCall)),
         Operation::Heartbeat => {
             let beats = deal(servers, connections, |server, number| {
-                Heartbeat::new(server, &agent_name(number))
+                Prepared::heartbeat(server, &agent_name(number))
             });
             load::run_spread(plan, beats)
         }
         Operation::SendReceive => {
             let talks = deal(servers, connections, |server, number| {
                 let neighbour = agent_name((number + 1) % connections);
-                Alternate::send_receive(server, &agent_name(number), &neighbour)
+                Prepared::send_receive(server, &agent_name(number), &neighbour)
             });
             load::run_spread(plan, talks)
         }
         Operation::AcquireRelease => {
             let leases = deal(servers, connections, |server, number| {
-                Alternate::acquire_release(server, &agent_name(number))
+                Prepared::acquire_release(server, &agent_name(number))
             });
             load::run_spread(plan, leases)
         }
@@ -193,25 +179,4 @@ fn deal<S>(
     numbered
         .map(|(&server, number)| (server, script(server, number)))
         .collect()
-}
-
-fn summarize(operation: Operation, connections: usize, samples: &[&Sample]) -> OperationRow {
-    let of = |figure: fn(&Sample) -> f64| median(samples.iter().map(|sample| figure(sample)));
-    OperationRow {
-        operation: operation.name().to_owned(),
-        connections,
-        requests_per_s: of(|sample| sample.outcome.requests_per_s()),
-        p50_ms: of(|sample| sample.outcome.p50_ms()),
-        p99_ms: of(|sample| sample.outcome.p99_ms()),
-        echo_requests_per_s: of(|sample| sample.echo_requests_per_s),
-        echo_p99_ms: of(|sample| sample.echo_p99_ms),
-        ratio: of(|sample| sample.outcome.requests_per_s() / sample.echo_requests_per_s),
-        p99_ratio: of(|sample| sample.outcome.p99_ms() / sample.echo_p99_ms),
-        errors: samples.iter().map(|sample| sample.outcome.errors).sum(),
-        errors_told: samples
-            .iter()
-            .flat_map(|sample| sample.outcome.errors_told.iter().cloned())
-            .take(3)
-            .collect(),
-    }
 }

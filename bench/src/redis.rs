@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 
 use crate::http::Answer;
-use crate::load::{self, Ask, Outcome, Script, Verdict};
-use crate::report::{RedisRow, median};
+use crate::load::{self, Outcome, Script, Verdict};
+use crate::report::{RedisRow, middle};
 use crate::settings::Settings;
 
 const CLIENTS: usize = 50;
@@ -20,7 +20,6 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Tasks stored for a run, by its seconds; more than Redis takes with a sync for each.
 const TASKS_PER_SECOND: f64 = 150_000.0;
-const TASKS_PER_PUSH: u64 = 1000;
 
 /// Whether there is a Redis to compare with.
 pub fn is_installed() -> bool {
@@ -34,22 +33,22 @@ pub fn is_installed() -> bool {
 
 /// Takes tasks from a throw-away Redis on the measured disk, as often as the hub is measured.
 pub fn measure(settings: &Settings) -> anyhow::Result<RedisRow> {
-    let mut outcomes = Vec::new();
+    let mut samples = Vec::new();
     for round in 1..=settings.rounds {
         crate::progress(format_args!(
             "redis at {CLIENTS} clients, round {round} of {}",
             settings.rounds
         ));
-        outcomes.push(measure_round(settings)?);
+        let outcome = measure_round(settings)?;
+        samples.push(RedisRow {
+            clients: CLIENTS,
+            pairs_per_s: outcome.units_per_s(),
+            p50_ms: outcome.latency.p50_ms(),
+            p99_ms: outcome.latency.p99_ms(),
+            errors: outcome.errors,
+        });
     }
-    let of = |figure: fn(&Outcome) -> f64| median(outcomes.iter().map(figure));
-    Ok(RedisRow {
-        clients: CLIENTS,
-        pairs_per_s: of(Outcome::units_per_s),
-        p50_ms: of(Outcome::p50_ms),
-        p99_ms: of(Outcome::p99_ms),
-        errors: outcomes.iter().map(|outcome| outcome.errors).sum(),
-    })
+    Ok(middle(&samples))
 }
 
 fn measure_round(settings: &Settings) -> anyhow::Result<Outcome> {
@@ -103,17 +102,13 @@ impl Redis {
     }
 
     fn fill(&self, tasks: u64) -> anyhow::Result<()> {
-        let mut begin = 0;
-        while begin < tasks {
-            let end = tasks.min(begin + TASKS_PER_PUSH);
-            let mut words = vec!["RPUSH".to_owned(), "waiting".to_owned()];
-            words.extend((begin..end).map(|number| format!("tsk_01J{number:023}")));
-            let mut command = Vec::new();
-            write_command(&mut command, words.iter().map(String::as_bytes));
-            let answer = self.ask(&command)?;
-            ensure!(answer.starts_with(b":"), "redis did not store the tasks");
-            begin = end;
-        }
+        let script = "for n = 1, ARGV[1] do redis.call('RPUSH', 'waiting', string.format('tsk_01J%023d', n)) end return 1";
+        let mut command = Vec::new();
+        let tasks = tasks.to_string();
+        let words = ["EVAL", script, "0", &tasks].map(str::as_bytes);
+        write_command(&mut command, words.into_iter());
+        let answer = self.ask(&command)?;
+        ensure!(answer.starts_with(b":"), "redis did not store the tasks");
         Ok(())
     }
 
@@ -146,7 +141,7 @@ struct TakeFinish {
 }
 
 impl Script for TakeFinish {
-    fn request(&mut self, out: &mut Vec<u8>) -> Ask {
+    fn request(&mut self, out: &mut Vec<u8>) {
         if self.taken.is_empty() {
             let words: [&[u8]; 5] = [b"LMOVE", b"waiting", b"working", b"LEFT", b"RIGHT"];
             write_command(out, words.into_iter());
@@ -154,7 +149,6 @@ impl Script for TakeFinish {
             let words: [&[u8]; 4] = [b"LREM", b"working", b"1", &self.taken];
             write_command(out, words.into_iter());
         }
-        Ask::Timed
     }
 
     fn answer(&mut self, answer: &Answer<'_>) -> Verdict {
@@ -214,27 +208,4 @@ fn cut_reply(buffer: &[u8]) -> anyhow::Result<Option<Answer<'_>>> {
         body: Cow::Borrowed(body),
         used,
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replies_are_cut_when_they_are_whole() {
-        let reply = |status, body: &[u8], used| Some((status, body.to_vec(), used));
-        let cases: [(&[u8], _); 6] = [
-            (b"$3\r\nab", None),
-            (b"$3\r\nabc\r\n:", reply(200, b"abc", 9)),
-            (b"$-1\r\n", reply(200, b"", 5)),
-            (b":12\r\n", reply(200, b"12", 5)),
-            (b"-ERR no\r\n", reply(500, b"ERR no", 9)),
-            (b":1", None),
-        ];
-        for (buffer, wanted) in cases {
-            let cut = cut_reply(buffer).expect("well-formed");
-            let cut = cut.map(|answer| (answer.status, answer.body.into_owned(), answer.used));
-            assert_eq!(cut, wanted);
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::answers::{self, Held};
 use crate::http::{Answer, Requests};
-use crate::load::{Ask, Script, Verdict};
+use crate::load::{Script, Verdict};
 
 /// The name of the bench's agent with this number.
 pub fn agent_name(number: usize) -> String {
@@ -46,13 +46,12 @@ impl Create {
 }
 
 impl Script for Create {
-    fn request(&mut self, out: &mut Vec<u8>) -> Ask {
+    fn request(&mut self, out: &mut Vec<u8>) {
         self.body.clear();
         self.number += 1;
         write_task(&mut self.body, self.number, format_args!("rust"));
         self.requests
             .post(out, format_args!("/api/v1/tasks"), &self.body);
-        Ask::Timed
     }
 
     fn answer(&mut self, answer: &Answer<'_>) -> Verdict {
@@ -110,22 +109,16 @@ impl ClaimComplete {
             }
         }
     }
-
-    /// Whether the next request is a claim.
-    pub fn is_free(&self) -> bool {
-        !self.holds
-    }
 }
 
 impl Script for ClaimComplete {
-    fn request(&mut self, out: &mut Vec<u8>) -> Ask {
+    fn request(&mut self, out: &mut Vec<u8>) {
         self.calls += 1;
         if self.holds {
             self.complete(out);
         } else {
             self.claim(out);
         }
-        Ask::Timed
     }
 
     fn answer(&mut self, answer: &Answer<'_>) -> Verdict {
@@ -160,101 +153,68 @@ pub fn write_completion(out: &mut Vec<u8>, agent: &str, held: &Held) {
         .expect("a vector takes any number of bytes");
 }
 
-/// Says that an agent is alive, again and again.
-pub struct Heartbeat {
-    request: Vec<u8>,
-}
-
-impl Heartbeat {
-    pub fn new(server: SocketAddr, agent: &str) -> Self {
-        let mut request = Vec::new();
-        let path = format_args!("/api/v1/agents/{agent}/heartbeat");
-        let body = format!(
-            r#"{{"protocolVersion":"1.0","agentId":"{agent}","status":"idle","metrics":{{"memoryUsedMB":200,"tasksCompletedSession":3}}}}"#
-        );
-        Requests::new(server).post(&mut request, path, body.as_bytes());
-        Self { request }
-    }
-}
-
-impl Script for Heartbeat {
-    fn request(&mut self, out: &mut Vec<u8>) -> Ask {
-        out.extend_from_slice(&self.request);
-        Ask::Timed
-    }
-
-    fn answer(&mut self, answer: &Answer<'_>) -> Verdict {
-        good_if(answer.status == 200)
-    }
-}
-
-/// Does two prepared calls in turn.
-pub struct Alternate {
-    requests: [Vec<u8>; 2],
+/// Sends prepared requests in turn, again and again.
+pub struct Prepared {
+    requests: Vec<Vec<u8>>,
     next: usize,
 }
 
-impl Alternate {
+impl Prepared {
+    pub fn new(requests: Vec<Vec<u8>>) -> Self {
+        Self { requests, next: 0 }
+    }
+
+    /// Says that an agent is alive.
+    pub fn heartbeat(server: SocketAddr, agent: &str) -> Self {
+        let body = format!(
+            r#"{{"protocolVersion":"1.0","agentId":"{agent}","status":"idle","metrics":{{"memoryUsedMB":200,"tasksCompletedSession":3}}}}"#
+        );
+        let path = format!("/api/v1/agents/{agent}/heartbeat");
+        Self::new(vec![post(server, &path, &body)])
+    }
+
     /// Sends a message to a neighbour, then fetches its own.
     pub fn send_receive(server: SocketAddr, agent: &str, neighbour: &str) -> Self {
-        let requests = Requests::new(server);
         let send = format!(
             r#"{{"protocolVersion":"1.0","agentId":"{agent}","message":{{"to":"{neighbour}","type":"info.discovery","payload":{{"file":"src/lib.rs","note":"the parser is generated"}}}}}}"#
         );
-        let mut pair = [Vec::new(), Vec::new()];
-        requests.post(
-            &mut pair[0],
-            format_args!("/api/v1/messages"),
-            send.as_bytes(),
-        );
-        requests.get(
-            &mut pair[1],
-            format_args!("/api/v1/messages?agentId={agent}&limit=100"),
-        );
-        Self {
-            requests: pair,
-            next: 0,
-        }
+        let mut receive = Vec::new();
+        let path = format_args!("/api/v1/messages?agentId={agent}&limit=100");
+        Requests::new(server).get(&mut receive, path);
+        Self::new(vec![post(server, "/api/v1/messages", &send), receive])
     }
 
     /// Leases a file of its own, then lets it go.
     pub fn acquire_release(server: SocketAddr, agent: &str) -> Self {
-        let requests = Requests::new(server);
         let file = format!("src/{agent}/lib.rs");
         let acquire = format!(
             r#"{{"protocolVersion":"1.0","agentId":"{agent}","taskId":null,"filePath":"{file}","durationMs":60000}}"#
         );
         let release =
             format!(r#"{{"protocolVersion":"1.0","agentId":"{agent}","filePath":"{file}"}}"#);
-        let mut pair = [Vec::new(), Vec::new()];
-        requests.post(
-            &mut pair[0],
-            format_args!("/api/v1/leases/acquire"),
-            acquire.as_bytes(),
-        );
-        requests.post(
-            &mut pair[1],
-            format_args!("/api/v1/leases/release"),
-            release.as_bytes(),
-        );
-        Self {
-            requests: pair,
-            next: 0,
-        }
+        Self::new(vec![
+            post(server, "/api/v1/leases/acquire", &acquire),
+            post(server, "/api/v1/leases/release", &release),
+        ])
     }
 }
 
-impl Script for Alternate {
-    fn request(&mut self, out: &mut Vec<u8>) -> Ask {
+impl Script for Prepared {
+    fn request(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.requests[self.next]);
-        self.next = 1 - self.next;
-        Ask::Timed
+        self.next = (self.next + 1) % self.requests.len();
     }
 
     fn answer(&mut self, answer: &Answer<'_>) -> Verdict {
         let refused = answers::count_of(&answer.body, r#""success":false"#) > 0;
         good_if((answer.status == 200 || answer.status == 201) && !refused)
     }
+}
+
+pub fn post(server: SocketAddr, path: &str, body: &str) -> Vec<u8> {
+    let mut request = Vec::new();
+    Requests::new(server).post(&mut request, format_args!("{path}"), body.as_bytes());
+    request
 }
 
 fn good_if(hoped_for: bool) -> Verdict {

@@ -8,27 +8,19 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tempfile::TempDir;
 
 use crate::bus::Scale;
-use crate::bus::lines::Bare;
 use crate::load::Plan;
 
 /// Measures the hub beside the raw ceilings of this machine, in one run.
 ///
-/// First the ceilings: a bare JSON echo on the hub's HTTP stack, bare SQLite group commit, the disk's own sync. Then the hub, as a
+/// The hub, as a
 /// separate process, durable (synchronous=FULL) and with rate limits off: each operation over keep-alive connections, always
 /// divided by the echo measured right before and after it; batches, beside Redis where it is installed; growth up to a million
-/// waiting tasks; memory, start and idle CPU; direct SQL, libSQL and files beside all that; the bus beside a bare NDJSON echo. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
+/// waiting tasks; memory, start and idle CPU; hand writes and files; the bus beside a bare NDJSON echo. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
 /// pgbench. The table ends with the aims and whether they were met.
 ///
 /// Compare ratios, not absolute figures: machines differ and are noisy.
 #[derive(Parser)]
-#[command(
-    name = "bench",
-    after_help = "Examples:
-  cargo run --release -p bench                               everything, some fifty minutes
-  cargo run --release -p bench -- --quick                    short runs, up to 100,000 tasks
-  cargo run --release -p bench -- --only operations --connections 64
-  cargo run --release -p bench -- --json > bench.json"
-)]
+#[command(name = "bench")]
 pub struct Arguments {
     /// Measure only this part; may be given several times
     #[arg(long, value_enum, value_name = "PART")]
@@ -36,9 +28,6 @@ pub struct Arguments {
     /// Short runs, one round, at most 100,000 waiting tasks
     #[arg(long)]
     pub quick: bool,
-    /// The bus part with a handful of workers, to see that it works; its figures mean nothing
-    #[arg(long, hide = true)]
-    pub tiny: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
@@ -54,9 +43,6 @@ pub struct Arguments {
     /// Rounds of which the median is shown [default: 3, quick 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: Option<u32>,
-    /// Threads of the load generator, which shares the machine with the server
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub generator_threads: u16,
     /// The hub's binary [default: the one built beside this program]
     #[arg(long, value_name = "FILE")]
     pub hub: Option<PathBuf>,
@@ -76,14 +62,12 @@ pub enum ChildCommand {
     ServeEcho,
     /// A bare server of lines of a running bench
     #[command(hide = true)]
-    ServeLines { bare: Bare },
+    ServeLines,
 }
 
 /// A part of the bench that can be run by itself.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// The echo, SQLite and the disk without a hub
-    Ceilings,
     /// The hub's operations over keep-alive connections, divided by the echo
     Operations,
     /// Many operations a request, beside Redis
@@ -92,7 +76,7 @@ pub enum Part {
     Growth,
     /// CPU and memory of a hub that has nothing to do
     Idle,
-    /// Direct SQL, libSQL over HTTP and requests as files
+    /// Hand writes by SQL and requests as files
     Doors,
     /// Workers and operators on the bus, beside a bare NDJSON echo
     Bus,
@@ -123,7 +107,6 @@ pub struct Settings {
     pub warm_up_for: Duration,
     pub hub_for: Duration,
     pub echo_for: Duration,
-    pub ceiling_for: Duration,
     pub idle_for: Duration,
     /// Claims that are timed at each number of waiting tasks.
     pub claims: u64,
@@ -132,7 +115,6 @@ pub struct Settings {
     pub bus: Scale,
     /// The directory for databases, if it was chosen.
     pub given_dir: Option<PathBuf>,
-    generator_threads: usize,
     dir: PathBuf,
 }
 
@@ -167,17 +149,11 @@ impl Settings {
             warm_up_for: (hub_for / 4).min(Duration::from_millis(300)),
             hub_for,
             echo_for: hub_for / 2,
-            ceiling_for: hub_for,
             idle_for: Duration::from_secs(if quick { 3 } else { 10 }),
             claims: if quick { 400 } else { 3_000 },
             wakeups: if quick { 100 } else { 500 },
-            bus: match (arguments.tiny, quick) {
-                (true, _) => Scale::tiny(),
-                (false, true) => Scale::quick(),
-                (false, false) => Scale::full(),
-            },
+            bus: if quick { Scale::quick() } else { Scale::full() },
             given_dir: arguments.dir.clone(),
-            generator_threads: usize::from(arguments.generator_threads),
             dir,
         })
     }
@@ -195,7 +171,6 @@ impl Settings {
         Plan {
             warm_up_for: self.warm_up_for,
             measure_for,
-            threads: self.generator_threads,
         }
     }
 }

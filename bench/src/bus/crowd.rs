@@ -40,13 +40,13 @@ struct Member {
 }
 
 impl Crowd {
-    /// Connects them all and waits for every welcome; returns how long that took. Stamps count nanoseconds from `epoch`.
+    /// Connects them all and waits for every welcome. Stamps count nanoseconds from `epoch`.
     pub fn connect(
         bus: SocketAddr,
         manner: Manner,
         count: usize,
         epoch: Instant,
-    ) -> anyhow::Result<(Self, Duration)> {
+    ) -> anyhow::Result<Self> {
         let began_at = Instant::now();
         let mut members = Vec::with_capacity(count);
         let mut greeted: VecDeque<(Link, Beat)> = VecDeque::new();
@@ -77,15 +77,14 @@ impl Crowd {
         while !greeted.is_empty() {
             welcome_first(&mut greeted)?;
         }
-        let crowd = Self {
+        Ok(Self {
             members,
             next: 0,
             buffer: vec![0; READ_BYTES],
             epoch,
             lost: 0,
             errors_told: Vec::new(),
-        };
-        Ok((crowd, began_at.elapsed()))
+        })
     }
 
     /// Each beats once in `every`, all of them spread evenly; returns how many heartbeats were sent.

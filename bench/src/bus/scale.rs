@@ -13,10 +13,8 @@ pub struct Scale {
     /// Workers whose heartbeats an operator sees.
     pub screen_workers: usize,
     pub screen_paces: Vec<Pace>,
-    /// Connections that send as fast as they can, and workers that take tasks.
+    /// Connections that send as fast as they can.
     pub connections: usize,
-    /// Tasks that are timed one by one.
-    pub offers: u64,
     /// Each run beside an operator.
     pub slow_for: Duration,
 }
@@ -44,7 +42,6 @@ impl Scale {
             screen_workers: 1_000,
             screen_paces: vec![pace(15_000, 30_000), pace(1_000, 10_000)],
             connections: 64,
-            offers: 500,
             slow_for: Duration::from_secs(10),
         }
     }
@@ -55,22 +52,8 @@ impl Scale {
             workers: 2_000,
             beat_for: Duration::from_secs(15),
             screen_paces: vec![pace(1_000, 5_000)],
-            offers: 100,
             slow_for: Duration::from_secs(4),
             ..Self::full()
-        }
-    }
-
-    /// Just enough to see that everything works; its figures mean nothing.
-    pub fn tiny() -> Self {
-        Self {
-            workers: 40,
-            beat_every: Duration::from_secs(1),
-            beat_for: Duration::from_secs(1),
-            screen_workers: 40,
-            screen_paces: vec![pace(500, 1_000)],
-            offers: 5,
-            ..Self::quick()
         }
     }
 }

@@ -14,12 +14,12 @@ use switchboard_wire::agentbus::codec::{Line, Lines};
 use super::crowd::Crowd;
 use super::descriptors;
 use super::frames::{Manner, operator_hello, stamp_of};
-use super::ground::Ground;
 use super::link::Link;
-use super::meter::Meter;
-use super::rows::{BusReport, ScreenRow};
 use super::scale::Pace;
+use crate::cpu::Meter;
+use crate::ground::Ground;
 use crate::histogram::Histogram;
+use crate::report::{BusReport, ScreenRow};
 
 const READ_BYTES: usize = 64 * 1024;
 /// What the hub sends in one line.
@@ -50,7 +50,7 @@ fn measure_pace(ground: &Ground<'_>, pace: Pace) -> anyhow::Result<ScreenRow> {
     descriptors::make_room(workers)?;
     let place = ground.new_hub()?;
     let epoch = Instant::now();
-    let (mut crowd, _) = Crowd::connect(place.bus, Manner::Reports, workers, epoch)?;
+    let mut crowd = Crowd::connect(place.bus, Manner::Reports, workers, epoch)?;
     let operator = Link::enter(place.bus, &operator_hello("operator"))?;
     let watch = Watch {
         epoch,
@@ -60,7 +60,7 @@ fn measure_pace(ground: &Ground<'_>, pace: Pace) -> anyhow::Result<ScreenRow> {
     std::thread::scope(|scope| {
         let watching = scope.spawn(|| watch.look(operator));
         crowd.beat_for(pace.every, WARM_UP_FOR.min(pace.every));
-        let meter = Meter::begin(place.hub.pid());
+        let meter = Meter::begin(vec![place.hub.pid()], None);
         let from = epoch.elapsed().as_nanos() as u64;
         watch.counts_from.store(from, Ordering::Relaxed);
         let sent = crowd.beat_for(pace.every, pace.lasts_for);
@@ -74,17 +74,16 @@ fn measure_pace(ground: &Ground<'_>, pace: Pace) -> anyhow::Result<ScreenRow> {
             crowd.lost,
             crowd.errors_told.join("; ")
         );
-        let arrived = seen.waited.total();
+        let arrived = seen.total();
         ensure!(arrived > 0, "no heartbeat of {sent} came to the operator");
         Ok(ScreenRow {
             workers,
             every_s,
             sent,
             arrived,
-            snapshot_parts: seen.snapshot_parts,
-            p50_ms: seen.waited.quantile_ms(0.5).unwrap_or(f64::NAN),
-            p99_ms: seen.waited.quantile_ms(0.99).unwrap_or(f64::NAN),
-            longest_ms: seen.waited.longest_ms(),
+            p50_ms: seen.p50_ms(),
+            p99_ms: seen.p99_ms(),
+            longest_ms: seen.longest_ms(),
             cpu: cpu?,
         })
     })
@@ -98,19 +97,13 @@ struct Watch {
     over: AtomicBool,
 }
 
-#[derive(Default)]
-struct Seen {
-    waited: Histogram,
-    snapshot_parts: u64,
-}
-
 impl Watch {
     /// Reads until it is over.
-    fn look(&self, operator: Link) -> anyhow::Result<Seen> {
+    fn look(&self, operator: Link) -> anyhow::Result<Histogram> {
         let (stream, first) = operator.into_parts();
         stream.set_read_timeout(Some(LOOK_EVERY))?;
         let mut lines = Lines::new(LINE_BYTES_MAX);
-        let mut seen = Seen::default();
+        let mut seen = Histogram::default();
         self.note(&mut lines, &first, &mut seen)?;
         let mut buffer = vec![0; READ_BYTES];
         while !self.over.load(Ordering::Relaxed) {
@@ -120,7 +113,7 @@ impl Watch {
         Ok(seen)
     }
 
-    fn note(&self, lines: &mut Lines, arrived: &[u8], seen: &mut Seen) -> anyhow::Result<()> {
+    fn note(&self, lines: &mut Lines, arrived: &[u8], seen: &mut Histogram) -> anyhow::Result<()> {
         let mut feed = lines.feed(arrived);
         while let Some(line) = feed.next() {
             let Line::Whole(line) = line else {
@@ -132,10 +125,8 @@ impl Watch {
                 if stamp >= self.counts_from.load(Ordering::Relaxed) {
                     let waited = self.epoch.elapsed();
                     let waited = waited.saturating_sub(Duration::from_nanos(stamp));
-                    seen.waited.record(waited);
+                    seen.record(waited);
                 }
-            } else if memmem::find(head, br#""project_state_snapshot.v1""#).is_some() {
-                seen.snapshot_parts += 1;
             }
         }
         Ok(())
@@ -149,34 +140,5 @@ fn read_some(mut stream: &TcpStream, buffer: &mut [u8]) -> anyhow::Result<usize>
         Ok(count) => Ok(count),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(0),
         Err(error) => Err(error).context("the operator cannot read"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::frames::Beat;
-    use super::*;
-
-    #[test]
-    fn only_heartbeats_of_the_time_that_counts_are_timed() {
-        let watch = Watch {
-            epoch: Instant::now(),
-            counts_from: AtomicU64::new(5),
-            over: AtomicBool::new(false),
-        };
-        let mut beat = Beat::new("worker-1", Manner::Reports);
-        let mut arrived = Vec::new();
-        for stamp in [4, 5] {
-            arrived.extend_from_slice(beat.next(stamp));
-        }
-        // A snapshot repeats what heartbeats said.
-        let repeated = r#"{"message_type":"project_state_snapshot.v1","x":""#.to_owned()
-            + &"y".repeat(TYPE_WITHIN)
-            + "\",\"z\":\"heartbeat.v1\",\"step\":\"beat 0000000000000006\"}\n";
-        arrived.extend_from_slice(repeated.as_bytes());
-        let mut seen = Seen::default();
-        let noted = watch.note(&mut Lines::new(4096), &arrived, &mut seen);
-        noted.expect("well-formed");
-        assert_eq!((seen.waited.total(), seen.snapshot_parts), (1, 1));
     }
 }

@@ -1,25 +1,23 @@
 //! An operator that stops reading: what it costs the workers and the hub's memory, and that it is dropped.
 //!
-//! Workers send as fast as they can, beside nobody, beside an operator that reads everything, and beside one that reads nothing and
-//! comes back whenever it was dropped. Each is measured on the way there and on the way back, so that a hub that grows or slows down
-//! by itself is not taken for the operator's doing.
+//! Workers send as fast as they can, beside an operator that reads everything, beside one that reads nothing and comes back whenever
+//! it was dropped, and beside the first one again, so that a hub that grows or slows down by itself is not taken for the operator's
+//! doing.
 
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use memchr::memchr_iter;
 
 use super::frames::operator_hello;
-use super::ground::{Ground, Place};
 use super::link::Link;
-use super::rows::{BusReport, SlowRow};
 use super::stream::{self, Server, Streamed};
+use crate::ground::{Ground, Place};
 use crate::hub_process::Hub;
 use crate::load::Plan;
-use crate::report::median;
+use crate::report::{BusReport, SlowRow, median};
 
 /// How often the hub is weighed.
 const WEIGH_EVERY: Duration = Duration::from_millis(50);
@@ -32,7 +30,6 @@ const STALLED_RUNS_MAX: usize = 8;
 /// Who watches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
-    Nobody,
     Reader,
     Stalled,
 }
@@ -50,33 +47,21 @@ pub fn measure(ground: &Ground<'_>, report: &mut BusReport) -> anyhow::Result<()
     stream::run(server, place.hub.pid(), connections, warm_up)?;
     let run = |beside| Sample::measure(&place, beside, connections, plan);
     let way = [
-        run(Beside::Nobody)?,
         run(Beside::Reader)?,
         run(Beside::Stalled)?,
         run(Beside::Reader)?,
-        run(Beside::Nobody)?,
     ];
-    let [
-        alone_before,
-        reader_before,
-        stalled,
-        reader_after,
-        alone_after,
-    ] = &way;
+    let [reader_before, stalled, reader_after] = &way;
     let mean = |one: &Sample, other: &Sample| (one.per_s + other.per_s) / 2.0;
     let beside_reader_per_s = mean(reader_before, reader_after);
     report.slow = Some(SlowRow {
         connections,
-        alone_per_s: mean(alone_before, alone_after),
         beside_reader_per_s,
         beside_stalled_per_s: stalled.per_s,
-        seen_per_s: (reader_before.seen_per_s + reader_after.seen_per_s) / 2.0,
         ratio: stalled.per_s / beside_reader_per_s,
         reader_peak_mb: reader_before.peak_mb.max(reader_after.peak_mb),
         stalled_peak_mb: stalled.peak_mb,
         dropped: stalled.dropped,
-        dropped_after_ms: stalled.dropped_after.map(|after| after.as_secs_f64() * 1e3),
-        others_percent: way.iter().map(|sample| sample.others).fold(0.0, f64::max),
     });
     Ok(())
 }
@@ -86,11 +71,6 @@ struct Sample {
     peak_mb: f64,
     /// By the hub's own count.
     dropped: u64,
-    /// From the operator's welcome to the first drop that it noticed.
-    dropped_after: Option<Duration>,
-    /// Lines that an operator got which reads.
-    seen_per_s: f64,
-    others: f64,
 }
 
 impl Sample {
@@ -111,7 +91,7 @@ impl Sample {
                 stream::run(server, place.hub.pid(), connections, plan)
             };
             let streamed = match beside {
-                Beside::Nobody | Beside::Reader => run().map(|streamed| vec![streamed]),
+                Beside::Reader => run().map(|streamed| vec![streamed]),
                 Beside::Stalled => until_dropped(&place.hub, dropped_before, run),
             };
             over.store(true, Ordering::Relaxed);
@@ -122,17 +102,12 @@ impl Sample {
             )
         });
         let dropped = place.hub.metric("bus_slow_total")? - dropped_before;
-        let (streamed, watched) = (streamed?, watched?);
+        watched?;
+        let streamed = streamed?;
         Ok(Self {
             per_s: median(streamed.iter().map(Streamed::per_second)),
             peak_mb: peak_mb?,
             dropped: dropped as u64,
-            dropped_after: watched.dropped_after,
-            seen_per_s: watched.seen_per_s,
-            others: streamed
-                .iter()
-                .map(|run| run.cpu.others)
-                .fold(0.0, f64::max),
         })
     }
 }
@@ -160,55 +135,37 @@ fn weigh(hub: &Hub, over: &AtomicBool) -> anyhow::Result<f64> {
     Ok(peak_mb)
 }
 
-/// What an operator saw.
-#[derive(Default)]
-struct Watched {
-    dropped_after: Option<Duration>,
-    seen_per_s: f64,
-}
-
 /// The operator's thread.
-fn watch(bus: SocketAddr, beside: Beside, over: &AtomicBool) -> anyhow::Result<Watched> {
+fn watch(bus: SocketAddr, beside: Beside, over: &AtomicBool) -> anyhow::Result<()> {
     match beside {
-        Beside::Nobody => Ok(Watched::default()),
         Beside::Reader => read_all(bus, over),
         Beside::Stalled => stall(bus, over),
     }
 }
 
-fn read_all(bus: SocketAddr, over: &AtomicBool) -> anyhow::Result<Watched> {
+fn read_all(bus: SocketAddr, over: &AtomicBool) -> anyhow::Result<()> {
     let link = Link::enter(bus, &operator_hello("reader"))?;
     let (mut stream, _) = link.into_parts();
     let mut buffer = vec![0; READ_BYTES];
-    let began_at = Instant::now();
-    let mut lines = 0;
     while !over.load(Ordering::Relaxed) {
         // Snapshots come every second as long as anything happens.
         let count = stream.read(&mut buffer);
         let count = count.context("an operator that reads hears nothing")?;
         anyhow::ensure!(count > 0, "the hub dropped an operator that reads");
-        lines += memchr_iter(b'\n', &buffer[..count]).count();
     }
-    Ok(Watched {
-        seen_per_s: lines as f64 / began_at.elapsed().as_secs_f64(),
-        ..Watched::default()
-    })
+    Ok(())
 }
 
 /// Reads its welcome and nothing after it; an empty line now and then is no message, but fails once the hub has closed the connection.
-fn stall(bus: SocketAddr, over: &AtomicBool) -> anyhow::Result<Watched> {
-    let mut watched = Watched::default();
+fn stall(bus: SocketAddr, over: &AtomicBool) -> anyhow::Result<()> {
     while !over.load(Ordering::Relaxed) {
         let mut link = Link::enter(bus, &operator_hello("stalled"))?;
-        let began_at = Instant::now();
         while !over.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK_EVERY);
             if link.say(b"\n").is_err() {
-                let after = began_at.elapsed();
-                watched.dropped_after.get_or_insert(after);
                 break;
             }
         }
     }
-    Ok(watched)
+    Ok(())
 }

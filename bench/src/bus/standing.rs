@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use super::crowd::Crowd;
 use super::descriptors;
 use super::frames::Manner;
-use super::ground::Ground;
-use super::meter::Meter;
-use super::rows::{BusReport, StandingRow};
+use crate::cpu::Meter;
+use crate::ground::Ground;
+use crate::report::{BusReport, StandingRow};
 
 /// The first round, in which everybody beats once before anything is measured.
 const FIRST_ROUND_MAX: Duration = Duration::from_secs(5);
@@ -36,16 +36,12 @@ fn measure(ground: &Ground<'_>, manner: Manner) -> anyhow::Result<StandingRow> {
     let hub = &place.hub;
     hub.settle()?;
     let fresh_mb = hub.resident_mb()?;
-    let (mut crowd, took) = Crowd::connect(place.bus, manner, workers, Instant::now())?;
+    let mut crowd = Crowd::connect(place.bus, manner, workers, Instant::now())?;
     crowd.beat_for(scale.beat_every, scale.beat_every.min(FIRST_ROUND_MAX));
 
-    let frames_before = hub.metric("bus_frames_total")?;
-    let meter = Meter::begin(hub.pid())?;
-    let began_at = Instant::now();
-    let beats = crowd.beat_for(scale.beat_every, scale.beat_for);
-    let lasted = began_at.elapsed().as_secs_f64();
+    let meter = Meter::begin(vec![hub.pid()], None)?;
+    crowd.beat_for(scale.beat_every, scale.beat_for);
     let cpu = meter.end()?;
-    let handled = hub.metric("bus_frames_total")? - frames_before;
     let beating_mb = hub.resident_mb()?;
     let connected = hub.metric("bus_workers")? as usize;
 
@@ -58,12 +54,9 @@ fn measure(ground: &Ground<'_>, manner: Manner) -> anyhow::Result<StandingRow> {
     Ok(StandingRow {
         workers_that: manner.name().to_owned(),
         workers,
-        connects_per_s: workers as f64 / took.as_secs_f64(),
         fresh_mb,
         beating_mb,
         kb_per_connection: (beating_mb - fresh_mb) * 1e3 / workers as f64,
-        beats_per_s: beats as f64 / lasted,
-        handled_per_s: handled / lasted,
         cpu,
         lost: crowd.lost,
         errors_told,

@@ -16,11 +16,10 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep_until, timeout_at};
 
 use super::frames::{Block, Manner, worker_hello, worker_name};
-use super::lines::{Bare, MARKER};
 use super::link::{Link, told};
-use super::meter::Meter;
-use super::rows::CpuSplit;
+use crate::cpu::Meter;
 use crate::load::{Plan, Window};
+use crate::report::CpuSplit;
 
 /// Frames of a block, the request at its end included.
 const BLOCK: u64 = 256;
@@ -32,11 +31,14 @@ const READ_BYTES: usize = 64 * 1024;
 /// What the hub sends in one line.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 
+/// What answers the last frame of a block.
+const CATALOG: &[u8] = br#""engram_catalog_snapshot.v1""#;
+
 /// Whom to load.
 #[derive(Clone, Copy)]
 pub enum Server {
     Hub(SocketAddr),
-    Bare(SocketAddr, Bare),
+    Echo(SocketAddr),
 }
 
 /// What a run showed.
@@ -62,7 +64,7 @@ pub fn run(server: Server, pid: u32, connections: usize, plan: Plan) -> anyhow::
         .build()
         .context("cannot start the load generator's event loop")?;
     LocalSet::new().block_on(&runtime, async {
-        let meter = Meter::begin(pid)?;
+        let meter = Meter::begin(vec![pid], None)?;
         let window = Window::starting_now(plan);
         let mut running = JoinSet::new();
         for lane in lanes {
@@ -98,24 +100,19 @@ struct Lane {
 enum Answers {
     /// A line for each line.
     EveryLine,
-    /// A line with this text for each block.
-    Blocks { text: &'static str, lines: Lines },
+    /// A catalog for each block.
+    Blocks(Lines),
 }
 
 impl Lane {
     fn open(server: Server, number: usize) -> anyhow::Result<Self> {
         let id = worker_name(number);
-        let blocks = |text| Answers::Blocks {
-            text,
-            lines: Lines::new(LINE_BYTES_MAX),
-        };
         let (link, answers) = match server {
             Server::Hub(bus) => {
                 let link = Link::enter(bus, &worker_hello(&id, Manner::Reports))?;
-                (link, blocks(r#""engram_catalog_snapshot.v1""#))
+                (link, Answers::Blocks(Lines::new(LINE_BYTES_MAX)))
             }
-            Server::Bare(server, Bare::Echo) => (Link::open(server)?, Answers::EveryLine),
-            Server::Bare(server, Bare::Decode) => (Link::open(server)?, blocks(MARKER)),
+            Server::Echo(server) => (Link::open(server)?, Answers::EveryLine),
         };
         let (stream, _) = link.into_parts();
         stream.set_nonblocking(true)?;
@@ -131,16 +128,16 @@ impl Lane {
         let mut stream = TcpStream::from_std(self.stream)?;
         let (mut reader, mut writer) = stream.split();
         let mut buffer = vec![0; READ_BYTES];
-        let mut written = self.block.bytes().len();
+        let mut written = self.block.bytes.len();
         let (mut under_way, mut counted) = (0, 0);
         let mut end = std::pin::pin!(sleep_until(window.closes_at.into()));
         loop {
-            if written == self.block.bytes().len() && under_way + BLOCK <= UNDER_WAY_MAX {
+            if written == self.block.bytes.len() && under_way + BLOCK <= UNDER_WAY_MAX {
                 self.block.renumber();
                 under_way += BLOCK;
                 written = 0;
             }
-            let ahead = &self.block.bytes()[written..];
+            let ahead = &self.block.bytes[written..];
             tokio::select! {
                 wrote = writer.write(ahead), if !ahead.is_empty() => {
                     written += wrote.context("cannot send")?;
@@ -164,9 +161,9 @@ impl Lane {
 impl Answers {
     /// How many frames these bytes tell of.
     fn handled(&mut self, arrived: &[u8]) -> anyhow::Result<u64> {
-        let (text, lines) = match self {
+        let lines = match self {
             Self::EveryLine => return Ok(memchr_iter(b'\n', arrived).count() as u64),
-            Self::Blocks { text, lines } => (text.as_bytes(), lines),
+            Self::Blocks(lines) => lines,
         };
         let mut handled = 0;
         let mut feed = lines.feed(arrived);
@@ -177,34 +174,10 @@ impl Answers {
             if memmem::find(line, br#""protocol_error.v1""#).is_some() {
                 bail!("the hub refused a frame: {}", told(line));
             }
-            if memmem::find(line, text).is_some() {
+            if memmem::find(line, CATALOG).is_some() {
                 handled += BLOCK;
             }
         }
         Ok(handled)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_counts_for_its_block_however_it_is_cut() {
-        let mut answers = Answers::Blocks {
-            text: "yes",
-            lines: Lines::new(100),
-        };
-        let mut handled = |bytes: &[u8]| answers.handled(bytes).expect("well-formed");
-        assert_eq!(handled(b"{\"a\":\"y"), 0);
-        assert_eq!(handled(b"es\"}\n{\"b\":\"no\"}\n{\"yes\":1}\n"), 2 * BLOCK);
-        let refused = answers.handled(b"{\"message_type\":\"protocol_error.v1\",\"code\":\"x\"}\n");
-        assert!(refused.is_err());
-    }
-
-    #[test]
-    fn an_echo_counts_line_by_line() {
-        let handled = Answers::EveryLine.handled(b"a\nb\nc");
-        assert_eq!(handled.expect("nothing can be wrong"), 2);
     }
 }

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::ground::{Ground, Place};
-use super::rows::{DoorsReport, WaitRow};
-use super::{pause, share_of, wait_row};
+use super::ground::prepare;
+use super::{pause, share_of};
+use crate::ground::{Ground, Place};
 use crate::histogram::Histogram;
+use crate::report::{DoorsReport, WaitRow};
 
 /// What the hub does unless it is told otherwise.
 const RESCAN: Duration = Duration::from_millis(500);
@@ -55,7 +56,7 @@ pub fn measure(ground: &Ground<'_>, report: &mut DoorsReport) -> anyhow::Result<
 
 fn measure_case(place: &Place, of: &str, rounds: u64, word: Word) -> anyhow::Result<WaitRow> {
     // Half of the requests are claims.
-    place.prepare(rounds / 2 + 1)?;
+    prepare(place, rounds / 2 + 1)?;
     let mut agent = Agent {
         dir: place.protocol_dir(),
         name: format!("files-{}", place.hub.metric("files_answered_total")?),
@@ -73,7 +74,7 @@ fn measure_case(place: &Place, of: &str, rounds: u64, word: Word) -> anyhow::Res
         let trip = agent.round_trip(word);
         took.record(trip.with_context(|| format!("round {round}"))?);
     }
-    Ok(wait_row(of, &took))
+    Ok(WaitRow::new(of, &took))
 }
 
 /// What dead agents leave behind: answers that nobody fetched, requests of old, files half written.

@@ -8,22 +8,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use rusqlite::Connection as Database;
 
-use super::claims::JUDGED_CONNECTIONS;
-use super::ground::{Ground, Place, run_http};
-use super::rows::{DoorsReport, WaitRow};
-use super::sql_client::{Durability, open};
+use super::ground::{CONNECTIONS, open, prepare, register_by_sql, run_http, tasks_per_run};
+use super::pause;
 use super::statements::{CLAIM, COMPLETE, CREATE, Values, bound, rows_of};
-use super::{pause, wait_row};
 use crate::connection::Connection;
+use crate::ground::{Ground, Place};
 use crate::histogram::Histogram;
 use crate::http::Requests;
+use crate::report::{DoorsReport, WaitRow};
 
 const AGENT: &str = "by-hand";
 
 pub fn measure(ground: &Ground<'_>, report: &mut DoorsReport) -> anyhow::Result<()> {
     crate::progress(format_args!("doors: from hand writes to events"));
     let place = ground.new_hub()?;
-    place.register_by_sql(AGENT)?;
+    register_by_sql(&place, AGENT)?;
     report.hand_events = quiet(ground, &place)?;
     crate::progress(format_args!(
         "doors: from hand writes to events, under load"
@@ -50,7 +49,9 @@ fn quiet(ground: &Ground<'_>, place: &Place) -> anyhow::Result<Vec<WaitRow>> {
         }
     }
     let rows = steps.iter().zip(&waits);
-    Ok(rows.map(|((of, _), waited)| wait_row(of, waited)).collect())
+    Ok(rows
+        .map(|((of, _), waited)| WaitRow::new(of, waited))
+        .collect())
 }
 
 /// Inserts while the hub is kept busy over HTTP. The stream shows nothing but new tasks, so that the bench can keep up with it.
@@ -59,13 +60,12 @@ fn under_load(ground: &Ground<'_>, place: &Place) -> anyhow::Result<WaitRow> {
     let mut waited = Histogram::default();
     let mut run = 0;
     while waited.total() < ground.settings.wakeups {
-        place.prepare(ground.tasks_per_run())?;
+        prepare(place, tasks_per_run(ground))?;
         let mut hand = Hand::open(place, "?types=task_created")?;
         let before = waited.total();
         std::thread::scope(|scope| {
             let name = format!("busy-{run}");
-            let load =
-                scope.spawn(move || run_http(ground.settings, hub, &name, JUDGED_CONNECTIONS));
+            let load = scope.spawn(move || run_http(ground.settings, hub, &name));
             while !load.is_finished() {
                 let round = waited.total();
                 pause(round);
@@ -79,8 +79,8 @@ fn under_load(ground: &Ground<'_>, place: &Place) -> anyhow::Result<WaitRow> {
         ensure!(waited.total() > before, "no round fell into the load");
         run += 1;
     }
-    let of = format!("task inserted, {JUDGED_CONNECTIONS} connections claim and complete");
-    Ok(wait_row(&of, &waited))
+    let of = format!("task inserted, {CONNECTIONS} connections claim and complete");
+    Ok(WaitRow::new(&of, &waited))
 }
 
 /// One who writes into the file and reads the stream of events.
@@ -100,7 +100,7 @@ impl Hand {
         // Its first sign of life: it has begun to look.
         stream.read_past(": still here\n\n")?;
         Ok(Self {
-            database: open(&place.file(), Durability::Full)?,
+            database: open(&place.file())?,
             stream,
         })
     }

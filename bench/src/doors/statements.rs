@@ -12,8 +12,6 @@ const PAGE: &str = include_str!("../../../docs/direct-sql.md");
 pub static CLAIM: LazyLock<&str> = LazyLock::new(|| of_the_page("claim"));
 /// Finishes a task that the agent holds under this epoch.
 pub static COMPLETE: LazyLock<&str> = LazyLock::new(|| of_the_page("complete"));
-/// The claim as the protocol's document prints it.
-pub static VERBATIM: LazyLock<&str> = LazyLock::new(|| of_the_page("claim_of_the_document"));
 pub static CREATE: LazyLock<&str> = LazyLock::new(|| of_the_page("create_task"));
 pub static REGISTER: LazyLock<&str> = LazyLock::new(|| of_the_page("register"));
 
@@ -102,20 +100,6 @@ pub fn bound<'c>(
     Ok(statement)
 }
 
-/// Runs a bound claim to its end; gives the task and its epoch in the answer, if there was one.
-pub fn claimed(mut statement: CachedStatement<'_>) -> anyhow::Result<Option<(String, i64)>> {
-    let (id, epoch) = (
-        statement.column_index("id")?,
-        statement.column_index("epoch")?,
-    );
-    let mut rows = statement.raw_query();
-    let mut task = None;
-    while let Some(row) = rows.next()? {
-        task = Some((row.get(id)?, row.get(epoch)?));
-    }
-    Ok(task)
-}
-
 /// Runs a bound statement to its end; gives how many rows came back.
 pub fn rows_of(mut statement: CachedStatement<'_>) -> anyhow::Result<u64> {
     let mut rows = statement.raw_query();
@@ -124,25 +108,4 @@ pub fn rows_of(mut statement: CachedStatement<'_>) -> anyhow::Result<u64> {
         count += 1;
     }
     Ok(count)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_block_is_found_by_its_name_and_ends_before_its_semicolon() {
-        let page =
-            "<!-- sql: a -->\n```sql\nSELECT 1;\n```\n<!-- sql: b -->\n```sql\nSELECT 2;\n```\n";
-        assert_eq!(cut(page, "a"), Some("SELECT 1"));
-        assert_eq!(cut(page, "b"), Some("SELECT 2"));
-        assert_eq!(cut(page, "c"), None);
-    }
-
-    #[test]
-    fn the_page_prints_every_statement_that_the_bench_runs() {
-        for sql in [*CLAIM, *COMPLETE, *VERBATIM, *CREATE, *REGISTER] {
-            assert!(!sql.is_empty() && !sql.contains(';'), "{sql}");
-        }
-    }
 }

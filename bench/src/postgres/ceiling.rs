@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::cpu_split::Meter;
 use super::ground::Ground;
-use super::rows::PgbenchRow;
 use crate::histogram::Histogram;
+use crate::report::PgbenchRow;
 
 /// How a transaction is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +93,7 @@ pub fn measure(ground: &Ground<'_>, manner: Manner, clients: usize) -> anyhow::R
     let home = settings.new_home()?;
     let script = home.path().join("pair.sql");
     std::fs::write(&script, manner.script())?;
-    let meter = Meter::begin(ground, &[])?;
+    let meter = ground.meter(&[])?;
     let done = Command::new(ground.cluster.bindir().join("pgbench"))
         .args(["-n", "-M", "prepared", "-j", "2", "-l", "--log-prefix=pair"])
         .args(["-c", &clients.to_string(), "-T", &seconds.to_string()])
@@ -115,8 +114,8 @@ pub fn measure(ground: &Ground<'_>, manner: Manner, clients: usize) -> anyhow::R
         manner: manner.name().to_owned(),
         clients,
         pairs_per_s: pairs.total() as f64 / measure_for.as_secs_f64(),
-        p50_ms: pairs.quantile_ms(0.5).unwrap_or(f64::NAN),
-        p99_ms: pairs.quantile_ms(0.99).unwrap_or(f64::NAN),
+        p50_ms: pairs.p50_ms(),
+        p99_ms: pairs.p99_ms(),
         cpu,
     })
 }
@@ -177,33 +176,4 @@ fn within(log: &[Pair], warm_up_for: Duration, measure_for: Duration) -> Histogr
         }
     }
     counted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_pairs_of_the_window_count() {
-        let lines = [
-            "0 1 1000 0 100 1000",
-            "1 1 2000 0 100 299999",
-            "0 2 3000 0 100 300000",
-            "1 2 3000 0 101 299999",
-            "0 3 9000 0 101 300000",
-        ];
-        let log: Vec<Pair> = lines
-            .iter()
-            .map(|line| parse_line(line).expect("well-formed"))
-            .collect();
-        let counted = within(&log, Duration::from_millis(300), Duration::from_secs(1));
-        assert_eq!(counted.total(), 2);
-        assert_eq!(counted.longest_ms(), 3.0);
-    }
-
-    #[test]
-    fn a_line_that_is_no_pair_is_not_taken_for_one() {
-        assert!(parse_line("0 1 failed 0 100 1000").is_none());
-        assert!(parse_line("").is_none());
-    }
 }

@@ -3,14 +3,12 @@
 //! A machine's speed drifts, so ratios are taken within a round and of several rounds the median is shown.
 
 use super::ceiling::{self, Manner};
-use super::cpu_split::Meter;
 use super::ground::{Ground, Ledger, Word};
-use super::rows::{CoordinatorsRow, CpuSplit, PgbenchRow, PostgresReport};
 use crate::hub_process::Hub;
 use crate::load::Outcome;
 use crate::operations::{Operation, run_operation};
 use crate::preload::{self, Skill};
-use crate::report::median;
+use crate::report::{CoordinatorsRow, CpuSplit, PgbenchRow, PostgresReport, middle};
 use crate::scripts::agent_name;
 
 /// Where coordinators are compared with each other.
@@ -58,12 +56,16 @@ pub fn measure(ground: &Ground<'_>, report: &mut PostgresReport) -> anyhow::Resu
     }
     let first = done.first().map_or(0, |round| round.pgbench.len());
     for index in 0..first {
-        let rows: Vec<&PgbenchRow> = done.iter().map(|round| &round.pgbench[index]).collect();
-        report.pgbench.push(summarize_pgbench(&rows));
+        let rows: Vec<PgbenchRow> = done
+            .iter()
+            .map(|round| round.pgbench[index].clone())
+            .collect();
+        report.pgbench.push(middle(&rows));
     }
     for index in 0..CASES.len() {
-        let rows: Vec<&CoordinatorsRow> = done.iter().map(|round| &round.rows[index]).collect();
-        report.coordinators.push(summarize(&rows));
+        let rows: Vec<CoordinatorsRow> =
+            done.iter().map(|round| round.rows[index].clone()).collect();
+        report.coordinators.push(middle(&rows));
     }
     Ok(())
 }
@@ -121,13 +123,11 @@ fn measure_case(
         fill(ground, &ledger.hubs[0], case.connections)?;
     }
     ledger.settle()?;
-    let before = Tally::of(&ledger.hubs)?;
-    let meter = Meter::begin(ground, &ledger.hubs)?;
+    let meter = ground.meter(&ledger.hubs)?;
     let servers = ledger.servers();
     let outcome = run_operation(ground.settings, &servers, case.operation, case.connections)?;
     let cpu = meter.end()?;
-    let tally = Tally::of(&ledger.hubs)?.since(&before);
-    Ok(CoordinatorsRow::new(case, &outcome, &tally, cpu))
+    Ok(CoordinatorsRow::new(case, &outcome, cpu))
 }
 
 /// Sees to it that enough tasks wait for a whole run.
@@ -143,39 +143,8 @@ fn fill(ground: &Ground<'_>, hub: &Hub, connections: usize) -> anyhow::Result<()
     Ok(())
 }
 
-/// What coordinators say of their batches, summed up.
-#[derive(Default)]
-struct Tally {
-    verbs: f64,
-    batches: f64,
-    commits: f64,
-    commit_seconds: f64,
-}
-
-impl Tally {
-    fn of(hubs: &[Hub]) -> anyhow::Result<Self> {
-        let mut sum = Self::default();
-        for hub in hubs {
-            sum.verbs += hub.metric("verbs_total")?;
-            sum.batches += hub.metric("batches_total")?;
-            sum.commits += hub.metric("commits_total")?;
-            sum.commit_seconds += hub.metric("commit_seconds_total")?;
-        }
-        Ok(sum)
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            verbs: self.verbs - before.verbs,
-            batches: self.batches - before.batches,
-            commits: self.commits - before.commits,
-            commit_seconds: self.commit_seconds - before.commit_seconds,
-        }
-    }
-}
-
 impl CoordinatorsRow {
-    fn new(case: Case, outcome: &Outcome, tally: &Tally, cpu: CpuSplit) -> Self {
+    fn new(case: Case, outcome: &Outcome, cpu: CpuSplit) -> Self {
         let pairs_per_s = match case.operation {
             Operation::ClaimComplete | Operation::ClaimCompleteKeyed => Some(outcome.units_per_s()),
             Operation::SendReceive | Operation::AcquireRelease => Some(outcome.units_per_s() / 2.0),
@@ -187,10 +156,8 @@ impl CoordinatorsRow {
             connections: case.connections,
             requests_per_s: outcome.requests_per_s(),
             pairs_per_s,
-            p50_ms: outcome.p50_ms(),
-            p99_ms: outcome.p99_ms(),
-            verbs_per_batch: tally.verbs / tally.batches,
-            commit_ms: tally.commit_seconds / tally.commits * 1e3,
+            p50_ms: outcome.latency.p50_ms(),
+            p99_ms: outcome.latency.p99_ms(),
             cpu,
             errors: outcome.errors,
             errors_told: outcome.errors_told.clone(),
@@ -218,56 +185,5 @@ impl CoordinatorsRow {
                 && row.operation == self.operation
         });
         self.to_one = through_one.map(|one| self.requests_per_s / one.requests_per_s);
-    }
-}
-
-fn summarize(rows: &[&CoordinatorsRow]) -> CoordinatorsRow {
-    let of = |figure: fn(&CoordinatorsRow) -> f64| median(rows.iter().map(|row| figure(row)));
-    let of_some = |figure: fn(&CoordinatorsRow) -> Option<f64>| {
-        let figures: Vec<f64> = rows.iter().filter_map(|row| figure(row)).collect();
-        (!figures.is_empty()).then(|| median(figures.into_iter()))
-    };
-    CoordinatorsRow {
-        operation: rows[0].operation.clone(),
-        coordinators: rows[0].coordinators,
-        connections: rows[0].connections,
-        requests_per_s: of(|row| row.requests_per_s),
-        pairs_per_s: of_some(|row| row.pairs_per_s),
-        p50_ms: of(|row| row.p50_ms),
-        p99_ms: of(|row| row.p99_ms),
-        to_pgbench: of_some(|row| row.to_pgbench),
-        to_pgbench_terse: of_some(|row| row.to_pgbench_terse),
-        to_one: of_some(|row| row.to_one),
-        verbs_per_batch: of(|row| row.verbs_per_batch),
-        commit_ms: of(|row| row.commit_ms),
-        cpu: median_split(rows.iter().map(|row| row.cpu)),
-        errors: rows.iter().map(|row| row.errors).sum(),
-        errors_told: rows
-            .iter()
-            .flat_map(|row| row.errors_told.iter().cloned())
-            .take(3)
-            .collect(),
-    }
-}
-
-fn summarize_pgbench(rows: &[&PgbenchRow]) -> PgbenchRow {
-    let of = |figure: fn(&PgbenchRow) -> f64| median(rows.iter().map(|row| figure(row)));
-    PgbenchRow {
-        manner: rows[0].manner.clone(),
-        clients: rows[0].clients,
-        pairs_per_s: of(|row| row.pairs_per_s),
-        p50_ms: of(|row| row.p50_ms),
-        p99_ms: of(|row| row.p99_ms),
-        cpu: median_split(rows.iter().map(|row| row.cpu)),
-    }
-}
-
-fn median_split(splits: impl Iterator<Item = CpuSplit> + Clone) -> CpuSplit {
-    let of = |figure: fn(CpuSplit) -> f64| median(splits.clone().map(figure));
-    CpuSplit {
-        hubs: of(|cpu| cpu.hubs),
-        postgres: of(|cpu| cpu.postgres),
-        generator: of(|cpu| cpu.generator),
-        others: of(|cpu| cpu.others),
     }
 }

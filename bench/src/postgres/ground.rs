@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use switchboard_test_cluster::{Cluster, Database};
 use tempfile::TempDir;
 
-use crate::cpu;
+use crate::cpu::{self, Meter};
 use crate::hub_process::Hub;
 use crate::settings::Settings;
 
@@ -50,7 +50,7 @@ impl Word {
 pub struct Ground<'a> {
     pub settings: &'a Settings,
     pub cluster: Cluster,
-    pub postmaster: u32,
+    postmaster: u32,
     binary: &'a Path,
 }
 
@@ -79,14 +79,8 @@ impl<'a> Ground<'a> {
         self.cluster.sql("postgres", "SHOW server_version")
     }
 
-    /// What is wrong with the figures if the cluster lies on no disk.
-    pub fn is_in_memory(&self) -> Option<String> {
-        let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
-        let dir = tempfile::env::temp_dir().canonicalize().ok()?;
-        is_tmpfs(&mounts, &dir).then(|| {
-            let dir = dir.display();
-            format!("{dir} is memory, where a sync costs nothing; name a directory on a disk with '--dir'")
-        })
+    pub fn meter(&self, hubs: &[Hub]) -> anyhow::Result<Meter> {
+        Meter::begin(hubs.iter().map(Hub::pid).collect(), Some(self.postmaster))
     }
 
     pub fn postgres_cpu_time(&self) -> anyhow::Result<Duration> {
@@ -143,36 +137,5 @@ impl Ledger<'_> {
             let hubs = hubs.sum::<anyhow::Result<Duration>>()?;
             Ok(hubs + self.ground.postgres_cpu_time()?)
         })
-    }
-}
-
-/// Whether a directory lies in a file system of memory: that of the longest mount point above it counts.
-fn is_tmpfs(mounts: &str, dir: &Path) -> bool {
-    let mounted = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        Some((Path::new(words.next()?), words.next()?))
-    });
-    let above = mounted.filter(|(point, _)| dir.starts_with(point));
-    let nearest = above.max_by_key(|(point, _)| point.components().count());
-    nearest.is_some_and(|(_, kind)| matches!(kind, "tmpfs" | "ramfs"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_mount_point_decides_whether_a_directory_is_memory() {
-        let mounts =
-            "/dev/vda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/vdb /tmp/disk xfs rw 0 0\n";
-        let cases = [
-            ("/tmp", true),
-            ("/tmp/x", true),
-            ("/tmp/disk/x", false),
-            ("/tmpfs", false),
-        ];
-        for (dir, wanted) in cases {
-            assert_eq!(is_tmpfs(mounts, Path::new(dir)), wanted, "{dir}");
-        }
     }
 }

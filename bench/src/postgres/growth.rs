@@ -3,18 +3,9 @@
 //! As on SQLite: a second ledger with the smallest number of tasks, whose claims are timed in turn.
 
 use super::ground::{Ground, Word};
-use super::rows::PostgresReport;
-use crate::growth::{SKILL_KINDS, row, time_claims};
+use crate::growth::{CASES, row, time_claims};
 use crate::preload::{self, Skill};
-
-/// What the waiting tasks need, and how it is called in the table.
-const CASES: [(Skill, &str); 2] = [
-    (Skill::Matching, "all match"),
-    (
-        Skill::Distinct { kinds: SKILL_KINDS },
-        "all but one need one of 100,000 other skills",
-    ),
-];
+use crate::report::PostgresReport;
 
 pub fn measure(ground: &Ground<'_>, report: &mut PostgresReport) -> anyhow::Result<()> {
     for (skill, name) in CASES {

@@ -1,8 +1,8 @@
 //! What waiting agents cost: the coordinator's CPU and the database's.
 
 use super::ground::{Ground, Word};
-use super::rows::{PostgresReport, SharedIdleRow};
 use crate::idle::{AGENTS, Waiting};
+use crate::report::{PostgresReport, SharedIdleRow};
 
 pub fn measure(ground: &Ground<'_>, report: &mut PostgresReport) -> anyhow::Result<()> {
     for word in Word::ALL {

@@ -1,16 +1,15 @@
-//! A hub with an open bus.
+//! What measurements are given, and a fresh hub with its bus, its file and its directories.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use tempfile::TempDir;
 
-use super::Scale;
+use crate::bus::Scale;
 use crate::hub_process::Hub;
 use crate::settings::Settings;
 
-/// What all measurements of the bus are given.
 #[derive(Clone, Copy)]
 pub struct Ground<'a> {
     pub settings: &'a Settings,
@@ -26,17 +25,25 @@ impl Ground<'_> {
         let home = self.settings.new_home()?;
         let hub = Hub::start(self.binary, home.path())?;
         let bus = hub.bus.context("the hub has no bus in its hub.json")?;
-        Ok(Place {
-            hub,
-            bus,
-            _home: home,
-        })
+        Ok(Place { hub, bus, home })
     }
 }
 
-/// A running hub and where its bus listens.
+/// A running hub and where its doors are.
 pub struct Place {
     pub hub: Hub,
     pub bus: SocketAddr,
-    _home: TempDir,
+    home: TempDir,
+}
+
+impl Place {
+    /// The ledger's file.
+    pub fn file(&self) -> PathBuf {
+        self.home.path().join("data/switchboard.db")
+    }
+
+    /// The directory of requests and answers.
+    pub fn protocol_dir(&self) -> PathBuf {
+        self.home.path().join("project/.jetpack/protocol")
+    }
 }
