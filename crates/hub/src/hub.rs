@@ -12,7 +12,7 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Retention, Serve};
 use switchboard_core::{Agent, AgentId, GatePolicy, LedgerEpoch, Refusal, Timestamp, Verb, limits};
-use switchboard_store::{Engine, Error as StoreError, Reader, Tail, Word};
+use switchboard_store::{Engine, Error as StoreError, Reader, Tail};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::caretaker;
@@ -139,8 +139,6 @@ pub struct Stats {
 
 pub(crate) struct Shared {
     input: Mutex<Option<SyncSender<Input>>>,
-    /// Rung for a writer that may wait for a commit and its queue at once, which only happens on a shared ledger.
-    word: Word,
     is_shared: bool,
     /// What this process is called among those that serve one ledger.
     pub(crate) name: String,
@@ -419,7 +417,6 @@ impl Hub {
             shared.readers.stop();
             if let Some(input) = input {
                 let _ = input.send(Input::Stop);
-                shared.word.notify_one();
             }
             if let Some(writer) = writer {
                 let _ = writer.join();
@@ -488,7 +485,6 @@ impl Shared {
     ) -> Self {
         Shared {
             input: Mutex::new(Some(input)),
-            word: Word::new(),
             is_shared,
             name: Ids::default().fresh("hub"),
             readers,
@@ -529,11 +525,7 @@ impl Shared {
                 TrySendError::Full(_) => Error::Overloaded,
                 TrySendError::Disconnected(_) => Error::Stopping,
             }
-        })?;
-        if self.is_shared {
-            self.word.notify_one();
-        }
-        Ok(())
+        })
     }
 
     /// Has the writer take in what was written by hand; asked once until it has had a batch. A full queue needs no

@@ -2,8 +2,6 @@
 //!
 //! While a commit waits for the disk, the next verbs gather: one sync serves everyone who waited for it. The same
 //! while a batch waits for the ledger's head, which other coordinators may hold: who came meanwhile goes along.
-//! An engine that is a trip away commits one batch while the next is decided; that one counts on the first, is saved only
-//! after it, and starts over if the first failed or somebody else wrote in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,17 +14,13 @@ use switchboard_core::verb::{BeginEpoch, NoteStep, Serve};
 use switchboard_core::{
     Changes, GatePolicy, LaneKey, LedgerEpoch, Slice, Timestamp, Verb, Want, limits,
 };
-use switchboard_store::{Begun, Engine, Error as StoreError, Word};
+use switchboard_store::{Begun, Engine, Error as StoreError};
 use tokio::sync::oneshot;
 
 use crate::hub::reason;
 
 /// Verbs decided in one transaction at the most.
 pub const BATCH_MAX: usize = 512;
-/// How long an answer may be held back for the sake of the next batch.
-const HEAD_SOON: Duration = Duration::from_millis(2);
-/// Longer than the engine itself waits for the head.
-const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// Rounds of a batch in which all its verbs ask.
 const ROUNDS_TOGETHER: usize = 8;
 
@@ -69,23 +63,6 @@ struct Done {
     latest: (LedgerEpoch, u64),
 }
 
-/// How far a batch came.
-enum Ended {
-    Done(Done),
-    /// Its commit is under way.
-    Sent,
-}
-
-/// A batch whose commit is under way, with what is to be told after it.
-struct UnderWay {
-    jobs: Vec<Box<dyn Job>>,
-    done: Done,
-    sent_at: Instant,
-    log: Vec<Logged>,
-    notices: Notices,
-    readied: Vec<LaneKey>,
-}
-
 /// What the rest of the hub hears about a batch that was committed.
 pub(crate) struct Committed<'a> {
     pub now: Timestamp,
@@ -118,23 +95,11 @@ pub(crate) struct Sequencer<L: Listener> {
     stopping: bool,
     /// The last batch was not written; said once.
     failing: bool,
-    under_way: Option<UnderWay>,
-    ground: Ground,
     /// Somebody else wrote, perhaps by hand.
     looking: bool,
     adoption: Adoption,
     /// By how much the wall clock was set; told by the next batch that is written.
     clock_stepped_ms: i64,
-}
-
-/// Whether what a batch decides by is so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ground {
-    Firm,
-    /// It began while the batch before was under way: somebody else may have written since.
-    Unconfirmed,
-    /// The batch before was not written.
-    Gone,
 }
 
 /// Whether a batch takes along who comes while it waits for the head.
@@ -150,8 +115,6 @@ pub(crate) trait Listener: Send {
     fn committed(&self, batch: &Committed<'_>);
     /// A commit begins to be waited for, or no longer is.
     fn commits(&self, is_under_way: bool);
-    /// Rung with each input.
-    fn word(&self) -> &Word;
     /// A batch was not written, or nobody knows.
     fn failed(&self, error: &StoreError);
     /// The ledger could not be asked: the next batch may fail as well.
@@ -176,8 +139,6 @@ impl<L: Listener> Sequencer<L> {
             asked: Vec::new(),
             stopping: false,
             failing: false,
-            under_way: None,
-            ground: Ground::Firm,
             looking: false,
             adoption: Adoption::new(policy),
             clock_stepped_ms: 0,
@@ -188,18 +149,13 @@ impl<L: Listener> Sequencer<L> {
     pub fn run(mut self) {
         let mut jobs: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
         while !self.stopping {
-            if self.under_way.is_none() {
-                self.next(&mut jobs);
-            }
+            self.next(&mut jobs);
             self.drain(&mut jobs);
             if !jobs.is_empty() || std::mem::take(&mut self.looking) {
                 self.serve(&mut jobs, Intake::Open);
-            } else if self.engine.wait(self.listener.word()) {
-                self.stands();
             }
             self.tell_due();
         }
-        self.stands();
         self.flush();
     }
 
@@ -249,9 +205,6 @@ impl<L: Listener> Sequencer<L> {
     }
 
     fn tell_due(&mut self) {
-        if !self.asked.is_empty() {
-            self.stands();
-        }
         for reply in self.asked.drain(..) {
             let due = self.engine.next_due().unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot tell what is due next");
@@ -265,15 +218,9 @@ impl<L: Listener> Sequencer<L> {
     /// Runs the jobs in one batch. If a verb panics, nothing was written, and each job gets a batch of its own.
     fn serve(&mut self, jobs: &mut Vec<Box<dyn Job>>, intake: Intake) {
         match catch_unwind(AssertUnwindSafe(|| self.batch(jobs, intake))) {
-            Ok(Ok(Ended::Sent)) => {}
-            Ok(Ok(Ended::Done(done))) => {
+            Ok(Ok(done)) => {
                 self.tell(&done);
                 jobs.drain(..).for_each(Job::answer);
-            }
-            // What it counted on does not hold: this says nothing of the ledger, nor of its verbs.
-            Ok(Err(_)) | Err(_) if !self.stands() => {
-                self.undo();
-                self.serve(jobs, intake);
             }
             Err(_) if self.adoption.panicked() => {
                 self.undo();
@@ -335,7 +282,9 @@ impl<L: Listener> Sequencer<L> {
             latest: done.latest,
         });
         self.slice.end_batch();
-        self.written(done.wrote);
+        if done.wrote && std::mem::take(&mut self.failing) {
+            tracing::info!("batches are written again");
+        }
     }
 
     /// The keys of the lanes that tasks entered in this batch, once per task.
@@ -343,71 +292,6 @@ impl<L: Listener> Sequencer<L> {
         let lanes = self.slice.notices().readied.iter();
         let lanes = lanes.filter_map(|id| self.slice.lanes.get(*id));
         lanes.map(|lane| &lane.key)
-    }
-
-    fn written(&mut self, wrote: bool) {
-        if wrote && std::mem::take(&mut self.failing) {
-            tracing::info!("batches are written again");
-        }
-    }
-
-    /// Whether what was decided since the last batch holds. Waits for the batch that is under way, if any, and answers
-    /// it.
-    fn stands(&mut self) -> bool {
-        self.settle();
-        self.confirm(HEAD_WITHIN) == Some(true)
-    }
-
-    /// Whether what a batch decides by is so; `None` if that takes longer to find out. Told once.
-    fn confirm(&mut self, within: Duration) -> Option<bool> {
-        let stands = match self.ground {
-            Ground::Firm => Some(true),
-            Ground::Unconfirmed => self.engine.confirm(within),
-            Ground::Gone => Some(false),
-        };
-        if stands.is_some() {
-            self.ground = Ground::Firm;
-        }
-        stands
-    }
-
-    /// Waits for the batch that is under way, if any, and answers it.
-    fn settle(&mut self) {
-        if let Some(sent) = self.conclude() {
-            self.answer(sent);
-        }
-    }
-
-    /// Waits for the batch that is under way, if any, and hands it over to be answered.
-    fn conclude(&mut self) -> Option<UnderWay> {
-        let sent = self.under_way.take()?;
-        let settled = self.engine.settle();
-        self.listener.commits(false);
-        let Err(error) = settled else {
-            return Some(sent);
-        };
-        let failure = self.failed(&error);
-        sent.jobs.into_iter().for_each(|job| job.fail(&failure));
-        self.ground = Ground::Gone;
-        None
-    }
-
-    fn answer(&mut self, sent: UnderWay) {
-        self.listener.committed(&Committed {
-            now: sent.done.now,
-            wall: sent.done.wall,
-            at: sent.done.at,
-            log: &sent.log,
-            notices: &sent.notices,
-            readied: sent.readied.iter().collect(),
-            pulses: None,
-            verbs: sent.done.verbs,
-            wrote: true,
-            took: sent.sent_at.elapsed(),
-            latest: sent.done.latest,
-        });
-        sent.jobs.into_iter().for_each(Job::answer);
-        self.written(true);
     }
 
     fn undo(&mut self) {
@@ -420,11 +304,8 @@ impl<L: Listener> Sequencer<L> {
         }
     }
 
-    fn batch(&mut self, jobs: &mut Vec<Box<dyn Job>>, intake: Intake) -> Result<Ended, StoreError> {
+    fn batch(&mut self, jobs: &mut Vec<Box<dyn Job>>, intake: Intake) -> Result<Done, StoreError> {
         loop {
-            if self.under_way.is_some() {
-                self.ground = Ground::Unconfirmed;
-            }
             let begun = self.engine.begin(&mut self.slice)?;
             let at = Instant::now();
             if intake == Intake::Open {
@@ -434,37 +315,12 @@ impl<L: Listener> Sequencer<L> {
                 self.begin_epoch(rewound, begun.now);
             }
             self.note_time(&begun)?;
-            if begun.by_hand && !self.adopt(begun.now)? {
-                if !self.stands() {
-                    self.undo();
-                } else if let Ended::Done(done) = self.save(&mut Vec::new(), &begun, at)? {
-                    self.tell(&done);
-                }
-                continue;
+            if !begun.by_hand || self.adopt(begun.now)? {
+                self.decide(jobs, begun.now)?;
+                return self.save(jobs.len(), &begun, at);
             }
-            let mut decided = 0;
-            loop {
-                self.decide(&mut jobs[decided..], begun.now)?;
-                decided = jobs.len();
-                if intake == Intake::Closed || !self.wait_for_more(jobs) {
-                    break;
-                }
-            }
-            let before = self.conclude();
-            // As a rule the head is there at once. Then this one is sent before that one is answered, and the
-            // database has something to do meanwhile.
-            let soon = self.confirm(HEAD_SOON);
-            let ended = soon
-                .filter(|stands| *stands)
-                .map(|_| self.save(jobs, &begun, at));
-            before.into_iter().for_each(|sent| self.answer(sent));
-            if let Some(ended) = ended {
-                return ended;
-            }
-            if soon.or_else(|| self.confirm(HEAD_WITHIN)) == Some(true) {
-                return self.save(jobs, &begun, at);
-            }
-            self.undo();
+            let done = self.save(0, &begun, at)?;
+            self.tell(&done);
         }
     }
 
@@ -479,76 +335,33 @@ impl<L: Listener> Sequencer<L> {
         Ok(())
     }
 
-    /// While the batch before is under way, this one grows. False once that one has ended, or this one is full.
-    fn wait_for_more(&mut self, jobs: &mut Vec<Box<dyn Job>>) -> bool {
-        let before = jobs.len();
-        while jobs.len() == before {
-            if self.under_way.is_none() || self.stopping || before >= BATCH_MAX {
-                return false;
-            }
-            // What came before it waits is found by draining, what comes later rings.
-            self.drain(jobs);
-            if jobs.len() == before && self.engine.wait(self.listener.word()) {
-                return false;
-            }
-        }
-        true
-    }
-
-    fn save(
-        &mut self,
-        jobs: &mut Vec<Box<dyn Job>>,
-        begun: &Begun,
-        at: Instant,
-    ) -> Result<Ended, StoreError> {
+    fn save(&mut self, verbs: usize, begun: &Begun, at: Instant) -> Result<Done, StoreError> {
         let now = begun.now;
-        let sent_at = Instant::now();
+        let saved_at = Instant::now();
         // What others count on may not be held back: they would take a live agent for silent.
         let all_pulses = self.is_shared;
         let wrote = self.slice.is_dirty(now) || (all_pulses && self.slice.holds_pulses());
-        let mut is_under_way = false;
         if wrote {
             let engine = &mut self.engine;
             self.slice
                 .save_all(now, all_pulses, |save| engine.save(save))?;
             self.listener.commits(true);
-            let committed = match self.is_shared {
-                true => self.engine.commit_ahead(),
-                false => self.engine.commit().map(|()| false),
-            };
-            is_under_way = matches!(committed, Ok(true));
-            if !is_under_way {
-                self.listener.commits(false);
-            }
+            let committed = self.engine.commit();
+            self.listener.commits(false);
             committed?;
             self.clock_stepped_ms = 0;
         } else {
             self.engine.end_unwritten()?;
         }
-        let done = Done {
+        Ok(Done {
             now,
             wall: begun.wall,
             at,
-            verbs: jobs.len(),
+            verbs,
             wrote,
-            took: sent_at.elapsed(),
+            took: saved_at.elapsed(),
             latest: (self.slice.head.epoch, self.slice.head.seq),
-        };
-        if !is_under_way {
-            return Ok(Ended::Done(done));
-        }
-        let readied = self.readied().cloned().collect();
-        let (log, notices) = self.slice.take_told();
-        self.under_way = Some(UnderWay {
-            jobs: std::mem::take(jobs),
-            done,
-            sent_at,
-            log,
-            notices,
-            readied,
-        });
-        self.slice.end_batch();
-        Ok(Ended::Sent)
+        })
     }
 
     /// A busy hub says by its batches that it serves. If nobody did for a while, silence counts from now on,

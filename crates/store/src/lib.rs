@@ -66,32 +66,6 @@ pub trait Engine: Send {
         Ok(())
     }
 
-    /// Commits, or only sends what was saved together with its commit: then it returns true, and [`Engine::settle`]
-    /// tells how it ended.
-    ///
-    /// Meanwhile the next batch may begin, load and decide on what this one leaves behind. It may not be committed
-    /// before this one is settled.
-    fn commit_ahead(&mut self) -> Result<bool, Error> {
-        self.commit().map(|()| false)
-    }
-
-    /// Waits until the commit that is under way has ended, or until word comes of something else to do. True if it
-    /// has ended.
-    fn wait(&mut self, _word: &Word) -> bool {
-        true
-    }
-
-    /// Waits for the commit that is under way. If that failed, a batch begun after it must be rolled back.
-    fn settle(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Waits so long for the head of a batch that began while a commit was under way, and `None` is that it is still
-    /// waited for. False if somebody else wrote after that commit: then the batch must be rolled back and begun anew.
-    fn confirm(&mut self, _within: Duration) -> Option<bool> {
-        Some(true)
-    }
-
     /// What was written into the ledger's tables by hand and not taken in yet: the oldest, at most `limit` of them, and
     /// fewer where they are large. What the hub knew of those rows goes into `slice`.
     fn hand_notes(&mut self, _limit: usize, _slice: &mut Slice) -> Result<HandPage, Error> {
@@ -181,9 +155,6 @@ pub struct Foreign {
     /// Everything up to this number was looked at.
     pub upto: u64,
 }
-
-/// Tells the writer that there is something to do.
-pub type Word = tokio::sync::Notify;
 
 /// Some of what was written by hand.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What must be written, gathered so that a row changed ten times in a batch is written once.
 
-use super::{Notices, Put, Slice};
+use super::{Put, Slice};
 use crate::changes::{Adopted, Prune};
 use crate::event::Logged;
 use crate::head::Head;
@@ -116,14 +116,6 @@ impl Slice {
     /// The events of this batch so far.
     pub fn log(&self) -> &[Logged] {
         &self.log
-    }
-
-    /// Hands over what is told after the commit, while the next batch goes on.
-    pub fn take_told(&mut self) -> (Vec<Logged>, Notices) {
-        (
-            std::mem::take(&mut self.log),
-            std::mem::take(&mut self.notices),
-        )
     }
 
     fn unsaved<'a>(&'a self, closed_lanes: &'a [LaneId]) -> Save<'a> {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use switchboard_core::LedgerEpoch;
-use switchboard_store::{Error as StoreError, Word};
+use switchboard_store::Error as StoreError;
 
 use super::{Shared, reason};
 use crate::sequencer::{Committed, Listener};
@@ -63,10 +63,6 @@ impl Listener for Arc<Shared> {
 
     fn commits(&self, is_under_way: bool) {
         *self.committing.lock() = is_under_way.then(Instant::now);
-    }
-
-    fn word(&self) -> &Word {
-        &self.word
     }
 
     fn failed(&self, error: &StoreError) {

@@ -8,7 +8,7 @@ use switchboard_core::{GatePolicy, Refusal, Timestamp, Want};
 use switchboard_store::Error as StoreError;
 
 use super::load::ROUNDS_MAX;
-use super::{Ground, Listener, Sequencer};
+use super::{Listener, Sequencer};
 
 /// Notes that are read at a time.
 const NOTES_PER_PAGE: usize = 512;
@@ -63,21 +63,11 @@ impl<L: Listener> Sequencer<L> {
             if page.is_last {
                 return Ok(true);
             }
-            self.save_page()?;
+            // So that the engine has the next page to tell.
+            let engine = &mut self.engine;
+            self.slice.save_rows(|save| engine.save(save))?;
         }
         Ok(false)
-    }
-
-    /// Saves what a page of notes came to, so that the engine has the next one to tell.
-    fn save_page(&mut self) -> Result<(), StoreError> {
-        self.settle();
-        if self.ground == Ground::Gone {
-            return Err(StoreError::Unavailable(
-                "the batch before was not written".to_owned(),
-            ));
-        }
-        let engine = &mut self.engine;
-        self.slice.save_rows(|save| engine.save(save))
     }
 
     /// Takes a note's steps in turn; tells why it did not hold, if so.

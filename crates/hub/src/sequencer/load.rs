@@ -3,7 +3,7 @@
 use switchboard_core::{Ask, Timestamp, Want};
 use switchboard_store::Error as StoreError;
 
-use super::{Ground, Job, Listener, Sequencer};
+use super::{Job, Listener, Sequencer};
 
 /// Rounds of asking before a verb is taken for broken.
 pub(super) const ROUNDS_MAX: usize = 100_000;
@@ -36,13 +36,6 @@ impl<L: Listener> Sequencer<L> {
     }
 
     pub(super) fn load(&mut self, asks: &[Ask]) -> Result<(), StoreError> {
-        // It would wait for the head, which others may hold; nobody waits for that who need not.
-        self.settle();
-        if self.ground == Ground::Gone {
-            return Err(StoreError::Unavailable(
-                "the batch before was not written".to_owned(),
-            ));
-        }
         let engine = &mut self.engine;
         if asks.iter().any(Ask::is_range) && self.slice.has_unsaved_rows() {
             self.slice.save_rows(|save| engine.save(save))?;

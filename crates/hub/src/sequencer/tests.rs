@@ -39,15 +39,6 @@ struct Scripted {
     /// What arrives while a batch waits for the head, batch by batch.
     arrives: VecDeque<Vec<Input>>,
     commits: VecDeque<Result<(), StoreError>>,
-    loads: VecDeque<Result<(), StoreError>>,
-    /// How commits end that are sent ahead; past these none is.
-    ahead: VecDeque<Result<bool, StoreError>>,
-    under_way: bool,
-    is_confirmed: bool,
-    /// The head comes at once.
-    is_soon: bool,
-    /// What arrives while a commit is under way.
-    meanwhile: Vec<Input>,
     events: usize,
     is_open: bool,
     is_shared: bool,
@@ -64,7 +55,6 @@ impl Engine for Scripted {
     }
 
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), StoreError> {
-        self.loads.pop_front().unwrap_or(Ok(()))?;
         self.inner.load(asks, slice)
     }
 
@@ -80,48 +70,13 @@ impl Engine for Scripted {
         self.inner.commit()
     }
 
-    fn commit_ahead(&mut self) -> Result<bool, StoreError> {
-        assert!(!self.under_way, "one at a time");
-        if self.ahead.is_empty() {
-            return self.commit().map(|()| false);
-        }
-        self.under_way = true;
-        self.is_open = false;
-        self.record.note(format!("sent {}", self.events));
-        self.inner.commit().map(|()| true)
-    }
-
-    fn wait(&mut self, _word: &Word) -> bool {
-        let is_over = self.meanwhile.is_empty();
-        for input in self.meanwhile.drain(..) {
-            self.input.try_send(input).unwrap();
-        }
-        is_over
-    }
-
-    fn settle(&mut self) -> Result<(), StoreError> {
-        assert!(std::mem::take(&mut self.under_way), "it was sent");
-        self.record.note("settled");
-        self.is_confirmed = self.ahead.pop_front().unwrap()?;
-        Ok(())
-    }
-
-    fn confirm(&mut self, within: Duration) -> Option<bool> {
-        if within == HEAD_SOON && !self.is_soon {
-            return None;
-        }
-        self.record.note("confirmed");
-        // Asked again it has nothing to object.
-        Some(std::mem::replace(&mut self.is_confirmed, true))
-    }
-
     fn rollback(&mut self) {
         self.is_open = false;
         self.inner.rollback();
     }
 
     fn next_due(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        assert!(!self.is_open && !self.under_way, "a batch is open");
+        assert!(!self.is_open, "a batch is open");
         self.record.note("asked for what is due");
         self.inner.next_due()
     }
@@ -143,11 +98,7 @@ struct Note {
 }
 
 impl Job for Note {
-    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        if self.name == "asks" {
-            want.agent(&"somebody".into());
-        }
-    }
+    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
 
     fn decide(&mut self, _slice: &Slice, _now: Timestamp) -> Option<Changes> {
         assert!(!self.panics, "as it was told");
@@ -175,7 +126,7 @@ impl Job for Note {
     }
 }
 
-struct Ears(Record, Word);
+struct Ears(Record);
 
 impl Listener for Ears {
     fn taken(&self, inputs: usize) {
@@ -189,10 +140,6 @@ impl Listener for Ears {
     }
 
     fn commits(&self, _is_under_way: bool) {}
-
-    fn word(&self) -> &Word {
-        &self.1
-    }
 
     fn failed(&self, _error: &StoreError) {
         self.0.note("failed");
@@ -211,11 +158,6 @@ struct Script {
     first: Vec<Input>,
     arrives: Vec<Vec<Input>>,
     commits: Vec<Result<(), StoreError>>,
-    loads: Vec<Result<(), StoreError>>,
-    /// Each with whether the batch begun after it may go on.
-    ahead: Vec<Result<bool, StoreError>>,
-    meanwhile: Vec<Input>,
-    is_soon: bool,
 }
 
 impl Script {
@@ -225,23 +167,7 @@ impl Script {
             first: Vec::new(),
             arrives: Vec::new(),
             commits: Vec::new(),
-            loads: Vec::new(),
-            ahead: Vec::new(),
-            meanwhile: Vec::new(),
-            is_soon: false,
         }
-    }
-
-    /// One batch is sent ahead and ends so; the next begins while it is under way.
-    fn two_batches(end: Result<bool, StoreError>, is_soon: bool) -> Record {
-        let mut script = Script::new();
-        script.is_soon = is_soon;
-        let more = (0..BATCH_MAX).map(|_| script.note("a"));
-        script.first = more.chain([script.note("b")]).collect();
-        script.ahead = vec![end];
-        script.arrives = vec![vec![], vec![script.note("c")]];
-        script.meanwhile = vec![script.note("d"), Input::Stop];
-        script.run()
     }
 
     fn note(&self, name: &'static str) -> Input {
@@ -267,17 +193,11 @@ impl Script {
             input: sender,
             arrives: self.arrives.into(),
             commits: self.commits.into(),
-            loads: self.loads.into(),
-            ahead: self.ahead.into(),
-            under_way: false,
-            is_confirmed: true,
-            is_soon: self.is_soon,
-            meanwhile: self.meanwhile,
             events: 0,
             is_open: false,
             is_shared: true,
         };
-        let ears = Ears(self.record.clone(), Word::new());
+        let ears = Ears(self.record.clone());
         Sequencer::new(Box::new(engine), receiver, ears, Arc::default()).run();
         self.record
     }
@@ -367,85 +287,5 @@ fn after_a_panic_each_gets_a_batch_of_its_own_and_nobody_joins() {
     assert_eq!(record.of("commit of"), ["commit of 1"; 3]);
     for name in ["a", "c", "d"] {
         assert_eq!(record.of(&format!("{name} ")), [format!("{name} done")]);
-    }
-}
-
-#[test]
-fn the_next_batch_is_decided_while_one_is_under_way_and_written_after_it() {
-    for is_soon in [true, false] {
-        let record = Script::two_batches(Ok(true), is_soon);
-        let all = record.all();
-        let place = |what: &str| all.iter().position(|found| found == what).unwrap();
-        assert_eq!(record.of("sent"), [format!("sent {BATCH_MAX}")]);
-        // It took along who came before and after it began.
-        assert_eq!(record.of("commit of"), ["commit of 3"]);
-        assert!(place("settled") < place("a done"));
-        assert!(place("settled") < place("commit of 3"));
-        assert!(place("confirmed") < place("commit of 3"));
-        assert!(place("commit of 3") < place("b done"));
-        // Nobody waits for a head that others hold.
-        assert_eq!(place("confirmed") < place("a done"), is_soon);
-        assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
-        assert_eq!(record.of("failed"), [] as [&str; 0]);
-    }
-}
-
-#[test]
-fn a_batch_that_counted_on_another_starts_over_when_that_one_failed() {
-    let away = || StoreError::Unavailable("away".to_owned());
-    let lost = || StoreError::InDoubt("cut".to_owned());
-    for (error, how) in [(away(), "unavailable"), (lost(), "in doubt")] {
-        let record = Script::two_batches(Err(error), true);
-        assert_eq!(record.of("a "), vec![format!("a {how}"); BATCH_MAX]);
-        assert_eq!(
-            record.of("commit of"),
-            ["commit of 3"],
-            "what is left, once"
-        );
-        for name in ["b", "c", "d"] {
-            assert_eq!(record.of(&format!("{name} ")), [format!("{name} done")]);
-        }
-    }
-}
-
-#[test]
-fn a_batch_that_counted_on_another_starts_over_when_somebody_else_wrote_in_between() {
-    for is_soon in [true, false] {
-        let record = Script::two_batches(Ok(false), is_soon);
-        assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
-        assert_eq!(record.of("commit of"), ["commit of 3"]);
-        for name in ["b", "c", "d"] {
-            assert_eq!(record.of(&format!("{name} ")), [format!("{name} done")]);
-        }
-        assert_eq!(record.of("failed"), [] as [&str; 0]);
-    }
-}
-
-#[test]
-fn a_panic_beside_a_batch_that_is_under_way_does_not_touch_it() {
-    let mut script = Script::new();
-    let more = (0..BATCH_MAX).map(|_| script.note("a"));
-    let rest = [script.job("b", true), script.note("c"), Input::Stop];
-    script.first = more.chain(rest).collect();
-    script.ahead = vec![Ok(true)];
-    let record = script.run();
-    assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
-    assert_eq!(record.of("b "), ["b panicked"]);
-    assert_eq!(record.of("c "), ["c done"]);
-}
-
-#[test]
-fn a_load_that_fails_in_a_batch_whose_ground_has_gone_is_not_told() {
-    for is_confirmed in [true, false] {
-        let mut script = Script::new();
-        let more = (0..BATCH_MAX).map(|_| script.note("a"));
-        let rest = [script.job("asks", false), Input::Stop];
-        script.first = more.chain(rest).collect();
-        script.ahead = vec![Ok(is_confirmed)];
-        script.loads = vec![Err(StoreError::Unavailable("stale".to_owned()))];
-        let record = script.run();
-        let how = if is_confirmed { "unavailable" } else { "done" };
-        assert_eq!(record.of("asks "), [format!("asks {how}")]);
-        assert_eq!(record.of("a "), ["a done"; BATCH_MAX]);
     }
 }

@@ -1,32 +1,15 @@
-//! Commits: sent ahead while the next batch is decided, and looked for when their answer never came.
+//! Commits, and what became of one whose answer never came.
 //!
 //! With synchronous replication a commit returns once a standby has it. If that wait is ended (by a cancel, by the end
 //! of the server process or of the server), the change is there all the same, and a failover may lose it. So whatever
 //! is found after a commit went wrong counts only after one more commit that waited to its end.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::{Duration, Instant};
-
-use futures_util::future::{MaybeDone, maybe_done};
-use tokio::task::yield_now;
 
 use super::rows::signed;
 use super::session::{Query, Session};
-use super::{
-    ANSWER_WITHIN, Answered, PostgresEngine, RETRY_FIRST, Row, Taken, head_queries, in_time,
-};
-use crate::{Begun, Engine as _, Error, Word};
-
-/// A request that was sent. Only whoever waits for it moves it on.
-pub(super) type Pending = Pin<Box<MaybeDone<Pin<Box<dyn Future<Output = Answered> + Send>>>>>;
-
-/// A commit that was sent.
-pub(super) struct UnderWay {
-    answer: Pending,
-    batch: Batch,
-}
+use super::{ANSWER_WITHIN, PostgresEngine, RETRY_FIRST, Taken};
+use crate::{Engine as _, Error};
 
 /// By what a batch is known again.
 #[derive(Clone, Copy, Debug)]
@@ -61,109 +44,6 @@ impl PostgresEngine {
         self.session.as_ref().map_or(0, Session::warnings)
     }
 
-    /// Sends what was saved and its commit.
-    pub(super) fn send_commit(&mut self) -> Result<(), Error> {
-        let batch = self.batch();
-        let answer = self.dispatch(None, Vec::new(), Some("COMMIT"))?;
-        self.in_batch = false;
-        self.under_way = Some(UnderWay { answer, batch });
-        Ok(())
-    }
-
-    /// Whether the commit that is under way is answered before word comes.
-    pub(super) fn wait_for_commit(&mut self, word: &Word) -> bool {
-        let Some(under_way) = self.under_way.as_mut() else {
-            return true;
-        };
-        self.runtime.block_on(async {
-            tokio::select! {
-                biased;
-                () = under_way.answer.as_mut() => true,
-                () = word.notified() => false,
-            }
-        })
-    }
-
-    /// Asks for the head behind the commit that is under way, and does not wait for it.
-    pub(super) fn begin_ahead(&mut self) -> Result<Begun, Error> {
-        let begin = self.session.as_ref().map(Session::begin);
-        self.asked_at = Instant::now();
-        self.beginning = Some(self.dispatch(begin, head_queries(false), None)?);
-        let told = self.time.estimate();
-        Ok(Begun {
-            now: told.now,
-            wall: told.wall,
-            clock_stepped_ms: self.clock_stepped_ms.take(),
-            by_hand: false,
-            rewound: None,
-        })
-    }
-
-    /// Sends a request without waiting for its answer. What is sent later comes later.
-    fn dispatch(
-        &mut self,
-        first: Option<String>,
-        queries: Vec<Query>,
-        last: Option<&'static str>,
-    ) -> Result<Pending, Error> {
-        let request = self.request(first, queries, last)?;
-        let mut pending: Pending = Box::pin(maybe_done(Box::pin(in_time(request))));
-        self.runtime.block_on(async {
-            poll_fn(|context| {
-                let _ = pending.as_mut().poll(context);
-                Poll::Ready(())
-            })
-            .await;
-            // The connection's turn, to write what it was given.
-            yield_now().await;
-        });
-        Ok(pending)
-    }
-
-    fn wait_for(&mut self, mut pending: Pending) -> Result<Vec<Vec<Row>>, Error> {
-        self.runtime.block_on(pending.as_mut());
-        let answer = pending.as_mut().take_output();
-        self.heard(answer.expect("it was just waited for"))
-    }
-
-    pub(super) fn settle_commit(&mut self) -> Result<(), Error> {
-        let Some(under_way) = self.under_way.take() else {
-            return Ok(());
-        };
-        let answer = self.wait_for(under_way.answer);
-        self.conclude(under_way.batch, answer.map(drop))
-            .inspect_err(|_| self.beginning = None)
-    }
-
-    pub(super) fn confirm_head(&mut self, within: Duration) -> Option<bool> {
-        if std::mem::take(&mut self.head_lost) {
-            self.is_disturbed = true;
-            return Some(false);
-        }
-        let Some(mut beginning) = self.beginning.take() else {
-            return Some(true);
-        };
-        let head = beginning.as_mut();
-        let waited = async { tokio::time::timeout(within, head).await };
-        if self.runtime.block_on(waited).is_err() {
-            self.beginning = Some(beginning);
-            return None;
-        }
-        // If there is something wrong with the head, the batch that begins anew will find it.
-        let taken = self.wait_for(beginning);
-        let taken = taken.and_then(|rows| Taken::read(&rows)).ok();
-        let taken = taken
-            .filter(|taken| self.is_undisturbed(taken) && taken.schema_floor <= self.steps.known());
-        self.is_disturbed = taken.is_none();
-        let Some(taken) = taken else {
-            return Some(false);
-        };
-        self.took(&taken);
-        let moment = self.tell_time(&taken);
-        self.clock_stepped_ms = self.clock_stepped_ms.or(moment.clock_stepped_ms);
-        Some(true)
-    }
-
     /// What a commit's answer means, and what its absence does.
     pub(super) fn conclude(
         &mut self,
@@ -193,8 +73,6 @@ impl PostgresEngine {
     /// knows what became of it, and a commit that does wait makes sure of it.
     fn resolve(&mut self, batch: Batch, why: &str, mut was_there: bool) -> Result<(), Error> {
         tracing::warn!(why, "a commit is in doubt; looking what became of it");
-        // A batch that began behind it begins anew.
-        self.head_lost = self.beginning.take().is_some();
         let deadline = Instant::now() + RESOLVE_WITHIN;
         let found = loop {
             (self.session, self.retry) = (None, None);
@@ -248,17 +126,6 @@ impl PostgresEngine {
             self.send(None, Vec::new(), Some("ROLLBACK"))?;
         }
         Ok(found)
-    }
-
-    /// A batch whose head was asked for on a connection that is gone must not go on: on another one it would write
-    /// without the head, and outside of any transaction.
-    pub(super) fn has_head(&self) -> Result<(), Error> {
-        match self.head_lost {
-            false => Ok(()),
-            true => Err(Error::Unavailable(
-                "the connection that this batch began on is gone".to_owned(),
-            )),
-        }
     }
 
     /// Ends a batch that wrote nothing. What it was decided by may be somebody's whose commit did not wait to its end.

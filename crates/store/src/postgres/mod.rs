@@ -17,7 +17,7 @@ use tokio_postgres::error::SqlState;
 use crate::clock::{Mark, Moment};
 use crate::rows::{self as stored, Columns};
 use crate::table::{BESIDE, HEADS, READ};
-use crate::{Begun, Clock, Engine, Error, HandPage, Reader, Tail, Wall, Word};
+use crate::{Begun, Clock, Engine, Error, HandPage, Reader, Tail, Wall};
 
 mod address;
 mod by_hand;
@@ -68,12 +68,6 @@ pub struct PostgresEngine {
     /// The number of the last one that the head it saved names.
     last_event: u64,
     told: Told,
-    /// A commit that was sent and not looked at yet.
-    under_way: Option<commit::UnderWay>,
-    /// The head, asked for behind that commit.
-    beginning: Option<commit::Pending>,
-    /// The batch that asked for it has to begin anew.
-    head_lost: bool,
     /// Commits wait for standbys.
     has_standbys: bool,
     /// Who wrote the head that was taken last, and in which batch.
@@ -82,10 +76,7 @@ pub struct PostgresEngine {
     vouched: Option<(i64, i64)>,
     /// When the head was asked for.
     asked_at: Instant,
-    /// Found while a batch had begun already; the next one tells.
-    clock_stepped_ms: Option<i64>,
     in_batch: bool,
-    has_pruned: bool,
     /// Somebody else wrote between this process's last two batches.
     is_disturbed: bool,
     hand: by_hand::Hand,
@@ -94,7 +85,6 @@ pub struct PostgresEngine {
 }
 
 type InTime<T> = Result<Result<T, tokio_postgres::Error>, Elapsed>;
-type Answered = InTime<Vec<Vec<Row>>>;
 
 async fn in_time<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> InTime<T> {
     tokio::time::timeout(ANSWER_WITHIN, answer).await
@@ -144,16 +134,11 @@ impl PostgresEngine {
             first_event: None,
             last_event: 0,
             told: Told::default(),
-            under_way: None,
-            beginning: None,
-            head_lost: false,
             has_standbys: false,
             found: (0, 0),
             vouched: None,
             asked_at: Instant::now(),
-            clock_stepped_ms: None,
             in_batch: false,
-            has_pruned: false,
             is_disturbed: false,
             hand: by_hand::Hand::default(),
             log_hash: None,
@@ -259,7 +244,7 @@ impl PostgresEngine {
         Err(world(error))
     }
 
-    fn begin_now(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
+    fn take_head(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         // Before the head, which must not have less.
         let told = self.told.upto();
         let rows = self.ask(Self::ask_head)?;
@@ -430,19 +415,12 @@ impl Engine for PostgresEngine {
     fn begin(&mut self, slice: &mut Slice) -> Result<Begun, Error> {
         self.unsent.clear();
         (self.first_event, self.last_event) = (None, 0);
-        self.has_pruned = false;
-        self.head_lost = false;
         self.in_batch = true;
         self.generation += 1;
-        let begun = match self.under_way {
-            Some(_) => self.begin_ahead(),
-            None => self.begin_now(slice),
-        };
-        begun.inspect_err(|_| self.rollback())
+        self.take_head(slice).inspect_err(|_| self.rollback())
     }
 
     fn load(&mut self, asks: &[Ask], slice: &mut Slice) -> Result<(), Error> {
-        self.has_head()?;
         // Where coordinators take turns, what is read serves one batch.
         let queue_page = match self.is_disturbed {
             true => limits::QUEUE_LOW,
@@ -470,7 +448,6 @@ impl Engine for PostgresEngine {
         };
         let queries = save::queries(save, &by, &mut self.hand, &mut self.log_hash)?;
         self.unsent.extend(queries);
-        self.has_pruned |= !save.prunes.is_empty();
         if let Some(head) = save.head {
             self.last_event = head.seq;
             self.first_event = save.log.first().map(|logged| logged.seq);
@@ -485,29 +462,8 @@ impl Engine for PostgresEngine {
         self.conclude(batch, answer.map(drop))
     }
 
-    fn commit_ahead(&mut self) -> Result<bool, Error> {
-        // Where coordinators take turns, the next batch cannot count on what this one leaves behind. Neither can it when
-        // rows were pruned, which the database itself takes off the head's counters.
-        if self.is_disturbed || self.has_pruned || self.time.is_by_hand() {
-            return self.commit().map(|()| false);
-        }
-        self.send_commit().map(|()| true)
-    }
-
     fn end_unwritten(&mut self) -> Result<(), Error> {
         self.vouch()
-    }
-
-    fn wait(&mut self, word: &Word) -> bool {
-        self.wait_for_commit(word)
-    }
-
-    fn settle(&mut self) -> Result<(), Error> {
-        self.settle_commit()
-    }
-
-    fn confirm(&mut self, within: Duration) -> Option<bool> {
-        self.confirm_head(within)
     }
 
     fn rollback(&mut self) {
@@ -515,7 +471,6 @@ impl Engine for PostgresEngine {
         if self.first_event.is_some() {
             self.log_hash = None;
         }
-        self.beginning = None;
         if !std::mem::take(&mut self.in_batch) || self.session.is_none() {
             return;
         }
@@ -535,7 +490,6 @@ impl Engine for PostgresEngine {
     }
 
     fn hand_notes(&mut self, limit: usize, slice: &mut Slice) -> Result<HandPage, Error> {
-        self.has_head()?;
         let oldest = self.hand.oldest(limit);
         let rows = self.send(None, vec![oldest], None)?;
         let rows = rows.first().map_or(&[][..], Vec::as_slice);

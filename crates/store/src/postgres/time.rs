@@ -89,15 +89,6 @@ impl LedgerTime {
         self.told()
     }
 
-    /// What time it is by the clock of this machine alone.
-    pub fn estimate(&mut self) -> Moment {
-        let ran = self.read(Timestamp::ZERO).ran;
-        if let Some(steady) = &mut self.steady {
-            steady.carry(ran, Timestamp::ZERO);
-        }
-        self.told()
-    }
-
     pub fn mark(&self) -> Mark {
         let mark = |steady: &Steady| steady.mark(self.boot());
         self.steady.as_ref().map(mark).unwrap_or_default()

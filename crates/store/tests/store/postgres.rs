@@ -1,10 +1,7 @@
 //! The PostgreSQL engine: the same histories as in memory, by one coordinator or by two that take turns.
 
-use std::time::Duration;
-
-use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
-use switchboard_core::{Ask, Changes, Event, Slice, Timestamp};
+use switchboard_core::{Ask, Slice, Timestamp};
 use switchboard_store::conformance::{self, Cache, Ledger, Random};
 use switchboard_store::memory::MemoryEngine;
 use switchboard_store::postgres::{Address, PostgresEngine, Steps};
@@ -151,74 +148,6 @@ fn a_build_that_knows_one_step_less_goes_on_beside_a_newer_one() {
         matches!(refused, Err(Error::NewerSchema { .. })),
         "{refused:?}"
     );
-}
-
-/// Begins a batch and saves one event in it.
-fn save_one(engine: &mut PostgresEngine, slice: &mut Slice, prunes: Vec<Prune>) {
-    let begun = engine.begin(slice).expect("a batch begins");
-    save_in(engine, slice, begun.now, prunes);
-}
-
-fn save_in(engine: &mut PostgresEngine, slice: &mut Slice, now: Timestamp, prunes: Vec<Prune>) {
-    let changes = Changes {
-        events: vec![Event::ClockSteppedBack { by_ms: 1 }],
-        prunes,
-        ..Changes::default()
-    };
-    slice.apply(changes, now);
-    slice
-        .save_all(now, true, |save| engine.save(save))
-        .expect("it is saved");
-    slice.end_batch();
-}
-
-#[test]
-fn a_batch_that_begins_while_another_is_under_way_learns_whether_it_may_go_on() {
-    const LONG: Duration = Duration::from_secs(30);
-    let Some(server) = Cluster::shared("batches that are sent ahead") else {
-        return;
-    };
-    let database = server.create_database();
-    let open = || PostgresEngine::open(Address::parse(&database.url).expect("an address"));
-    let (mut ours, mut theirs) = (open().expect("it opens"), open().expect("it opens"));
-    let mut slice = Slice::default();
-    // Who did not write last, or pruned, waits for its commit.
-    save_one(&mut ours, &mut slice, Vec::new());
-    assert!(!ours.commit_ahead().expect("it is written"));
-    let prune = Prune::Remembered {
-        before: Timestamp(1),
-        limit: 1,
-    };
-    save_one(&mut ours, &mut slice, vec![prune]);
-    assert!(!ours.commit_ahead().expect("it is written"));
-    // Alone it goes ahead, and what it decided meanwhile may be written.
-    save_one(&mut ours, &mut slice, Vec::new());
-    assert!(ours.commit_ahead().expect("it is sent"));
-    let begun = ours.begin(&mut slice).expect("the next begins");
-    ours.settle().expect("the first is written");
-    assert_eq!(ours.confirm(LONG), Some(true));
-    save_in(&mut ours, &mut slice, begun.now, Vec::new());
-    ours.commit().expect("the next is written");
-    // Another waits for the head and gets it in between.
-    save_one(&mut ours, &mut slice, Vec::new());
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let mut slice = Slice::default();
-            save_one(&mut theirs, &mut slice, Vec::new());
-            theirs.commit().expect("it is written");
-        });
-        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        while database.sql(waits) == "0" {}
-        assert!(ours.commit_ahead().expect("it is sent"));
-        ours.begin(&mut slice).expect("the next begins");
-        ours.settle().expect("the first is written");
-        other.join().expect("the other wrote");
-    });
-    assert_eq!(ours.confirm(LONG), Some(false));
-    ours.rollback();
-    let log = ours.reader().and_then(|reader| reader.events(0, 100));
-    let log: Vec<u64> = log.expect("it is read").iter().map(|it| it.seq).collect();
-    assert_eq!(log, (1..=6).collect::<Vec<u64>>());
 }
 
 /// Two engines on one database, each with a working set of its own; each batch goes to one of them.

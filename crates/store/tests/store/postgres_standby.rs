@@ -158,39 +158,6 @@ fn a_commit_whose_wait_was_ended_counts_once_a_standby_has_it() {
 }
 
 #[test]
-fn a_warning_is_told_of_the_commit_that_it_was_about_and_who_began_behind_it_begins_anew() {
-    let Some(pair) = Pair::start("ended waits of what was sent ahead") else {
-        return;
-    };
-    let mut ours = engine(&pair.database);
-    let mut slice = Slice::default();
-    for _ in 0..2 {
-        save_one(&mut ours, &mut slice);
-        ours.commit().expect("it is written");
-    }
-    let answer = answered_after(
-        &pair,
-        || pair.end_waits("pg_cancel_backend"),
-        || {
-            save_one(&mut ours, &mut slice);
-            assert!(ours.commit_ahead().expect("it is sent"));
-            ours.begin(&mut slice).expect("the next begins behind it");
-            ours.settle()
-        },
-    );
-    answer.expect("it was made sure of");
-    // What it has to save would be written beside any batch.
-    let load = ours.load(&[], &mut slice);
-    assert!(matches!(load, Err(Error::Unavailable(_))), "{load:?}");
-    assert_eq!(ours.confirm(DEADLINE), Some(false), "it has no head");
-    ours.rollback();
-    slice = Slice::default();
-    save_one(&mut ours, &mut slice);
-    ours.commit().expect("nobody warned of this one");
-    assert_eq!(pair.fail_over(), "4");
-}
-
-#[test]
 fn a_commit_that_no_standby_has_in_time_is_in_doubt() {
     let Some(pair) = Pair::start("a standby that stays away") else {
         return;
