@@ -1,17 +1,20 @@
 //! What Switchboard remembers: one small trait for the writer, one for readers, an engine for each place.
 //!
-//! Engines fetch and keep rows; no rule lives here. [`conformance`] is the suite that every engine passes.
+//! Engines fetch and keep rows; no rule lives here. `conformance` is the suite that every engine passes; it and the engine in
+//! memory are there for tests only (feature `testing`).
 //! The rules are in `switchboard_core`; who calls [`Engine`] is the sequencer in the hub.
 
 mod by_hand;
 pub mod chain;
 pub mod clock;
 mod columns;
+#[cfg(feature = "testing")]
 pub mod conformance;
 pub mod copy;
 mod error;
 mod finished;
 pub mod inspect;
+#[cfg(feature = "testing")]
 pub mod memory;
 pub mod moved;
 mod paging;

@@ -1,49 +1,25 @@
 //! Base64 of the usual alphabet: read with or without padding, written without.
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+const ENGINE: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 pub fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for piece in bytes.chunks(3) {
-        let mut bits = [0_u8; 3];
-        bits[..piece.len()].copy_from_slice(piece);
-        let bits = u32::from_be_bytes([0, bits[0], bits[1], bits[2]]);
-        // One byte makes two digits, two make three.
-        for digit in 0..=piece.len() {
-            let index = (bits >> (18 - 6 * digit)) & 63;
-            text.push(char::from(ALPHABET[index as usize]));
-        }
-    }
-    text
+    ENGINE.encode(bytes)
 }
 
-/// `None` for anything that is not Base64.
+/// `None` for anything that is not Base64, or padded by half.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=').as_bytes();
-    let padding = text.len() - digits.len();
-    if padding > 2 || (padding > 0 && !text.len().is_multiple_of(4)) || digits.len() % 4 == 1 {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(digits.len() / 4 * 3 + 2);
-    for piece in digits.chunks(4) {
-        let mut bits = 0_u32;
-        for place in 0..4 {
-            bits = bits << 6 | piece.get(place).map_or(Some(0), |digit| value(*digit))?;
-        }
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..piece.len()]);
-    }
-    Some(bytes)
-}
-
-fn value(digit: u8) -> Option<u32> {
-    Some(u32::from(match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    }))
+    let is_cut = text.ends_with('=') && !text.len().is_multiple_of(4);
+    ENGINE.decode(text).ok().filter(|_| !is_cut)
 }
 
 #[cfg(test)]
