@@ -1,3 +1,5 @@
+//! Whose request goes when, and how many wait.
+
 use super::*;
 
 fn identity(mtime_ns: i128) -> Identity {

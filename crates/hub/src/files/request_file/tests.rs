@@ -1,3 +1,5 @@
+//! Requests on a disk, and what becomes of them when the hub is cut off.
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! What an engram keeps of its records.
+
 use proptest::prelude::*;
 
 use super::super::testing::{cover, decided, engram, noted};

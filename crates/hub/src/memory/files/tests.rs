@@ -1,3 +1,5 @@
+//! Files and catalog, cut off at any step.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! The keeper on a ledger in memory, with files of its own.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

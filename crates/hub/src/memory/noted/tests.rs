@@ -1,3 +1,5 @@
+//! What of an event is worth a record.
+
 use std::convert::Infallible;
 
 use switchboard_core::{Phase, Priority};

@@ -1,3 +1,5 @@
+//! Addresses as libpq reads them.
+
 use super::*;
 
 /// Every server as `host:port`, and how the user, the database and the password are understood.

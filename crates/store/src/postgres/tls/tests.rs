@@ -1,3 +1,5 @@
+//! Whom each mode of TLS believes.
+
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
