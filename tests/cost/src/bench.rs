@@ -24,7 +24,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Rounds that are not counted: statements are prepared, buffers and tables reach their size.
 const WARM_UP: usize = 4;
-/// Rounds of which each figure is the least.
+/// Rounds that are counted.
 const ROUNDS: usize = 41;
 /// An operation is over once nobody has allocated for so long.
 const QUIET_FOR: Duration = Duration::from_millis(2);
@@ -90,7 +90,7 @@ impl<G: Ground> Bench<G> {
             self.round(round);
         }
         let samples = std::mem::take(&mut self.samples);
-        let costs = samples.into_iter().map(|(name, all)| (name, least(&all)));
+        let costs = samples.into_iter().map(|(name, all)| (name, typical(&all)));
         let mut costs: BTreeMap<_, _> = costs.collect();
         let question = costs.remove(QUESTION).expect("it was asked");
         let beat = costs.get_mut(HEARTBEAT).expect("it was measured");
@@ -203,9 +203,22 @@ fn settle() {
     }
 }
 
-/// The least of each figure: whatever else goes on in the process or the database only adds to it.
-fn least(all: &[Cost]) -> Cost {
-    let first = all.first().copied().unwrap_or_default();
-    all.iter()
-        .fold(first, |least, cost| least.zip(cost, u64::min))
+/// The median of what is counted, and the least of bytes and allocations: whatever else goes on in the process or the database adds
+/// to those.
+fn typical(all: &[Cost]) -> Cost {
+    let sorted = |figure: fn(&Cost) -> u64| {
+        let mut figures: Vec<u64> = all.iter().map(figure).collect();
+        figures.sort_unstable();
+        figures
+    };
+    let median = |figure| sorted(figure)[all.len() / 2];
+    let least = |figure| sorted(figure)[0];
+    Cost {
+        rounds: median(|cost| cost.rounds),
+        asks: median(|cost| cost.asks),
+        statements: median(|cost| cost.statements),
+        rows: median(|cost| cost.rows),
+        wal_bytes: least(|cost| cost.wal_bytes),
+        allocations: least(|cost| cost.allocations),
+    }
 }
