@@ -20,7 +20,7 @@ Examples:
   switchboard init
   switchboard init --project ../other --force")]
 pub struct Args {
-    /// The project [default: the main worktree around here, else here]
+    /// The project [default: the main git worktree that encloses the current directory, else the current directory]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
     /// Replace the file if it exists

@@ -48,7 +48,7 @@ pub struct Args {
     /// Where the hub keeps its state, and a SQLite ledger its key [default: .switchboard in the project]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The project the hub is for [default: the main worktree around here, else here]
+    /// The project the hub is for [default: the main git worktree that encloses the current directory, else the current directory]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
     /// The configuration file [default: switchboard.toml in the project, if there is one]

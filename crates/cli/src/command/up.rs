@@ -41,7 +41,7 @@ pub struct Args {
     /// Where the hub keeps its state [default: .switchboard in the project]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// The project the hub is for [default: the main worktree around here, else here]
+    /// The project the hub is for [default: the main git worktree that encloses the current directory, else the current directory]
     #[arg(long, value_name = "DIR")]
     pub project: Option<PathBuf>,
     /// The configuration file [default: switchboard.toml in the project, if there is one]

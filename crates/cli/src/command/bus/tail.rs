@@ -23,7 +23,7 @@ use crate::screen::{Screen, Tone, clean, paint};
 /// Show what goes over the bus, as it happens
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Connects as an operator, and again whenever it is cut off, until Ctrl-C. With --json each frame is printed as it came.
+Connects as an operator, and reconnects whenever it is disconnected, until Ctrl-C. With --json each frame is printed as it came.
 
 Examples:
   switchboard bus tail

@@ -252,7 +252,7 @@ fn not_writable(table: &str, column: &str) -> String {
 
 fn nothing_new(name: &str) -> String {
     format!(
-        "{name} cannot be made: the schema stays as it is (CREATE … IF NOT EXISTS is answered as done for what exists)"
+        "{name} cannot be made: the schema stays as it is (CREATE … IF NOT EXISTS is accepted and ignored for what exists)"
     )
 }
 
