@@ -25,6 +25,7 @@ pub mod memory;
 pub mod message;
 pub mod path;
 pub mod quality;
+pub mod query;
 pub mod record;
 pub mod refusal;
 pub mod replay;

@@ -9,15 +9,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
-use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Retention, Serve};
 use switchboard_core::{Agent, AgentId, GatePolicy, LedgerEpoch, Refusal, Timestamp, Verb, limits};
-use switchboard_store::{Engine, Error as StoreError, Reader, Tail};
+use switchboard_store::{Engine, Error as StoreError, Readable, Reader, Tail};
 use tokio::sync::{Notify, oneshot, watch};
 
+use crate::call::{Guard, Ids, Outcome, Render, VerbJob};
 use crate::caretaker;
-use crate::http::Ids;
-use crate::job::{Render, VerbJob};
 use crate::readers::Readers;
 use crate::sequencer::{Input, Sequencer};
 use crate::streams;
@@ -58,35 +56,6 @@ impl Default for HubConfig {
             on_fatal: end_process,
         }
     }
-}
-
-/// What is committed together with a change: the key that makes it happen once, the signature that must not come again.
-#[derive(Clone, Debug, Default)]
-pub struct Guard {
-    pub key: Option<(Key, [u8; 32])>,
-    pub nonce: Option<Nonce>,
-    /// Prints a refusal, to be kept with the signature for a request that may be found again where it lies.
-    pub keeps_refusal: Option<fn(&Refusal) -> Vec<u8>>,
-}
-
-impl Guard {
-    /// Where the refusal of this very request is kept.
-    pub fn refusal(&self) -> Option<(Key, [u8; 32])> {
-        let ((key, body_hash), nonce) = (self.key.as_ref()?, self.nonce.as_ref()?);
-        let key = Key {
-            principal: Arc::clone(&key.principal),
-            operation: "refused",
-            key: format!("{}/{}", key.key, nonce.value).into(),
-        };
-        Some((key, *body_hash))
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome<R> {
-    Fresh(R),
-    /// The same call came before; these are the bytes of its answer.
-    Replayed(Arc<[u8]>),
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -292,18 +261,12 @@ impl Hub {
         V: Verb + Send + 'static,
         V::Reply: Send,
     {
-        match self
-            .submit(
-                verb,
-                Guard {
-                    nonce,
-                    ..Guard::default()
-                },
-                None,
-            )
-            .await?
-        {
-            Outcome::Fresh(reply) => Ok(reply),
+        let guard = Guard {
+            nonce,
+            ..Guard::default()
+        };
+        match self.submit(verb, guard, None).await? {
+            Outcome::Fresh(reply, _) => Ok(reply),
             Outcome::Replayed(_) => Err(Error::Broken),
         }
     }
@@ -330,7 +293,7 @@ impl Hub {
     /// Every list. Runs on the reader threads.
     pub async fn read<T: Send + 'static>(
         &self,
-        query: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
+        query: impl FnOnce(&dyn Readable<Error = StoreError>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         self.shared.readers.submit(Box::new(move |reader| {

@@ -4,19 +4,18 @@
 
 mod auth;
 pub mod bus;
+mod call;
 mod caretaker;
 pub mod config;
 pub mod data_dir;
 mod files;
 mod http;
 pub mod hub;
-mod job;
 mod listener;
-mod long_poll;
 mod memory;
 mod metrics;
 mod projection;
-mod rate;
+mod raw_sql;
 mod readers;
 mod sequencer;
 mod serve;
@@ -31,5 +30,6 @@ mod unserved;
 mod wakeups;
 
 pub use auth::table as rights;
-pub use hub::{Error, Guard, Hub, HubConfig, Outcome, Stats};
+pub use call::{Guard, Outcome};
+pub use hub::{Error, Hub, HubConfig, Stats};
 pub use serve::{Running, ServeError, serve};

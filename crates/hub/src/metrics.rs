@@ -13,8 +13,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use switchboard_core::query::AgentCounts;
 use switchboard_core::{Head, TaskStatus};
-use switchboard_store::AgentCounts;
 
 use crate::hub::Stats;
 use crate::surface::Figures;

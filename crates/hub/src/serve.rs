@@ -18,12 +18,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::auth::{self, Auth};
 use crate::bus::authority::AuthorityError;
+use crate::call::Calls;
 use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt, Tls};
 use crate::data_dir::{Card, DataDir, DataDirError, HubFile, Key, Keys, private};
 use crate::http::{App, url};
 use crate::hub::{self, Hub, HubConfig};
 use crate::listener;
 use crate::projection::folder;
+use crate::raw_sql;
 use crate::sql::Sql;
 use crate::surface::{Open, Surface};
 use crate::swarm_db::{self, SwarmDb};
@@ -151,19 +153,14 @@ impl Running {
             policy: Arc::new(config.quality.clone()),
             ..HubConfig::default()
         };
-        let sql = engine.door().map(Sql::start);
+        let sql = engine.door().map(|door| Sql::start(raw_sql::Door(door)));
         let hub = Hub::start(engine, hub_config).await?;
         let started_at = wall();
-        let auth = Arc::new(Auth::new(config.auth, MasterKey::new(master)));
-        let app = Arc::new(App::new(
-            &config,
-            hub.clone(),
-            Arc::clone(&auth),
-            started_at,
-            store,
-            sql,
-        ));
-        tokio::spawn(auth::follow(Arc::clone(&app), data_dir.keys(), master));
+        let auth = Auth::new(config.auth, MasterKey::new(master));
+        let calls = Arc::new(Calls::new(&config, hub.clone(), auth));
+        let app = App::new(&config, Arc::clone(&calls), started_at, store, sql);
+        let app = Arc::new(app);
+        tokio::spawn(auth::follow(calls, data_dir.keys(), master));
         let mut doors = Vec::new();
         for (name, open) in openers {
             doors.push((name, open(&app, &config).await?));

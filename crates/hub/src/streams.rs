@@ -3,9 +3,8 @@
 //! A stream is named after its coordinator. Where several write one ledger each says while it serves that it is there, and
 //! ends the streams of those that no longer do.
 
-use switchboard_core::limits;
+use switchboard_core::query::{AgentFilter, Page};
 use switchboard_core::verb::{Attend, EndStream};
-use switchboard_store::{AgentFilter, Page};
 
 use crate::hub::{Error, Hub};
 
@@ -49,22 +48,17 @@ pub(crate) async fn attend(hub: &Hub) -> Result<(), Error> {
 }
 
 async fn end(hub: &Hub, is_over: impl Fn(&str) -> bool) -> Result<(), Error> {
-    let mut after = None;
+    let mut page = Page::first();
     loop {
-        let page = Page {
-            after,
-            limit: limits::PAGE_MAX,
-        };
-        let read = move |reader: &dyn switchboard_store::Reader| {
-            reader.agents(
-                &AgentFilter {
-                    with_gone: true,
-                    ..AgentFilter::default()
-                },
-                &page,
-            )
-        };
-        let found = hub.read(read).await?;
+        let (wanted, filter) = (
+            page.clone(),
+            AgentFilter {
+                with_gone: true,
+                ..AgentFilter::default()
+            },
+        );
+        let read = hub.read(move |ledger| ledger.agents(&filter, &wanted));
+        let found = read.await?;
         for agent in found.rows {
             let owes = !agent.stream.unacknowledged.is_empty();
             if let Some(stream) = agent.stream.name.filter(|name| owes && is_over(name)) {
@@ -72,9 +66,9 @@ async fn end(hub: &Hub, is_over: impl Fn(&str) -> bool) -> Result<(), Error> {
                 hub.run(EndStream { agent, stream }).await?;
             }
         }
-        match found.next {
-            Some(next) => after = Some(next),
-            None => return Ok(()),
+        page.after = found.next;
+        if page.after.is_none() {
+            return Ok(());
         }
     }
 }

@@ -19,7 +19,6 @@ pub mod memory;
 pub mod moved;
 mod paging;
 pub mod postgres;
-mod query;
 mod rows;
 pub mod sqlite;
 pub mod swarm_db;
@@ -36,10 +35,15 @@ use switchboard_core::{
 
 pub use clock::{Clock, ManualClock, Mark, Reading, SystemClock, Wall};
 pub use error::Error;
-pub use query::{
+pub use switchboard_core::query::{
     AgentCounts, AgentFilter, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page, Pages,
-    Reader, Since, SnapshotFilter, TaskFilter, TaskRef,
+    Readable, Since, SnapshotFilter, TaskFilter, TaskRef,
 };
+
+/// A connection that only reads, on a thread of its own.
+pub trait Reader: Readable<Error = Error> + Send {}
+
+impl<T: Readable<Error = Error> + Send> Reader for T {}
 
 /// The one writer's side of a ledger. A batch is begin, any number of loads and saves, then commit or rollback.
 pub trait Engine: Send {

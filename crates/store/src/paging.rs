@@ -18,6 +18,11 @@ const WORDS_MAX: usize = 64;
 /// Longer words are looked for by their beginning.
 const WORD_BYTES_MAX: usize = 256;
 
+/// Lanes of one priority that `next_in_queue` looks into.
+pub(crate) const LANES_LOOKED_AT: usize = 256;
+/// Lanes among which it looks for them.
+pub(crate) const LANES_SCANNED: usize = 20_000;
+
 /// Whether tasks in these statuses, and no others, can be listed without looking at the rest.
 pub(crate) fn all_rare(statuses: &[TaskStatus]) -> bool {
     !statuses.is_empty() && statuses.iter().all(|status| RARE.contains(status))

@@ -6,11 +6,10 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::rights::Right;
 use switchboard_core::token::{Scope, Token};
 use switchboard_core::{AgentId, Message};
-use switchboard_store::sqlite::door::Rank;
 use switchboard_wire::signature::AgentKey;
 
 use super::Mark;
-use crate::http::Failure;
+use crate::call::Failure;
 
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -152,12 +151,12 @@ impl Caller {
         }
     }
 
-    /// Statements of its own, on the public tables, and as whom.
-    pub fn may_send_sql(&self) -> Result<Rank, Failure> {
+    /// Statements of its own, on the public tables, and by which right.
+    pub fn may_send_sql(&self) -> Result<Right, Failure> {
         self.may(Right::Sql)?;
         match self.scope().may(Right::SqlSteward) {
-            true => Ok(Rank::Steward),
-            false => Ok(Rank::Agent),
+            true => Ok(Right::SqlSteward),
+            false => Ok(Right::Sql),
         }
     }
 

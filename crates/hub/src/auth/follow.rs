@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use switchboard_wire::signature::MasterKey;
 
+use crate::call::Calls;
 use crate::data_dir::{Key, Keys};
-use crate::http::App;
 
 /// A replaced key works no longer than this.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Looks where the ledger's key is kept, for as long as the hub runs. A key that cannot be read changes nothing.
-pub async fn follow(app: Arc<App>, keys: Keys, mut current: Key) {
+pub async fn follow(calls: Arc<Calls>, keys: Keys, mut current: Key) {
     let keys = Arc::new(keys);
     let mut was_told = false;
     loop {
         tokio::select! {
-            () = app.stopping.cancelled() => return,
+            () = calls.stopping.cancelled() => return,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        match look(&app, &keys, current).await {
+        match look(&calls, &keys, current).await {
             Ok(key) if key == current => was_told = false,
             Ok(key) => {
-                app.auth.replace(MasterKey::new(key));
+                calls.auth.replace(MasterKey::new(key));
                 current = key;
                 tracing::warn!(
                     "the master key was replaced: keys of agents and tokens made from the old one have ended"
@@ -39,10 +39,10 @@ pub async fn follow(app: Arc<App>, keys: Keys, mut current: Key) {
 }
 
 /// The key that is kept now.
-async fn look(app: &App, keys: &Arc<Keys>, current: Key) -> Result<Key, String> {
-    let shared = match app.hub.is_shared() {
+async fn look(calls: &Calls, keys: &Arc<Keys>, current: Key) -> Result<Key, String> {
+    let shared = match calls.hub.is_shared() {
         true => {
-            let key = match app.hub.read(|reader| reader.shared_key()).await {
+            let key = match calls.hub.read(|reader| reader.shared_key()).await {
                 // A ledger that is away has everybody's attention already.
                 Err(error) if error.may_pass() => None,
                 read => read.map_err(|error| error.to_string())?,

@@ -7,8 +7,8 @@ use switchboard_wire::agentbus::message::HelloAuth;
 use switchboard_wire::signature::{AgentKey, from_hex};
 
 use super::{Auth, Caller, is_timely, nonce, said_at, token};
+use crate::call::Failure;
 use crate::config::AuthMode;
-use crate::http::Failure;
 use crate::hub::{self, Hub};
 
 impl Auth {

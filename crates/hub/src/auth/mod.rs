@@ -15,21 +15,19 @@ mod vigil;
 
 use std::net::SocketAddr;
 
-use axum::http::{HeaderMap, header};
 use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
 use switchboard_core::rights::Right;
 use switchboard_core::token::Token;
 use switchboard_core::{AgentId, Timestamp, limits};
-use switchboard_store::sqlite::door::Rank;
 use switchboard_wire::IsoTime;
 use switchboard_wire::jetpack::{Envelope, from_wire};
 use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest, body_to_sign, same};
 
 use tokio::sync::watch;
 
+use crate::call::Failure;
 use crate::config::AuthMode;
-use crate::http::Failure;
 use crate::hub::Hub;
 
 use caller::refusal;
@@ -45,6 +43,7 @@ pub use vigil::Vigil;
 /// How far a signature's time may lie from the wall clock's, in either direction.
 const WINDOW_MS: i64 = 5 * 60 * 1000;
 
+const AUTHORIZATION: &str = "authorization";
 const AGENT: &str = "switchboard-agent";
 const TIMESTAMP: &str = "switchboard-timestamp";
 const NONCE: &str = "switchboard-nonce";
@@ -69,10 +68,15 @@ pub struct Evidence<'a> {
     pub method: &'a str,
     /// As sent: path and query.
     pub target: &'a str,
-    pub headers: &'a HeaderMap,
+    pub beside: &'a dyn Beside,
     pub body: &'a [u8],
     /// Around one of the ten operations, which may be signed in the body; nothing else may.
     pub envelope: Option<&'a Envelope>,
+}
+
+/// What comes along beside a body, by name: the headers of HTTP, or what another door has in their place.
+pub trait Beside: Sync {
+    fn named(&self, name: &str) -> Option<&[u8]>;
 }
 
 /// Who signed, and whether that was a short while ago.
@@ -148,10 +152,10 @@ impl Auth {
     pub async fn by_header(
         &self,
         hub: &Hub,
-        headers: &HeaderMap,
+        headers: &dyn Beside,
     ) -> Result<Option<Caller>, Failure> {
-        match (self.mode, headers.get(header::AUTHORIZATION)) {
-            (AuthMode::Hmac, Some(given)) => self.bearer(hub, given.as_bytes()).await.map(Some),
+        match (self.mode, headers.named(AUTHORIZATION)) {
+            (AuthMode::Hmac, Some(given)) => self.bearer(hub, given).await.map(Some),
             (AuthMode::Hmac, None) | (AuthMode::None, _) => Ok(None),
         }
     }
@@ -166,15 +170,15 @@ impl Auth {
         &self,
         hub: &Hub,
         known: Option<&Caller>,
-        headers: &HeaderMap,
-    ) -> Result<(String, Rank), Failure> {
-        let caller = match (known, headers.get(header::AUTHORIZATION)) {
+        headers: &dyn Beside,
+    ) -> Result<(String, Right), Failure> {
+        let caller = match (known, headers.named(AUTHORIZATION)) {
             (Some(known), _) => known.clone(),
-            (None, Some(given)) => self.bearer(hub, given.as_bytes()).await?,
+            (None, Some(given)) => self.bearer(hub, given).await?,
             (None, None) => return Err(Failure::Unauthenticated(refusal(Right::Sql).to_owned())),
         };
-        let rank = caller.may_send_sql()?;
-        Ok((caller.name().to_owned(), rank))
+        let right = caller.may_send_sql()?;
+        Ok((caller.name().to_owned(), right))
     }
 
     /// Whether a caller would still be let in: its token not revoked, its key not replaced. The ledger itself is asked.
@@ -221,8 +225,8 @@ impl Auth {
     }
 
     async fn proven(&self, hub: &Hub, evidence: Evidence<'_>) -> Result<Caller, Failure> {
-        if let Some(given) = evidence.headers.get(header::AUTHORIZATION) {
-            return self.bearer(hub, given.as_bytes()).await;
+        if let Some(given) = evidence.beside.named(AUTHORIZATION) {
+            return self.bearer(hub, given).await;
         }
         let Some(signed) = signed(&evidence)? else {
             return Err(Failure::Unauthenticated(
@@ -319,8 +323,8 @@ impl Auth {
 
     /// Who brought a token that counted when the ledger was last asked, however long ago: for what is of use while it
     /// cannot be asked.
-    pub fn remembered(&self, headers: &HeaderMap) -> Option<Caller> {
-        let secret = headers.get(header::AUTHORIZATION)?.as_bytes();
+    pub fn remembered(&self, headers: &dyn Beside) -> Option<Caller> {
+        let secret = headers.named(AUTHORIZATION)?;
         let hash = token::hash(secret.strip_prefix(b"Bearer ")?.trim_ascii());
         let tokens = self.tokens.lock();
         tokens.remembered(&hash).map(Caller::bearer)
@@ -377,10 +381,8 @@ fn nonce(hub: &Hub, agent: AgentId, signature: &str, said: IsoTime) -> Nonce {
 /// The signature of a call, in its headers or in its body.
 fn signed<'a>(evidence: &Evidence<'a>) -> Result<Option<Signed<'a>>, Failure> {
     let header = |name: &str| {
-        evidence
-            .headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
+        let value = evidence.beside.named(name)?;
+        str::from_utf8(value).ok().filter(|text| text.is_ascii())
     };
     if let Some(signature) = header(SIGNATURE) {
         let agent = header(AGENT).ok_or_else(|| missing("the header Switchboard-Agent"))?;

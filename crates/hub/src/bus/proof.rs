@@ -1,12 +1,12 @@
 //! What a connection showed of who it is.
 
 use switchboard_core::changes::Nonce;
-use switchboard_core::{Changes, Refusal, Slice, Timestamp, Verb, Want};
 use switchboard_wire::agentbus::message::HelloAuth;
 use switchboard_wire::agentbus::session::Peer;
 
 use super::server::Shared;
 use crate::auth::Vigil;
+use crate::call::Nothing;
 
 pub(super) struct Proof {
     nonce: Option<Nonce>,
@@ -36,22 +36,12 @@ impl Proof {
         match self.nonce() {
             None => Ok(()),
             nonce => {
-                let spent = bus.hub.run_signed(Arrive, nonce).await;
+                let spent = bus
+                    .hub
+                    .run_signed(Nothing { keeps_guard: true }, nonce)
+                    .await;
                 spent.map_err(|error| error.to_string())
             }
         }
-    }
-}
-
-/// Changes nothing: the signature that comes along is what is kept.
-struct Arrive;
-
-impl Verb for Arrive {
-    type Reply = ();
-
-    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
-
-    fn decide(&self, _slice: &Slice, _now: Timestamp) -> Result<((), Changes), Refusal> {
-        Ok(((), Changes::default()))
     }
 }

@@ -1,13 +1,14 @@
 //! The bus as a whole: what all its connections share, and how it is opened and closed.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use switchboard_core::Timestamp;
 use switchboard_core::verb::{Backoff, BackoffMode};
-use switchboard_core::{GatePolicy, Timestamp};
 use switchboard_wire::agentbus::Role;
 use switchboard_wire::agentbus::Text;
 use switchboard_wire::agentbus::UtcTime;
@@ -17,7 +18,6 @@ use switchboard_wire::agentbus::{Flag, Flags};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::authority::{Authority, Watcher};
 use super::board::Board;
@@ -28,19 +28,16 @@ use super::drift::{Drift, Policy};
 use super::interfaces::{Surroundings, choose};
 use super::registry::Registry;
 use super::{listen, relay};
-use crate::auth::Auth;
+use crate::call::Calls;
 use crate::config::{self, Config, Security};
-use crate::http::Ids;
 use crate::hub::Hub;
 use crate::memory::{Memory, Settings};
 use crate::serve::ServeError;
 
 /// What all connections of the bus share.
 pub(crate) struct Shared {
-    pub hub: Hub,
+    calls: Arc<Calls>,
     pub config: config::Bus,
-    /// What completions are held against.
-    pub policy: Arc<GatePolicy>,
     pub limits: Arc<session::Limits>,
     /// One for each start of a hub.
     pub run_id: String,
@@ -52,9 +49,6 @@ pub(crate) struct Shared {
     pub authority: Option<Authority>,
     pub memory: Option<Memory>,
     pub budgets: Budgets,
-    pub auth: Arc<Auth>,
-    pub ids: Ids,
-    pub stopping: CancellationToken,
     /// At most so many workers have a task at a time, if there is a bound.
     pub slots: Option<Arc<Semaphore>>,
     pub connections: AtomicUsize,
@@ -86,13 +80,8 @@ const GRACE: Duration = Duration::from_secs(1);
 
 impl Bus {
     /// Listens where the settings say; the sockets are bound before anybody is served.
-    pub async fn open(
-        hub: &Hub,
-        config: &Config,
-        auth: Arc<Auth>,
-        stopping: CancellationToken,
-    ) -> Result<Bus, ServeError> {
-        let settings = config.bus.clone();
+    pub async fn open(calls: &Arc<Calls>, config: &Config) -> Result<Bus, ServeError> {
+        let (hub, settings) = (&calls.hub, config.bus.clone());
         let authority = match settings.security {
             Security::MutualTls => Some(Authority::open(&config.data_dir)?),
             Security::DockerNetworkOnly => None,
@@ -126,7 +115,6 @@ impl Bus {
             memory,
             budgets: Budgets::new(hub.clone(), &settings),
             director: Director::new(settings.director.interval),
-            policy: Arc::new(config.quality.clone()),
             limits: Arc::new(limits(&settings)),
             run_id,
             registry: Registry::default(),
@@ -134,8 +122,6 @@ impl Bus {
             drift_policy: Policy::new(&settings.sync_main),
             drift,
             authority,
-            auth,
-            ids: Ids::default(),
             slots: settings
                 .director
                 .max_workers
@@ -143,8 +129,7 @@ impl Bus {
             connections: AtomicUsize::new(0),
             tally: Tally::default(),
             started: Instant::now(),
-            hub: hub.clone(),
-            stopping,
+            calls: Arc::clone(calls),
             config: settings,
         });
         let mut tasks = JoinSet::new();
@@ -172,6 +157,14 @@ impl Bus {
         if let Some(memory) = &self.shared.memory {
             memory.stop().await;
         }
+    }
+}
+
+impl Deref for Shared {
+    type Target = Calls;
+
+    fn deref(&self) -> &Calls {
+        &self.calls
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use switchboard_core::query::{AgentFilter, HeldTask, Page, Readable};
 use switchboard_core::{Agent, AgentId, Record, RecordKey, TaskStatus, Timestamp};
-use switchboard_store::{AgentFilter, HeldTask, Page, Reader};
 use switchboard_wire::agentbus::Stage;
 use switchboard_wire::agentbus::Text;
 use switchboard_wire::agentbus::message::{
@@ -61,7 +61,7 @@ fn frames(parts: &[ProjectStateSnapshot]) -> impl Iterator<Item = Frame> {
 }
 
 async fn make(bus: &Shared) -> Vec<ProjectStateSnapshot> {
-    let read = match bus.hub.read(|reader| Ledger::read(reader)).await {
+    let read = match bus.hub.read(|ledger| Look::at(ledger)).await {
         Ok(read) => read,
         Err(error) => {
             tracing::debug!(%error, "no snapshot for operators this time");
@@ -81,7 +81,7 @@ async fn make(bus: &Shared) -> Vec<ProjectStateSnapshot> {
 }
 
 /// What a snapshot takes from the ledger, at one look.
-struct Ledger {
+struct Look {
     agents: Vec<Shown>,
     queue: Queue,
     release: Option<Release>,
@@ -95,14 +95,14 @@ struct Shown {
     holds: Vec<u64>,
 }
 
-impl Ledger {
-    fn read(reader: &dyn Reader) -> Result<Ledger, switchboard_store::Error> {
-        let head = reader.head()?;
+impl Look {
+    fn at<E>(ledger: &dyn Readable<Error = E>) -> Result<Look, E> {
+        let head = ledger.head()?;
         let mut agents: Vec<Shown> = Vec::new();
         let mut after = None;
         while agents.len() < AGENTS_MAX {
             let page = Page { after, limit: PAGE };
-            let found = reader.agents(&AgentFilter::default(), &page)?;
+            let found = ledger.agents(&AgentFilter::default(), &page)?;
             for row in found.rows {
                 if !row.is_gone() {
                     agents.push(Shown {
@@ -118,7 +118,7 @@ impl Ledger {
             }
         }
         let mut held: HashMap<AgentId, Vec<HeldTask>> = HashMap::new();
-        for task in reader.held_tasks(HELD_MAX)? {
+        for task in ledger.held_tasks(HELD_MAX)? {
             held.entry(task.agent.clone()).or_default().push(task);
         }
         let mut claimed: Vec<u64> = held.values().flatten().map(|task| task.number).collect();
@@ -134,14 +134,14 @@ impl Ledger {
             });
             agent.holds = tasks.iter().map(|task| task.number).collect();
         }
-        let release = match reader.record(&RecordKey::Director)? {
+        let release = match ledger.record(&RecordKey::Director)? {
             Some(Record::Director(director)) => director.release,
             Some(_) | None => None,
         };
-        let mut eligible = reader.next_in_queue(QUEUE_SHOWN_MAX)?;
+        let mut eligible = ledger.next_in_queue(QUEUE_SHOWN_MAX)?;
         // Between the two looks one may have come back.
         eligible.retain(|number| claimed.binary_search(number).is_err());
-        Ok(Ledger {
+        Ok(Look {
             agents,
             queue: Queue {
                 eligible_issue_numbers: eligible,

@@ -13,8 +13,8 @@ use serde_json::json;
 
 use super::interfaces::{Surroundings, choose};
 use super::server::{Bus, Shared};
+use crate::call::Calls;
 use crate::config::{CATALOG, Config, DEV_SETTINGS, OWN_SETTINGS};
-use crate::http::App;
 use crate::memory::Memory;
 use crate::metrics::{counter, gauge};
 use crate::serve::ServeError;
@@ -30,14 +30,13 @@ pub(crate) const SURFACE: Surface = Surface {
     },
     leaves,
     ..Surface::new("bus", |config, _| {
-        let opener: Opener = Box::new(|app, config| open(app, config).boxed());
+        let opener: Opener = Box::new(|app, config| open(&app.calls, config).boxed());
         Ok(config.bus.enabled.then_some(opener))
     })
 };
 
-async fn open(app: &App, config: &Config) -> Result<Open, ServeError> {
-    let (auth, stopping) = (Arc::clone(&app.auth), app.stopping.clone());
-    let bus = Bus::open(&app.hub, config, auth, stopping).await?;
+async fn open(calls: &Arc<Calls>, config: &Config) -> Result<Open, ServeError> {
+    let bus = Bus::open(calls, config).await?;
     let (addr, shared) = (bus.addrs[0], Arc::clone(&bus.shared));
     let is_tls = shared.authority.is_some();
     Ok(Open {

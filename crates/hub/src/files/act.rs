@@ -4,20 +4,15 @@
 //! its own or that of its file, and a signature may be shown again for the answer that it earned.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
 
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::Touch;
-use switchboard_core::{AgentId, Changes, Refusal, Slice, Timestamp, Verb, Want};
+use switchboard_core::{AgentId, Refusal};
 use switchboard_wire::jetpack::{ErrorBody, from_wire};
 
 use crate::auth::{Caller, Signer};
-use crate::http::operation::{self, operation_of};
-use crate::http::protocol::{Enveloped, at_once, is_read};
-use crate::http::reply::Reply;
-use crate::http::seal::Seal;
-use crate::http::{App, Failure, to_json};
-use crate::hub::{self, Guard, Outcome};
+use crate::call::{Answer, Asked, Calls, Failure, Guard, Nothing, Seal, to_json};
+use crate::hub;
 
 /// The same as an envelope's over HTTP: a request that is repeated through the other door is the same request.
 const PLACE: [&str; 2] = ["POST", "/api/v1/protocol"];
@@ -42,36 +37,21 @@ pub enum Patience {
 }
 
 /// Whose request it is, and whether it wants to wait. Not checked, only read.
-pub fn glance(app: &App, body: &[u8]) -> Result<(AgentId, bool), Failure> {
-    use from_wire::Call as Asked;
-    let asked = Enveloped::read(app, body, None)?.asked;
-    let wait_for = match &asked {
-        Asked::Claim { wait_for, .. } | Asked::Receive { wait_for, .. } => *wait_for,
-        Asked::Register(_)
-        | Asked::Heartbeat(_)
-        | Asked::Progress(_)
-        | Asked::Complete(_)
-        | Asked::Fail(_)
-        | Asked::Send(_)
-        | Asked::AcquireLease(_)
-        | Asked::ReleaseLease { .. } => Duration::ZERO,
-    };
-    Ok((asked.agent().clone(), !wait_for.is_zero()))
+pub fn glance(calls: &Calls, body: &[u8]) -> Result<(AgentId, bool), Failure> {
+    let call = calls.read(body, None)?.call;
+    Ok((call.agent().clone(), !call.wait_for().is_zero()))
 }
 
 /// Opens, attributes, counts and performs a request.
-pub async fn act(app: &App, request: &mut Request) -> Result<Reply, Failure> {
-    let Enveloped {
-        envelope, asked, ..
-    } = Enveloped::read(app, &request.body, None)?;
-    let asked = match request.patience {
-        Patience::AsAsked => asked,
-        Patience::None => at_once(asked),
+pub async fn act(calls: &Calls, request: &mut Request) -> Result<Answer, Failure> {
+    let Asked { envelope, call, .. } = calls.read(&request.body, None)?;
+    let call = match request.patience {
+        Patience::AsAsked => call,
+        Patience::None => call.at_once(),
     };
-    let Signer { caller, timely } = app.auth.signer(&app.hub, &request.body, &envelope).await?;
-    let agent = asked.agent().clone();
-    caller.may_act_as(&agent)?;
-    let operation = operation_of(&asked);
+    let signer = calls.auth.signer(&calls.hub, &request.body, &envelope);
+    let Signer { caller, timely } = signer.await?;
+    caller.may_act_as(call.agent())?;
     let seal = Seal {
         place: PLACE,
         body: &request.body,
@@ -83,20 +63,24 @@ pub async fn act(app: &App, request: &mut Request) -> Result<Reply, Failure> {
         part: None,
         signed_part: None,
     };
-    let mut guard = seal.guard(&caller, Some(agent.as_str()), operation.as_str())?;
+    let mut guard = seal.guard(
+        &caller,
+        Some(call.agent().as_str()),
+        call.operation().as_str(),
+    )?;
     guard.keeps_refusal = Some(|refusal| to_json(&ErrorBody::from(refusal)));
     let refused = guard.refusal();
     let attempt = async {
-        match recall(app, &guard).await? {
-            Some(answer) if !is_read(&asked) => return Ok(answer),
+        match recall(calls, &guard).await? {
+            Some(answer) if !call.is_read() => return Ok(answer),
             Some(_) => guard.nonce = None,
             None => timely?,
         }
         if !request.counted {
-            operation::allow(app, &caller, operation, &agent, FROM)?;
+            calls.allow(&caller, &call, FROM)?;
             request.counted = true;
         }
-        perform(app, asked, guard, &caller).await
+        perform(calls, call, guard, &caller).await
     };
     match (attempt.await, refused) {
         // Used up or too old by now; it may have had its answer.
@@ -106,62 +90,44 @@ pub async fn act(app: &App, request: &mut Request) -> Result<Reply, Failure> {
                 | Failure::Unauthenticated(_)),
             ),
             Some(refused),
-        ) => answer_under(app, refused).await?.ok_or(failure),
+        ) => answer_under(calls, refused).await?.ok_or(failure),
         (attempted, _) => attempted,
     }
 }
 
 async fn perform(
-    app: &App,
-    asked: from_wire::Call,
+    calls: &Calls,
+    call: from_wire::Call,
     mut guard: Guard,
     caller: &Caller,
-) -> Result<Reply, Failure> {
-    if is_read(&asked) && guard.nonce.is_some() {
+) -> Result<Answer, Failure> {
+    if call.is_read() && guard.nonce.is_some() {
         // A read leaves no answer behind. That its signature was used is kept under its key instead.
         let touch = Touch {
-            agent: asked.agent().clone(),
+            agent: call.agent().clone(),
         };
-        app.hub.call(touch, guard.clone(), |()| Vec::new()).await?;
+        calls.run(touch, guard.clone(), |()| Vec::new()).await?;
         guard.nonce = None;
     }
-    operation::act(app, asked, guard, caller).await
+    calls.act(call, guard, caller).await
 }
 
 /// The answer that a signed request got before the hub ended; the ledger would take it for a stolen copy of itself.
-async fn recall(app: &App, guard: &Guard) -> Result<Option<Reply>, Failure> {
+async fn recall(calls: &Calls, guard: &Guard) -> Result<Option<Answer>, Failure> {
     match (&guard.key, &guard.nonce) {
-        (Some(key), Some(_)) => answer_under(app, key.clone()).await,
+        (Some(key), Some(_)) => answer_under(calls, key.clone()).await,
         (Some(_), None) | (None, _) => Ok(None),
     }
 }
 
-async fn answer_under(app: &App, key: (Key, [u8; 32])) -> Result<Option<Reply>, Failure> {
+async fn answer_under(calls: &Calls, key: (Key, [u8; 32])) -> Result<Option<Answer>, Failure> {
     let key = Guard {
         key: Some(key),
         ..Guard::default()
     };
-    Ok(match app.hub.call(Recall, key, |()| Vec::new()).await? {
-        Outcome::Fresh(()) => None,
-        Outcome::Replayed(answer) => Some(Reply::bytes(200, answer.to_vec())),
-    })
-}
-
-/// Asks whether a key is known, and changes nothing.
-struct Recall;
-
-impl Verb for Recall {
-    type Reply = ();
-
-    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
-
-    fn decide(&self, _slice: &Slice, _now: Timestamp) -> Result<((), Changes), Refusal> {
-        Ok(((), Changes::default()))
-    }
-
-    fn is_final(&self, (): &()) -> bool {
-        false
-    }
+    let asked = Nothing { keeps_guard: false };
+    let answer = calls.run(asked, key, |()| Vec::new()).await?;
+    Ok(Some(answer).filter(|answer| answer.replayed))
 }
 
 /// What to do about a request that was not answered as it wished.
@@ -190,17 +156,7 @@ pub fn remedy(failure: &Failure) -> Remedy {
         Failure::Malformed(_)
         | Failure::UnsupportedVersion(_)
         | Failure::Unauthenticated(_)
-        | Failure::BodyTooLarge
-        | Failure::HeadersTooLarge
-        | Failure::BodyCut
-        | Failure::NoSuchPath
-        | Failure::MethodNotAllowed
-        | Failure::WrongHost(_) => Remedy::Reject,
-        Failure::NotYou { .. }
-        | Failure::Forbidden(_)
-        | Failure::TooFast(_)
-        | Failure::TooManyStreams
-        | Failure::NoRoom
-        | Failure::TooManyOfYours => Remedy::Answer,
+        | Failure::TooLarge => Remedy::Reject,
+        Failure::NotYou { .. } | Failure::Forbidden(_) | Failure::TooFast(_) => Remedy::Answer,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use switchboard_core::{AgentId, limits};
 use switchboard_wire::Malformed;
 use tokio::sync::Semaphore;
@@ -14,7 +15,7 @@ use super::act::{self, Patience, Remedy, Request, act, remedy};
 use super::place::{Dirs, Place};
 use super::request_file::{Fate, Found, Identity, Origin, answer_name};
 use super::surface::Tally;
-use crate::http::{Failure, Shared};
+use crate::call::{Calls, Failure, to_json};
 
 /// A request whose turn it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub enum Verdict {
 
 /// What all jobs work with.
 pub struct Context {
-    pub app: Shared,
+    pub calls: Arc<Calls>,
     pub place: Place,
     /// Errands to the disk that run at a time.
     pub disk: Semaphore,
@@ -73,7 +74,7 @@ impl Context {
         let pause = RETRY_AFTER_MIN * 2_u32.saturating_pow(tries.min(16));
         tokio::select! {
             () = tokio::time::sleep(pause.min(RETRY_AFTER_MAX)) => true,
-            () = self.app.stopping.cancelled() => false,
+            () = self.calls.stopping.cancelled() => false,
         }
     }
 }
@@ -92,7 +93,7 @@ pub async fn handle(context: Arc<Context>, item: Item) -> Verdict {
         {
             return Verdict::Changed;
         }
-        Ok(Found::TooLarge(_)) => refused(Failure::BodyTooLarge),
+        Ok(Found::TooLarge(_)) => refused(Failure::TooLarge),
         Ok(Found::Unfit(_, why)) => refused(Malformed::whole(why).into()),
         Ok(Found::Whole(_, body)) => match perform(&context, &item, body).await {
             Ok(outcome) => outcome,
@@ -107,10 +108,10 @@ pub async fn handle(context: Arc<Context>, item: Item) -> Verdict {
 }
 
 /// The answer, and where the request goes.
-type Outcome = (Vec<u8>, Fate);
+type Outcome = (Bytes, Fate);
 
 async fn perform(context: &Arc<Context>, item: &Item, body: Vec<u8>) -> Result<Outcome, Verdict> {
-    if let Some(why) = unanswerable(item, super::now(&context.app)) {
+    if let Some(why) = unanswerable(item, super::now(&context.calls)) {
         return Ok(refused(Malformed::whole(why).into()));
     }
     let mut request = Request {
@@ -123,8 +124,8 @@ async fn perform(context: &Arc<Context>, item: &Item, body: Vec<u8>) -> Result<O
         counted: false,
     };
     for tries in 0.. {
-        let failure = match act(&context.app, &mut request).await {
-            Ok(reply) => return Ok((reply.body.to_vec(), Fate::Done)),
+        let failure = match act(&context.calls, &mut request).await {
+            Ok(answer) => return Ok((answer.body, Fate::Done)),
             Err(failure) => failure,
         };
         match act::remedy(&failure) {
@@ -169,13 +170,13 @@ fn refused(failure: Failure) -> Outcome {
         }),
         Remedy::Answer | Remedy::TryAgain => Fate::Done,
     };
-    (failure.into_reply().body.to_vec(), fate)
+    (to_json(&body).into(), fate)
 }
 
 async fn settle(context: &Arc<Context>, item: Item, (answer, fate): Outcome) -> Verdict {
-    let (item, answer) = (Arc::new(item), Arc::new(answer));
+    let item = Arc::new(item);
     for tries in 0..SETTLE_TRIES {
-        let (file, answer, end) = (Arc::clone(&item), Arc::clone(&answer), fate.clone());
+        let (file, answer, end) = (Arc::clone(&item), answer.clone(), fate.clone());
         let settled = context
             .with(move |_, dirs| dirs.settle(file.origin, &file.name, file.identity, &answer, &end))
             .await;

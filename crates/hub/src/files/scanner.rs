@@ -20,8 +20,8 @@ use super::job::{Context, Item, Verdict, handle};
 use super::place::{Dirs, Lock, REQUESTS, names};
 use super::queue::{Look, Queue};
 use super::request_file::{Found, Origin, is_request};
+use crate::call::Calls;
 use crate::config::Files;
-use crate::http::App;
 
 /// Names that one rescan reads; the next goes on where it ended.
 const NAMES_PER_RESCAN: usize = 200_000;
@@ -95,7 +95,7 @@ impl Scanner {
 
     /// Serves until the hub stops; what is in work then is finished, or left for the next start.
     pub async fn run(mut self) {
-        let stopping = self.context.app.stopping.clone();
+        let stopping = self.context.calls.stopping.clone();
         let mut rescans = tokio::time::interval(self.settings.rescan_every);
         rescans.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -159,7 +159,7 @@ impl Scanner {
         let names: Vec<OsString> = files.iter().map(|(_, name)| name.clone()).collect();
         let looks = self.context.with(move |context, dirs| {
             let look = |(origin, name): (Origin, OsString)| {
-                let look = look_at(&context.app, dirs, origin, &name);
+                let look = look_at(&context.calls, dirs, origin, &name);
                 (name, look)
             };
             Ok(files.into_iter().map(look).collect::<Vec<_>>())
@@ -206,7 +206,7 @@ impl Scanner {
         }
         let (sweep, mut cleanup) = (self.sweep.take(), std::mem::take(&mut self.cleanup));
         let keep_for = self.settings.keep_for;
-        let now = super::now(&self.context.app);
+        let now = super::now(&self.context.calls);
         let survey = self.context.with(move |_, dirs| {
             if let Err(error) = cleanup.step(dirs, keep_for, now) {
                 tracing::debug!("cannot clean up: {error}");
@@ -346,12 +346,12 @@ fn by_age(dirs: &Dirs, names: Vec<(Origin, OsString)>) -> Vec<(Origin, OsString)
         .collect()
 }
 
-fn look_at(app: &App, dirs: &Dirs, origin: Origin, name: &OsStr) -> Look {
+fn look_at(calls: &Calls, dirs: &Dirs, origin: Origin, name: &OsStr) -> Look {
     match dirs.read(origin, name) {
         Ok(Found::Gone) => Look::Gone,
         Ok(Found::Changing(identity)) => Look::Half(identity, Duration::ZERO),
         Ok(Found::TooLarge(identity) | Found::Unfit(identity, _)) => Look::Bad(identity),
-        Ok(Found::Whole(identity, body)) => match glance(app, &body) {
+        Ok(Found::Whole(identity, body)) => match glance(calls, &body) {
             Ok((agent, waits)) => Look::Request {
                 identity,
                 agent,

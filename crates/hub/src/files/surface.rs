@@ -14,8 +14,8 @@ use super::job::Context;
 use super::place::Place;
 use super::queue::IN_WORK_MAX;
 use super::scanner::Scanner;
+use crate::call::Calls;
 use crate::config::{Config, Entry, count, read};
-use crate::http::Shared;
 use crate::metrics::{counter, gauge};
 use crate::serve::GRACE;
 use crate::surface::{Open, Opener, Surface};
@@ -25,7 +25,7 @@ pub(crate) const SURFACE: Surface = Surface {
     resolve: |config| config.files.dir = config.project.join(&config.files.dir),
     leaves: |config| vec![config.files.dir.clone()],
     ..Surface::new("files", |config, _| {
-        let opener: Opener = Box::new(|app, config| open(app, config).map(Ok).boxed());
+        let opener: Opener = Box::new(|app, config| open(&app.calls, config).map(Ok).boxed());
         Ok(config.files.enabled.then_some(opener))
     })
 };
@@ -50,10 +50,10 @@ pub(super) struct Tally {
 }
 
 /// Makes the directories and begins to serve them. A directory that cannot be served is told of, and tried again.
-async fn open(app: &Shared, config: &Config) -> Open {
+async fn open(calls: &Arc<Calls>, config: &Config) -> Open {
     let tally = Arc::new(Tally::default());
     let context = Context {
-        app: app.clone(),
+        calls: Arc::clone(calls),
         place: Place::new(&config.project, &config.files.dir),
         disk: Semaphore::new(IN_WORK_MAX),
         tally: Arc::clone(&tally),

@@ -9,10 +9,11 @@ use switchboard_wire::jetpack::{
 
 use super::Shared;
 use super::call::Call;
+use super::change::Change;
 use super::error::Failure;
-use super::reply::{Reply, to_json};
-use super::seal::Opened;
-use crate::hub::{self, Outcome};
+use super::reply::Reply;
+use crate::call::{Outcome, to_json};
+use crate::hub;
 
 /// What is remembered of an answer with a secret in it: enough to make it again, and no secret.
 fn generation_only(generation: &u32) -> Vec<u8> {
@@ -24,24 +25,14 @@ fn id_only(token: &switchboard_core::token::Token) -> Vec<u8> {
 }
 
 pub async fn make_key(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let opened = Opened::new(&app, &call).await?;
+    let change = Change::new(&app, &call).await?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
-    let guard = opened.guard(None, "makeKey")?;
-    let outcome = app
-        .hub
-        .call(
-            RotateKey {
-                agent: agent.clone(),
-            },
-            guard,
-            generation_only,
-        )
-        .await?;
-    app.auth.forget_key(&agent);
-    let (generation, replayed) = match outcome {
-        Outcome::Fresh(generation) => (generation, false),
-        Outcome::Replayed(answer) => (read_generation(&answer)?, true),
+    let rotate = RotateKey {
+        agent: agent.clone(),
     };
+    let kept = app.run(rotate, change.guard()?, generation_only).await?;
+    app.auth.forget_key(&agent);
+    let generation = read_generation(&kept.body)?;
     let mut reply = Reply::json(
         201,
         &KeyResponse {
@@ -51,37 +42,31 @@ pub async fn make_key(app: Shared, call: Call) -> Result<Reply, Failure> {
             key: app.auth.agent_key(&agent, generation).to_text(),
         },
     );
-    reply.replayed = replayed;
-    reply.versionless = opened.versionless;
+    reply.replayed = kept.replayed;
+    reply.versionless = change.versionless;
     Ok(reply)
 }
 
 fn read_generation(answer: &[u8]) -> Result<u32, Failure> {
     let text = std::str::from_utf8(answer).ok();
     text.and_then(|text| text.parse().ok())
-        .ok_or(Failure::Hub(hub::Error::Broken))
+        .ok_or(hub::Error::Broken.into())
 }
 
 /// A new generation that nobody is told the key of.
 pub async fn revoke_key(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let opened = Opened::new(&app, &call).await?;
+    let change = Change::new(&app, &call).await?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
-    let guard = opened.guard(None, "revokeKey")?;
-    let reply = opened
-        .run(
-            RotateKey {
-                agent: agent.clone(),
-            },
-            guard,
-            200,
-            |generation| {
-                to_json(&KeyRevokedResponse {
-                    success: true,
-                    generation: (*generation).into(),
-                })
-            },
-        )
-        .await;
+    let rotate = RotateKey {
+        agent: agent.clone(),
+    };
+    let revoked = |generation: &u32| {
+        to_json(&KeyRevokedResponse {
+            success: true,
+            generation: (*generation).into(),
+        })
+    };
+    let reply = change.run(rotate, 200, revoked).await;
     app.auth.forget_key(&agent);
     reply
 }
@@ -98,7 +83,7 @@ pub async fn tokens(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn make_token(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<NewTokenRequest>(&app, &call).await?;
+    let (change, request) = Change::read::<NewTokenRequest>(&app, &call).await?;
     from_wire::token_name(&request.name)?;
     let agent = request.agent_id.as_deref();
     let agent = agent.map(|agent| from_wire::agent_id("agentId", agent));
@@ -111,20 +96,16 @@ pub async fn make_token(app: Shared, call: Call) -> Result<Reply, Failure> {
         agent: agent.transpose()?,
         hash,
     };
-    let guard = opened.guard(None, "makeToken")?;
-    let (token, replayed) = match app.hub.call(verb, guard, id_only).await? {
-        Outcome::Fresh(token) => (token, false),
+    let made = app.hub.call(verb, change.guard()?, id_only).await?;
+    let (token, replayed) = match made {
+        Outcome::Fresh(token, _) => (token, false),
         Outcome::Replayed(answer) => {
             let id = String::from_utf8_lossy(&answer).into_owned();
             let found = app.hub.read(|reader| reader.tokens()).await?;
             let mut valid = found.into_iter().filter(|token| app.auth.is_valid(token));
             let token = valid.find(|token| token.id.as_str() == id);
-            (
-                token.ok_or(Failure::Hub(hub::Error::Refused(
-                    switchboard_core::Refusal::TokenNotFound,
-                )))?,
-                true,
-            )
+            let missing = hub::Error::Refused(switchboard_core::Refusal::TokenNotFound);
+            (token.ok_or(missing)?, true)
         }
     };
     let secret = app.auth.token_secret(&token.id);
@@ -137,19 +118,15 @@ pub async fn make_token(app: Shared, call: Call) -> Result<Reply, Failure> {
         },
     );
     reply.replayed = replayed;
-    reply.versionless = opened.versionless;
+    reply.versionless = change.versionless;
     Ok(reply)
 }
 
 pub async fn revoke_token(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let opened = Opened::new(&app, &call).await?;
+    let change = Change::new(&app, &call).await?;
     let id = TokenId::from(call.id()?.as_ref());
-    let guard = opened.guard(None, "revokeToken")?;
-    let reply = opened
-        .run(RevokeToken { id }, guard, 200, |()| {
-            to_json(&Done { success: true })
-        })
-        .await;
+    let done = |(): &()| to_json(&Done { success: true });
+    let reply = change.run(RevokeToken { id }, 200, done).await;
     app.auth.forget_tokens();
     reply
 }

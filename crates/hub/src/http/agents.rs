@@ -1,41 +1,23 @@
 //! Agents: they announce themselves, stay alive, are looked at, asked to stop, and leave.
 
+use switchboard_core::query::{LeaseFilter, Page, TaskRef};
 use switchboard_core::verb::{Deregister, IssueCommand};
 use switchboard_core::{CommandId, Task};
-use switchboard_store::{AgentFilter, LeaseFilter, TaskRef};
 use switchboard_wire::jetpack::{
-    AgentPage, AgentQuery, AgentResponse, CommandRequest, CommandResponse, Done, Operation,
-    from_wire, to_wire,
+    AgentPage, AgentQuery, AgentResponse, CommandRequest, CommandResponse, Done, from_wire, to_wire,
 };
 
+use super::Shared;
 use super::call::Call;
+use super::change::Change;
 use super::error::Failure;
-use super::lists::{all, page};
-use super::reply::{Reply, to_json};
-use super::seal::Opened;
-use super::{Shared, operation};
-
-pub async fn register(app: Shared, call: Call) -> Result<Reply, Failure> {
-    operation::on_path(&app, &call, Operation::Register, None).await
-}
-
-pub async fn heartbeat(app: Shared, call: Call) -> Result<Reply, Failure> {
-    operation::on_path(&app, &call, Operation::Heartbeat, Some(&call.id()?)).await
-}
+use super::reply::Reply;
+use crate::call::to_json;
 
 pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: AgentQuery = call.query()?;
-    let statuses = query
-        .status
-        .iter()
-        .map(|status| status.as_str().to_owned())
-        .collect();
-    let filter = AgentFilter {
-        statuses,
-        with_gone: false,
-    };
-    let page = page(query.limit, query.after)?;
+    let (filter, page) = from_wire::lists::agents(query)?;
     let mut found = app
         .hub
         .read(move |reader| reader.agents(&filter, &page))
@@ -73,7 +55,7 @@ pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
                 agent: Some(wanted),
                 ..LeaseFilter::default()
             };
-            let leases = reader.leases(&filter, &all())?.rows;
+            let leases = reader.leases(&filter, &Page::first())?.rows;
             Ok(Some((agent, tasks, leases)))
         })
         .await?;
@@ -92,25 +74,20 @@ pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn deregister(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let opened = Opened::new(&app, &call).await?;
+    let mut change = Change::new(&app, &call).await?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
-    opened.acts_as(&agent)?;
-    let guard = opened.guard(Some(&agent), "deregister")?;
-    opened
-        .run(Deregister { agent }, guard, 200, |()| {
-            to_json(&Done { success: true })
-        })
-        .await
+    change.acts_as(&agent)?;
+    let done = |(): &()| to_json(&Done { success: true });
+    change.run(Deregister { agent }, 200, done).await
 }
 
 pub async fn command(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<CommandRequest>(&app, &call).await?;
+    let (change, request) = Change::read::<CommandRequest>(&app, &call).await?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
     let id = CommandId::from(app.ids.fresh("cmd"));
     let verb: IssueCommand = from_wire::command(agent, request, id)?;
-    let guard = opened.guard(None, "commandAgent")?;
-    opened
-        .run(verb, guard, 201, |command| {
+    change
+        .run(verb, 201, |command| {
             to_json(&CommandResponse {
                 success: true,
                 command: to_wire::command(command),

@@ -14,6 +14,7 @@ use http_body_util::BodyExt as _;
 use switchboard_core::limits;
 
 use super::error::Failure;
+use crate::call;
 
 /// A body that takes longer than this is given up.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
@@ -107,7 +108,7 @@ pub async fn read(headers: &HeaderMap, body: Body, share: &Share) -> Result<Byte
         .and_then(|value| value.to_str().ok()?.parse().ok());
     let told = told.unwrap_or(limits::BODY_BYTES_MAX);
     if told > limits::BODY_BYTES_MAX {
-        return Err(Failure::BodyTooLarge);
+        return Err(call::Failure::TooLarge.into());
     }
     match tokio::time::timeout(BODY_WITHIN, collect(body, told, share)).await {
         Ok(read) => read,
@@ -122,7 +123,7 @@ async fn collect(mut body: Body, told: usize, share: &Share) -> Result<Bytes, Fa
             continue;
         };
         if all.len() + data.len() > limits::BODY_BYTES_MAX {
-            return Err(Failure::BodyTooLarge);
+            return Err(call::Failure::TooLarge.into());
         }
         // Nearly every body comes in one piece, need not be copied, and waits for nobody.
         if all.is_empty() && body.is_end_stream() {
@@ -183,7 +184,7 @@ mod tests {
         ));
         assert!(matches!(
             of_nobody(&told(limits::BODY_BYTES_MAX + 1), unread).await,
-            Err(Failure::BodyTooLarge)
+            Err(Failure::Call(call::Failure::TooLarge))
         ));
     }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use switchboard_core::rights::Right;
@@ -15,7 +15,11 @@ use switchboard_wire::{Malformed, Query};
 use super::App;
 use super::body::{self, Share};
 use super::error::Failure;
-use crate::auth::{Caller, Evidence, Mark};
+use crate::auth::{Beside, Caller, Evidence, Mark};
+use crate::call::Seal;
+
+pub const KEY: &str = "idempotency-key";
+pub const VERSION: &str = "switchboard-protocol-version";
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
@@ -38,6 +42,8 @@ impl Spent {
 }
 
 pub struct Call {
+    /// The operation of its route.
+    pub operation: &'static str,
     pub method: Method,
     pub uri: Uri,
     pub headers: HeaderMap,
@@ -55,6 +61,7 @@ impl Call {
     pub async fn receive(
         app: &App,
         request: Request,
+        operation: &'static str,
         right: Option<Right>,
     ) -> Result<Call, Failure> {
         // Where anybody may call, a token that nobody asked for is not looked at.
@@ -68,6 +75,7 @@ impl Call {
         let is_stranger = known.is_none() && app.auth.is_asked_for();
         let share = Share::of(is_stranger.then(|| Arc::clone(&app.room)));
         let mut call = Self::read(request, known, share).await?;
+        call.operation = operation;
         call.right = right;
         Ok(call)
     }
@@ -81,6 +89,7 @@ impl Call {
             spent: Arc::default(),
         });
         Ok(Call {
+            operation: "",
             method: head.method,
             uri: head.uri,
             headers: head.headers,
@@ -134,14 +143,33 @@ impl Call {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
+    /// What is the same each time it is asked for.
+    pub fn seal<'a>(&'a self, envelope: &'a Envelope) -> Seal<'a> {
+        let key = self.headers.get(KEY);
+        Seal {
+            place: [self.method.as_str(), self.target()],
+            body: &self.body,
+            envelope,
+            header_key: key.map(|value| value.to_str().unwrap_or_default()),
+            part: None,
+            signed_part: None,
+        }
+    }
+
     pub fn evidence<'a>(&'a self, envelope: Option<&'a Envelope>) -> Evidence<'a> {
         Evidence {
             method: self.method.as_str(),
             target: self.target(),
-            headers: &self.headers,
+            beside: &self.headers,
             body: &self.body,
             envelope,
         }
+    }
+}
+
+impl Beside for HeaderMap {
+    fn named(&self, name: &str) -> Option<&[u8]> {
+        self.get(name).map(HeaderValue::as_bytes)
     }
 }
 

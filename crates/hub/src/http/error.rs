@@ -1,28 +1,16 @@
-//! The one place where everything that can go wrong becomes an answer.
+//! What can go wrong on the way to a call, beside the call itself.
 
 use axum::response::Response;
-use switchboard_core::{AgentId, limits};
-use switchboard_wire::Malformed;
+use switchboard_core::limits;
 use switchboard_wire::jetpack::{ErrorBody, ErrorCode};
 
 use super::reply::Reply;
-use crate::hub;
-use crate::rate::TooFast;
+use crate::call::{self, RETRY_AFTER};
 
-/// Why a call was not answered as it wished.
+/// Why a request was not answered as it wished.
 #[derive(Debug)]
 pub enum Failure {
-    Hub(hub::Error),
-    Malformed(Malformed),
-    UnsupportedVersion(String),
-    Unauthenticated(String),
-    NotYou {
-        caller: AgentId,
-        agent: AgentId,
-    },
-    Forbidden(&'static str),
-    TooFast(TooFast),
-    BodyTooLarge,
+    Call(call::Failure),
     HeadersTooLarge,
     /// The body did not arrive in time, or broke off.
     BodyCut,
@@ -36,32 +24,13 @@ pub enum Failure {
     TooManyOfYours,
 }
 
-/// When to come back after a failure of ours, in seconds.
-const RETRY_AFTER: u64 = 1;
-
 impl Failure {
     /// Status, body, and when to try again.
     pub fn answer(&self) -> (ErrorBody, Option<u64>) {
         use ErrorCode as Code;
         let plain = |code, message: &str| (ErrorBody::new(code, message), None);
         match self {
-            Failure::Hub(error) => hub_answer(error),
-            Failure::Malformed(malformed) => (malformed.clone().into(), None),
-            Failure::UnsupportedVersion(version) => (ErrorBody::unsupported_version(version), None),
-            Failure::Unauthenticated(message) => plain(Code::Unauthenticated, message),
-            Failure::NotYou { caller, agent } => plain(
-                Code::NotYou,
-                &format!(
-                    "{caller} signed this, but it acts as {agent}; an agent acts only as itself"
-                ),
-            ),
-            Failure::Forbidden(message) => plain(Code::Forbidden, message),
-            Failure::TooFast(too_fast) => {
-                let seconds = too_fast.seconds();
-                let message = format!("too many calls of this kind; come back in {seconds} s");
-                (ErrorBody::new(Code::RateLimited, message), Some(seconds))
-            }
-            Failure::BodyTooLarge => plain(Code::TooLarge, "a body may have at most 1 MiB"),
+            Failure::Call(failure) => failure.answer(),
             Failure::HeadersTooLarge => {
                 plain(Code::HeadersTooLarge, "the headers may have at most 32 KiB")
             }
@@ -118,143 +87,20 @@ impl Failure {
     }
 }
 
-fn hub_answer(error: &hub::Error) -> (ErrorBody, Option<u64>) {
-    let later = |code, message: String| (ErrorBody::new(code, message), Some(RETRY_AFTER));
-    match error {
-        hub::Error::Refused(refusal) => (refusal.into(), None),
-        hub::Error::Unavailable(_) => later(ErrorCode::DbUnavailable, error.to_string()),
-        hub::Error::InDoubt(why) => later(
-            ErrorCode::DbUnavailable,
-            format!(
-                "the ledger went away while it was written to ({why}): the change may or may not have been made; look before you repeat it, or repeat it with the same Idempotency-Key, which is always safe"
-            ),
-        ),
-        hub::Error::Overloaded => later(
-            ErrorCode::Overloaded,
-            "the hub has too much to do; try again".to_owned(),
-        ),
-        hub::Error::Broken => later(ErrorCode::DbUnavailable, error.to_string()),
-        hub::Error::BadCursor => (
-            Malformed::field("after", "must be the next of the page before").into(),
-            None,
-        ),
-        hub::Error::Stopping => later(
-            ErrorCode::DbUnavailable,
-            "the hub is stopping; try again".to_owned(),
-        ),
-    }
-}
-
-impl From<hub::Error> for Failure {
-    fn from(error: hub::Error) -> Self {
-        Failure::Hub(error)
-    }
-}
-
-impl From<Malformed> for Failure {
-    fn from(malformed: Malformed) -> Self {
-        Failure::Malformed(malformed)
-    }
-}
-
-impl From<TooFast> for Failure {
-    fn from(too_fast: TooFast) -> Self {
-        Failure::TooFast(too_fast)
+impl<E: Into<call::Failure>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure::Call(error.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use switchboard_core::Refusal;
-
     use super::*;
 
     #[test]
     fn every_failure_has_its_status_and_code() {
-        let too_fast = TooFast {
-            retry_after: Duration::from_millis(1001),
-        };
         let cases = [
-            (
-                Failure::Hub(hub::Error::Refused(Refusal::KeyReused)),
-                409,
-                "idempotency_key_reused",
-                None,
-            ),
-            (
-                Failure::Hub(hub::Error::Refused(Refusal::Replayed)),
-                401,
-                "unauthenticated",
-                None,
-            ),
-            (
-                Failure::Hub(hub::Error::Unavailable("x".into())),
-                503,
-                "db_unavailable",
-                Some(1),
-            ),
-            (
-                Failure::Hub(hub::Error::InDoubt("x".into())),
-                503,
-                "db_unavailable",
-                Some(1),
-            ),
-            (
-                Failure::Hub(hub::Error::Overloaded),
-                503,
-                "overloaded",
-                Some(1),
-            ),
-            (
-                Failure::Hub(hub::Error::Stopping),
-                503,
-                "db_unavailable",
-                Some(1),
-            ),
-            (
-                Failure::Hub(hub::Error::Broken),
-                503,
-                "db_unavailable",
-                Some(1),
-            ),
-            (
-                Failure::Hub(hub::Error::BadCursor),
-                400,
-                "invalid_operation",
-                None,
-            ),
-            (
-                Failure::Malformed(Malformed::missing("agentId")),
-                400,
-                "invalid_operation",
-                None,
-            ),
-            (
-                Failure::UnsupportedVersion("2.0".into()),
-                400,
-                "invalid_operation",
-                None,
-            ),
-            (
-                Failure::Unauthenticated("x".into()),
-                401,
-                "unauthenticated",
-                None,
-            ),
-            (
-                Failure::NotYou {
-                    caller: "a".into(),
-                    agent: "b".into(),
-                },
-                403,
-                "not_you",
-                None,
-            ),
-            (Failure::Forbidden("x"), 403, "forbidden", None),
-            (Failure::TooFast(too_fast), 429, "rate_limited", Some(2)),
-            (Failure::BodyTooLarge, 413, "too_large", None),
+            (call::Failure::TooLarge.into(), 413, "too_large", None),
             (Failure::HeadersTooLarge, 431, "headers_too_large", None),
             (Failure::BodyCut, 400, "invalid_operation", None),
             (Failure::NoSuchPath, 404, "not_found", None),

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use serde_json::json;
 use switchboard_core::{Head, Logged, iso, limits};
-use switchboard_store::Reader;
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{EventPage, EventPlace, EventQuery, from_wire, to_wire};
 use tokio::sync::watch;
@@ -260,13 +259,13 @@ impl Follow {
         }
         self.latest.mark_unchanged();
         let after = self.after;
-        let read = move |reader: &dyn Reader| {
-            let events = reader.events(after, EVENTS_PER_PIECE)?;
+        let read = self.app.hub.read(move |ledger| {
+            let events = ledger.events(after, EVENTS_PER_PIECE)?;
             // After them: if the epoch is still the same, they are of it.
-            let head = events.last().map(|_| reader.head()).transpose()?;
+            let head = events.last().map(|_| ledger.head()).transpose()?;
             Ok((events, head))
-        };
-        match in_time(self.app.hub.read(read)).await {
+        });
+        match in_time(read).await {
             Ok((_, Some(head))) if head.epoch.number > self.epoch => {
                 self.app.hub.shared.entered(head.epoch, head.seq);
                 self.latest.mark_changed();

@@ -1,7 +1,6 @@
 //! What agents learned and what engrams tell, found by its words.
 
 use switchboard_core::limits;
-use switchboard_store::Reader;
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{LearningsResponse, MemoryQuery, from_wire, to_wire};
 
@@ -31,14 +30,14 @@ pub async fn search(app: Shared, call: Call) -> Result<Reply, Failure> {
         return Err(Malformed::field("q", "must not have a NUL character").into());
     }
     let limit = from_wire::page_size(query.limit)?;
-    let look = move |reader: &dyn Reader| {
-        let learnings = reader.learnings(&words, limit)?;
-        let engrams = reader.engrams_with(&words, limit.min(ENGRAMS_MAX))?;
+    let found = app.hub.read(move |ledger| {
+        let learnings = ledger.learnings(&words, limit)?;
+        let engrams = ledger.engrams_with(&words, limit.min(ENGRAMS_MAX))?;
         let engrams = engrams.iter();
         let engrams = engrams.map(|engram| to_wire::engram_found(engram, &words));
         Ok((learnings, engrams.collect()))
-    };
-    let (learnings, engrams) = app.hub.read(look).await?;
+    });
+    let (learnings, engrams) = found.await?;
     Ok(Reply::ok(&LearningsResponse {
         success: true,
         learnings: learnings.iter().map(to_wire::learning).collect(),

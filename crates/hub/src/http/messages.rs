@@ -1,26 +1,19 @@
 //! Messages between agents, their acknowledgements, and what became of each.
 
+use switchboard_core::Refusal;
 use switchboard_core::rights::Right;
 use switchboard_core::verb::Acknowledge;
-use switchboard_core::{Refusal, limits};
-use switchboard_store::MessageFilter;
-use switchboard_wire::Malformed;
-use switchboard_wire::jetpack::from_wire::Fetch;
 use switchboard_wire::jetpack::{
-    AckRequest, Envelope, MessagePage, MessageQuery, MessageResponse, Operation, from_wire, to_wire,
+    AckRequest, Envelope, MessagePage, MessageQuery, MessageResponse, Request, from_wire, to_wire,
 };
 
-use super::call::Call;
+use super::call::{Call, VERSION};
+use super::change::Change;
 use super::error::Failure;
-use super::lists::page;
-use super::reply::{Reply, to_json};
-use super::seal::{self, Opened, Seal};
+use super::reply::Reply;
 use super::{Shared, gate, operation};
+use crate::call::to_json;
 use crate::hub;
-
-pub async fn send(app: Shared, call: Call) -> Result<Reply, Failure> {
-    operation::on_path(&app, &call, Operation::SendMessage, None).await
-}
 
 /// An agent's own messages, or everyone's.
 pub async fn receive(app: Shared, call: Call) -> Result<Reply, Failure> {
@@ -28,44 +21,19 @@ pub async fn receive(app: Shared, call: Call) -> Result<Reply, Failure> {
     if query.all == Some(true) {
         return everyones(app, call, query).await;
     }
-    let envelope = Envelope::default();
-    let versionless = seal::is_versionless(&call, &envelope)?;
-    let (fetch, wait_for) = from_wire::receive(from_wire::receive_query(query)?)?;
+    let request = Request::ReceiveMessages(from_wire::receive_query(query)?);
+    let opened = (Envelope::default(), request);
+    let asked = app.understand(opened, None, call.header(VERSION))?;
     // Nobody has to prove anything: then at least no page from elsewhere takes them.
-    if matches!(fetch, Fetch::Next(_)) && !app.auth.is_asked_for() {
+    if !asked.call.is_read() && !app.auth.is_asked_for() {
         gate::check_referer(&call.headers, &call.uri)?;
     }
-    let caller = call.caller(&app, None).await?;
-    let asked = from_wire::Call::Receive { fetch, wait_for };
-    let mut reply = operation::perform(
-        &app,
-        &caller,
-        asked,
-        Seal::of(&call, &envelope),
-        call.peer.ip,
-    )
-    .await?;
-    reply.versionless = versionless;
-    Ok(reply)
+    operation::perform(&app, &call, asked).await
 }
 
 async fn everyones(app: Shared, call: Call, query: MessageQuery) -> Result<Reply, Failure> {
     app.reader(&call).await?.may(Right::AllMessages)?;
-    if query.types.len() > limits::MESSAGE_TYPES_MAX {
-        let message = format!("has more than {} items", limits::MESSAGE_TYPES_MAX);
-        return Err(Malformed::field("types", message).into());
-    }
-    let agent = |field: &str, named: Option<String>| {
-        named
-            .map(|agent| from_wire::agent_id(field, &agent))
-            .transpose()
-    };
-    let filter = MessageFilter {
-        from: agent("from", query.from)?,
-        to: agent("to", query.to)?,
-        kinds: query.types,
-    };
-    let page = page(query.limit, query.after)?;
+    let (filter, page) = from_wire::lists::messages(query)?;
     let found = app
         .hub
         .read(move |reader| reader.messages(&filter, &page))
@@ -95,13 +63,10 @@ pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 pub async fn acknowledge(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<AckRequest>(&app, &call).await?;
+    let (mut change, request) = Change::read::<AckRequest>(&app, &call).await?;
     let verb: Acknowledge = from_wire::acknowledge(&call.id()?, &request)?;
-    opened.acts_as(&verb.agent)?;
-    let guard = opened.guard(Some(&verb.agent), "ackMessage")?;
-    opened
-        .run(verb, guard, 200, |reply| {
-            to_json(&to_wire::acknowledged(reply))
-        })
+    change.acts_as(&verb.agent)?;
+    change
+        .run(verb, 200, |reply| to_json(&to_wire::acknowledged(reply)))
         .await
 }

@@ -1,75 +1,57 @@
 //! The HTTP surface: one file per family of calls, one table of routes, one shape of errors.
 //!
-//! What a call means is `switchboard_wire`'s business, what comes of it the rules'. Here bytes are read, callers are
-//! known and limited, and answers are written. The contract is `docs/http-api.md`.
+//! What a call means is `switchboard_wire`'s business, what is done about it that of [`crate::call`]. Here bytes are
+//! read and answers are written. The contract is `docs/http-api.md`.
 
 mod accept;
 mod admin;
 mod agents;
+mod batch;
 mod body;
 mod call;
-mod claim;
+mod change;
 mod error;
 mod events;
 mod gate;
-mod ids;
 mod leases;
-mod lists;
 mod memory;
 mod messages;
-mod open;
-pub mod operation;
+mod operation;
 mod pause;
 mod pipeline;
-pub mod protocol;
 mod quality;
-pub mod reply;
-mod reports;
+mod reply;
 mod routes;
-pub mod seal;
 mod seats;
 mod status;
 mod streams;
 mod surface;
 mod tasks;
 mod watch;
-mod with;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use switchboard_core::GatePolicy;
 use switchboard_wire::IsoTime;
-use switchboard_wire::jetpack::from_wire::Context;
-use tokio_util::sync::CancellationToken;
 
-pub use error::Failure;
-pub use reply::to_json;
+use error::Failure;
 pub use routes::router;
 pub(crate) use surface::{SURFACE, url};
 
-use crate::auth::{Auth, Caller};
+use crate::auth::Caller;
+use crate::call::{Calls, Class};
 use crate::config::Config;
-use crate::hub::Hub;
 use crate::metrics::Metrics;
-use crate::rate::{Class, RateLimits};
 use crate::sql::Sql;
 use body::Room;
 use call::Call;
 use gate::Gate;
-pub(crate) use ids::Ids;
 
-/// What every call has at hand.
+/// What calls over HTTP have at hand, beside what all calls have.
 pub struct App {
-    pub hub: Hub,
-    pub auth: Arc<Auth>,
-    pub limits: RateLimits,
+    pub calls: Arc<Calls>,
     pub metrics: Metrics,
-    pub stopping: CancellationToken,
     gate: Gate,
-    ids: Ids,
-    policy: Arc<GatePolicy>,
-    /// The project's directory, which lease paths are relative to.
-    root: String,
     started_at: IsoTime,
     store: &'static str,
     room: Arc<Room>,
@@ -85,22 +67,15 @@ pub type Shared = Arc<App>;
 impl App {
     pub fn new(
         config: &Config,
-        hub: Hub,
-        auth: Arc<Auth>,
+        calls: Arc<Calls>,
         started_at: IsoTime,
         store: &'static str,
         sql: Option<Sql>,
     ) -> Self {
         App {
-            hub,
-            auth,
-            limits: RateLimits::new(&config.limits),
+            calls,
             metrics: Metrics::default(),
-            stopping: CancellationToken::new(),
             gate: Gate::new(&config.http),
-            ids: Ids::default(),
-            policy: Arc::new(config.quality.clone()),
-            root: config.project.to_string_lossy().into_owned(),
             started_at,
             store,
             room: Arc::default(),
@@ -110,20 +85,26 @@ impl App {
         }
     }
 
-    fn context<'a>(&'a self, fresh: &'a mut dyn FnMut(&'static str) -> String) -> Context<'a> {
-        Context {
-            root: &self.root,
-            policy: &self.policy,
-            fresh,
-        }
-    }
-
     /// Whoever asks for something to read.
     async fn reader(&self, call: &Call) -> Result<Caller, Failure> {
         let caller = call.caller(self, None).await?;
-        if let Some(agent) = caller.is_agent() {
-            self.limits.agent(Class::Other, agent)?;
-        }
+        self.counts(&caller)?;
         Ok(caller)
+    }
+
+    /// A call that acts as nobody counts against its caller's own allowance, if that is an agent.
+    fn counts(&self, caller: &Caller) -> Result<(), Failure> {
+        match caller.is_agent() {
+            Some(agent) => Ok(self.limits.agent(Class::Other, agent)?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Deref for App {
+    type Target = Calls;
+
+    fn deref(&self) -> &Calls {
+        &self.calls
     }
 }

@@ -1,30 +1,25 @@
 //! Pause and resume: no new work for anybody, through whatever door.
 
 use switchboard_core::Director;
-use switchboard_core::verb::Steer;
 use switchboard_wire::jetpack::{PauseRequest, ResumeRequest, from_wire, to_wire};
 
 use super::Shared;
 use super::call::Call;
+use super::change::Change;
 use super::error::Failure;
-use super::reply::{Reply, to_json};
-use super::seal::Opened;
+use super::reply::Reply;
+use crate::call::to_json;
 
 pub async fn pause(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<PauseRequest>(&app, &call).await?;
-    let verb = from_wire::pause(request, opened.caller.name().to_owned())?;
-    steer(&opened, verb, "pause").await
+    let (change, request) = Change::read::<PauseRequest>(&app, &call).await?;
+    let verb = from_wire::pause(request, change.caller.name().to_owned())?;
+    change.run(verb, 200, steered).await
 }
 
 pub async fn resume(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<ResumeRequest>(&app, &call).await?;
-    let verb = from_wire::resume(request, opened.caller.name().to_owned())?;
-    steer(&opened, verb, "resume").await
-}
-
-async fn steer(opened: &Opened<'_>, verb: Steer, route: &'static str) -> Result<Reply, Failure> {
-    let guard = opened.guard(None, route)?;
-    opened.run(verb, guard, 200, steered).await
+    let (change, request) = Change::read::<ResumeRequest>(&app, &call).await?;
+    let verb = from_wire::resume(request, change.caller.name().to_owned())?;
+    change.run(verb, 200, steered).await
 }
 
 fn steered(told: &Director) -> Vec<u8> {

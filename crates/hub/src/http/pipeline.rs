@@ -4,8 +4,7 @@
 
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use switchboard_store::sqlite::door::Refused as Refusal;
-use switchboard_wire::hrana::{CursorRequest, PipelineRequest, Refused};
+use switchboard_wire::hrana::{CursorRequest, Error, PipelineRequest, Refused};
 use switchboard_wire::jetpack::{ErrorBody, ErrorCode};
 use switchboard_wire::parse;
 
@@ -54,7 +53,7 @@ pub async fn version(app: Shared, _call: Call) -> Result<Reply, Failure> {
 /// Why a call was not looked at.
 enum Denied {
     Failure(Failure),
-    Refused(Refusal),
+    Refused(Error),
     /// This ledger has no door for raw SQL.
     NotHere,
 }
@@ -65,10 +64,11 @@ async fn answer(
     read: impl FnOnce(&[u8]) -> Result<(Option<String>, Asked), Failure>,
 ) -> Result<Reply, Denied> {
     let known = call.known.as_ref();
-    let (token, rank) = app.auth.sql_token(&app.hub, known, &call.headers).await?;
+    let token = app.auth.sql_token(&app.hub, known, &call.headers).await;
+    let (token, right) = token.map_err(Failure::from)?;
     let sql = available(app)?;
     let (baton, asked) = read(&call.body)?;
-    let body = sql.call(&token, rank, baton.as_deref(), asked).await?;
+    let body = sql.call(&token, right, baton.as_deref(), asked).await?;
     Ok(Reply::bytes(200, body))
 }
 
@@ -80,13 +80,13 @@ impl Denied {
     fn into_reply(self) -> Reply {
         match self {
             Denied::Failure(failure) => refused(&failure),
-            Denied::Refused(refusal) => {
-                let is_busy = matches!(refusal.code, "SQLITE_BUSY" | "STREAM_LIMIT");
-                let (status, error) = match is_busy {
+            Denied::Refused(error) => {
+                let is_busy = matches!(error.code.as_str(), "SQLITE_BUSY" | "STREAM_LIMIT");
+                let (status, code) = match is_busy {
                     true => (503, ErrorCode::Overloaded),
                     false => (400, ErrorCode::InvalidOperation),
                 };
-                let mut reply = Reply::json(status, &coded(refusal.code, error, refusal.message));
+                let mut reply = Reply::json(status, &coded(&error.code, code, error.message));
                 reply.retry_after = is_busy.then_some(1);
                 reply
             }
@@ -120,8 +120,8 @@ impl From<Failure> for Denied {
     }
 }
 
-impl From<Refusal> for Denied {
-    fn from(refusal: Refusal) -> Self {
-        Denied::Refused(refusal)
+impl From<Error> for Denied {
+    fn from(error: Error) -> Self {
+        Denied::Refused(error)
     }
 }

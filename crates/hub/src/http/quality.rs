@@ -1,16 +1,15 @@
 //! The quality baseline, and what completions measured.
 
-use switchboard_store::SnapshotFilter;
 use switchboard_wire::jetpack::{
     BaselineRequest, BaselineResponse, SnapshotPage, SnapshotQuery, from_wire, to_wire,
 };
 
 use super::Shared;
 use super::call::Call;
+use super::change::Change;
 use super::error::Failure;
-use super::lists::page;
-use super::reply::{Reply, to_json};
-use super::seal::Opened;
+use super::reply::Reply;
+use crate::call::to_json;
 
 pub async fn baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
@@ -23,11 +22,10 @@ pub async fn baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
 
 pub async fn set_baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
     let request = BaselineRequest::parse(&call.body)?;
-    let opened = Opened::new(&app, &call).await?;
-    let verb = from_wire::baseline(request, opened.caller.name().to_owned())?;
-    let guard = opened.guard(None, "setBaseline")?;
-    opened
-        .run(verb, guard, 200, |baseline| {
+    let change = Change::new(&app, &call).await?;
+    let verb = from_wire::baseline(request, change.caller.name().to_owned())?;
+    change
+        .run(verb, 200, |baseline| {
             to_json(&BaselineResponse {
                 success: true,
                 baseline: Some(to_wire::baseline(baseline)),
@@ -39,11 +37,7 @@ pub async fn set_baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
 pub async fn history(app: Shared, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: SnapshotQuery = call.query()?;
-    let task = query
-        .task_id
-        .map(|task| from_wire::task_id("taskId", &task))
-        .transpose()?;
-    let (filter, page) = (SnapshotFilter { task }, page(query.limit, query.after)?);
+    let (filter, page) = from_wire::lists::snapshots(query)?;
     let found = app
         .hub
         .read(move |reader| reader.snapshots(&filter, &page))

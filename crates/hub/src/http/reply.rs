@@ -6,6 +6,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use serde::Serialize;
 
+use crate::call::{Answer, to_json};
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
 const NO_VERSION: HeaderValue =
@@ -71,15 +73,15 @@ impl Reply {
     }
 }
 
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        let mut reply = Reply::bytes(200, answer.body);
+        reply.replayed = answer.replayed;
+        reply
+    }
+}
+
 /// 429 and 503 say so: a signature that was answered like that is not used up.
 pub fn may_come_again(status: u16) -> bool {
     matches!(status, 429 | 503)
-}
-
-/// Prints one of our own messages.
-pub fn to_json<T: Serialize + ?Sized>(message: &T) -> Vec<u8> {
-    let mut out = Vec::with_capacity(512);
-    serde_json::to_writer(&mut out, message)
-        .expect("messages are made of texts, numbers and lists of them");
-    out
 }

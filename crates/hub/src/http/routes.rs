@@ -8,32 +8,33 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 
 use switchboard_core::rights::Right;
-use switchboard_wire::jetpack::ROUTES;
+use switchboard_wire::jetpack::{Operation as Op, ROUTES};
 
 use super::call::Call;
 use super::error::Failure;
+use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
-    Shared, admin, agents, claim, events, leases, memory, messages, pause, pipeline, protocol,
-    quality, reports, status, tasks,
+    Shared, admin, agents, batch, events, leases, memory, messages, pause, pipeline, quality,
+    status, tasks,
 };
 
 /// Every call and who answers it.
 #[rustfmt::skip]
 pub fn router(app: Shared) -> Router {
     Table::new(app)
-        .post("/api/v1/agents/register", "register", agents::register)
-        .post("/api/v1/agents/{id}/heartbeat", "heartbeat", agents::heartbeat)
+        .post("/api/v1/agents/register", "register", |app, call| on_path(app, call, Op::Register))
+        .post("/api/v1/agents/{id}/heartbeat", "heartbeat", |app, call| on_path(app, call, Op::Heartbeat))
         .get("/api/v1/agents", "listAgents", agents::list)
         .get("/api/v1/agents/{id}", "getAgent", agents::show)
         .delete("/api/v1/agents/{id}", "deregister", agents::deregister)
         .post("/api/v1/agents/{id}/commands", "commandAgent", agents::command)
         .post("/api/v1/agents/{id}/keys", "makeKey", admin::make_key)
         .delete("/api/v1/agents/{id}/keys", "revokeKey", admin::revoke_key)
-        .post("/api/v1/tasks/claim", "claim", claim::claim)
-        .post("/api/v1/tasks/{id}/progress", "progress", reports::progress)
-        .post("/api/v1/tasks/{id}/complete", "complete", reports::complete)
-        .post("/api/v1/tasks/{id}/fail", "fail", reports::fail)
+        .post("/api/v1/tasks/claim", "claim", |app, call| on_path(app, call, Op::Claim))
+        .post("/api/v1/tasks/{id}/progress", "progress", |app, call| on_path(app, call, Op::Progress))
+        .post("/api/v1/tasks/{id}/complete", "complete", |app, call| on_path(app, call, Op::Complete))
+        .post("/api/v1/tasks/{id}/fail", "fail", |app, call| on_path(app, call, Op::Fail))
         .post("/api/v1/tasks", "createTasks", tasks::create)
         .get("/api/v1/tasks", "listTasks", tasks::list)
         .get("/api/v1/tasks/{id}", "getTask", tasks::show)
@@ -44,12 +45,12 @@ pub fn router(app: Shared) -> Router {
         .post("/api/v1/tasks/{id}/approve", "approveTask", tasks::approve)
         .post("/api/v1/tasks/{id}/reject", "rejectTask", tasks::reject)
         .get("/api/v1/tasks/{id}/why", "whyTask", tasks::why)
-        .post("/api/v1/messages", "sendMessage", messages::send)
+        .post("/api/v1/messages", "sendMessage", |app, call| on_path(app, call, Op::SendMessage))
         .get("/api/v1/messages", "receiveMessages", messages::receive)
         .get("/api/v1/messages/{id}", "getMessage", messages::show)
         .post("/api/v1/messages/{id}/ack", "ackMessage", messages::acknowledge)
-        .post("/api/v1/leases/acquire", "acquireLease", leases::acquire)
-        .post("/api/v1/leases/release", "releaseLease", leases::release)
+        .post("/api/v1/leases/acquire", "acquireLease", |app, call| on_path(app, call, Op::AcquireLease))
+        .post("/api/v1/leases/release", "releaseLease", |app, call| on_path(app, call, Op::ReleaseLease))
         .post("/api/v1/leases/extend", "extendLease", leases::extend)
         .get("/api/v1/leases", "listLeases", leases::list)
         .get("/api/v1/leases/check", "checkLease", leases::check)
@@ -61,8 +62,8 @@ pub fn router(app: Shared) -> Router {
         .post("/api/v1/resume", "resume", pause::resume)
         .get("/api/v1/status", "status", status::status)
         .get("/api/v1/events", "events", events::events)
-        .post("/api/v1/protocol", "protocol", protocol::protocol)
-        .post("/api/v1/batch", "batch", protocol::batch)
+        .post("/api/v1/protocol", "protocol", protocol)
+        .post("/api/v1/batch", "batch", batch::batch)
         .get("/api/v1/tokens", "listTokens", admin::tokens)
         .post("/api/v1/tokens", "makeToken", admin::make_token)
         .delete("/api/v1/tokens/{id}", "revokeToken", admin::revoke_token)
@@ -149,7 +150,7 @@ impl Table {
         // A test holds both tables to each other; what is in none of them is the steward's.
         let right = route.map_or(Some(Right::Steer), |route| route.right);
         let answer = move |request: Request| async move {
-            let call = match Call::receive(&app, request, right).await {
+            let call = match Call::receive(&app, request, operation, right).await {
                 Ok(call) => call,
                 Err(failure) => {
                     let mut reply = match is_sql {

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use switchboard_core::rights::Right;
 use switchboard_core::verb::Serve;
 use switchboard_core::{Head, Record, RecordKey, limits};
-use switchboard_store::Reader;
 use switchboard_wire::jetpack::{
     AgentCounts, EventRange, IdempotencyUse, MessageCounts, ProofQuery, ProofResponse, QueueUse,
     StatusResponse, from_wire, to_wire,
@@ -18,8 +17,9 @@ use switchboard_wire::jetpack::{
 
 use super::call::Call;
 use super::error::Failure;
-use super::reply::{Reply, to_json};
+use super::reply::Reply;
 use super::{App, Shared};
+use crate::call::{self, to_json};
 use crate::hub::Error;
 
 /// A ledger that does not answer within this is not ready.
@@ -111,8 +111,10 @@ pub async fn readyz(app: Shared, call: Call) -> Result<Response, Failure> {
                 "a commit has been under way for {seconds} s; is the disk slow, or a synchronous standby away?"
             )));
         }
-        let look = |reader: &dyn Reader| reader.is_ready().and_then(|()| reader.head());
-        app.hub.read(look).await?;
+        let look = app
+            .hub
+            .read(|ledger| ledger.is_ready().and_then(|()| ledger.head()));
+        look.await?;
         if app.hub.trouble().is_some() {
             app.hub.run(Serve { starting: false }).await?;
         }
@@ -140,10 +142,10 @@ async fn may_know(app: &App, call: &Call) -> Result<(), Failure> {
         Err(_) => Err(Error::Unavailable("it did not answer in time".to_owned()).into()),
     };
     match known {
-        Ok(caller) => caller.may(Right::Read),
-        Err(Failure::Hub(error)) if error.may_pass() => {
+        Ok(caller) => Ok(caller.may(Right::Read)?),
+        Err(Failure::Call(call::Failure::Hub(error))) if error.may_pass() => {
             let remembered = app.auth.remembered(&call.headers);
-            remembered.ok_or(Failure::Hub(error))?.may(Right::Read)
+            Ok(remembered.ok_or(error)?.may(Right::Read)?)
         }
         Err(failure) => Err(failure),
     }

@@ -1,35 +1,32 @@
 //! Tasks as people see and steer them.
 
+use switchboard_core::query::{Readable, TaskRef};
 use switchboard_core::rights::Right;
 use switchboard_core::verb::{CreateTasks, RetryTask, Review, Ruling, Why};
 use switchboard_core::{Refusal, Task, TaskId};
-use switchboard_store::{TaskFilter, TaskRef};
-use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{
-    CreateTasksRequest, ListOrder, PatchTaskRequest, RejectTaskRequest, ReleaseTaskRequest,
-    SteerTaskRequest, TaskDetails, TaskPage, TaskQuery, TaskResponse, TasksResponse, WhyQuery,
-    from_wire, to_wire,
+    CreateTasksRequest, PatchTaskRequest, RejectTaskRequest, ReleaseTaskRequest, SteerTaskRequest,
+    TaskDetails, TaskPage, TaskQuery, TaskResponse, TasksResponse, WhyQuery, from_wire, to_wire,
 };
 
 use super::call::Call;
+use super::change::Change;
 use super::error::Failure;
-use super::lists::page;
-use super::reply::{Reply, to_json};
-use super::seal::Opened;
-use super::{App, Shared, open};
+use super::reply::Reply;
+use super::{App, Shared};
+use crate::call::{open, to_json};
 use crate::hub;
 
 pub async fn create(app: Shared, call: Call) -> Result<Reply, Failure> {
     let (envelope, request) = open::new_tasks(&call.body)?;
-    let opened = Opened::around(&app, &call, envelope).await?;
-    opened.acts()?;
+    let change = Change::around(&app, &call, envelope).await?;
+    app.counts(&change.caller)?;
     let render: fn(&Vec<Task>) -> Vec<u8> = match &request {
         CreateTasksRequest::One(_) => |tasks| made_one(tasks),
         CreateTasksRequest::Many { .. } => |tasks| made_many(tasks),
     };
     let verb = from_wire::create(request, &mut app.context(&mut |kind| app.ids.fresh(kind)))?;
-    let guard = opened.guard(opened.caller.is_agent(), "createTasks")?;
-    opened.run::<CreateTasks>(verb, guard, 201, render).await
+    change.run::<CreateTasks>(verb, 201, render).await
 }
 
 fn made_one(tasks: &[Task]) -> Vec<u8> {
@@ -56,43 +53,17 @@ fn changed(task: &Task) -> Vec<u8> {
 pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: TaskQuery = call.query()?;
-    if query.skill.len() > 1 {
-        return Err(Malformed::field("skill", "takes one skill").into());
+    let (mut tasks, mut next) = (Vec::new(), None);
+    if let Some((filter, page)) = from_wire::lists::tasks(query)? {
+        let read = app.hub.read(move |ledger| ledger.tasks(&filter, &page));
+        let found = read.await?;
+        tasks = found.rows.iter().map(to_wire::task).collect();
+        next = found.next;
     }
-    let filter = TaskFilter {
-        statuses: query
-            .status
-            .iter()
-            .filter_map(|status| status.to_core())
-            .collect(),
-        priorities: query.priority.into_iter().map(Into::into).collect(),
-        kinds: query.kind.into_iter().map(Into::into).collect(),
-        holder: query
-            .assigned_agent
-            .map(|agent| from_wire::agent_id("assignedAgent", &agent))
-            .transpose()?,
-        skill: query.skill.into_iter().next(),
-        branch: query.branch,
-        newest_first: query.order == Some(ListOrder::New),
-    };
-    // Only statuses that no task ever has were asked for.
-    if filter.statuses.is_empty() && !query.status.is_empty() {
-        return Ok(Reply::ok(&TaskPage {
-            success: true,
-            tasks: Vec::new(),
-            next: None,
-        }));
-    }
-    let page = page(query.limit, query.after)?;
-    let found = app
-        .hub
-        .read(move |reader| reader.tasks(&filter, &page))
-        .await?;
-    let tasks = found.rows.iter().map(to_wire::task).collect();
     Ok(Reply::ok(&TaskPage {
         success: true,
         tasks,
-        next: found.next,
+        next,
     }))
 }
 
@@ -123,16 +94,16 @@ pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-fn find(
-    reader: &dyn switchboard_store::Reader,
+fn find<E>(
+    ledger: &dyn Readable<Error = E>,
     named: &from_wire::TaskRef,
-) -> Result<Option<Task>, switchboard_store::Error> {
-    if let Some(task) = reader.task(&TaskRef::Id(named.id.clone()))? {
+) -> Result<Option<Task>, E> {
+    if let Some(task) = ledger.task(&TaskRef::Id(named.id.clone()))? {
         return Ok(Some(task));
     }
     named
         .number
-        .map_or(Ok(None), |number| reader.task(&TaskRef::Number(number)))
+        .map_or(Ok(None), |number| ledger.task(&TaskRef::Number(number)))
 }
 
 /// The task that a path names, by its id or by its number.
@@ -147,59 +118,53 @@ async fn named_task(app: &App, call: &Call) -> Result<TaskId, Failure> {
 }
 
 pub async fn change(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, patch) = Opened::read::<PatchTaskRequest>(&app, &call).await?;
+    let (change, patch) = Change::read::<PatchTaskRequest>(&app, &call).await?;
     let verb = from_wire::change(named_task(&app, &call).await?, patch)?;
-    let guard = opened.guard(None, "changeTask")?;
-    opened.run(verb, guard, 200, changed).await
+    change.run(verb, 200, changed).await
 }
 
 pub async fn release(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<ReleaseTaskRequest>(&app, &call).await?;
+    let (mut change, request) = Change::read::<ReleaseTaskRequest>(&app, &call).await?;
     let mut verb = from_wire::release(named_task(&app, &call).await?, request)?;
     // An agent that names nobody lets go of its own; a person may let go for anyone.
-    verb.agent = verb.agent.or_else(|| opened.caller.is_agent().cloned());
+    verb.agent = verb.agent.or_else(|| change.caller.is_agent().cloned());
     match &verb.agent {
-        Some(agent) => opened.acts_as(agent)?,
-        None => opened.caller.may(Right::Steer)?,
+        Some(agent) => change.acts_as(agent)?,
+        None => change.caller.may(Right::Steer)?,
     }
-    let guard = opened.guard(verb.agent.as_ref(), "releaseTask")?;
-    opened.run(verb, guard, 200, changed).await
+    change.run(verb, 200, changed).await
 }
 
 pub async fn cancel(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<SteerTaskRequest>(&app, &call).await?;
+    let (change, request) = Change::read::<SteerTaskRequest>(&app, &call).await?;
     let verb = from_wire::cancel(named_task(&app, &call).await?, request.reason)?;
-    let guard = opened.guard(None, "cancelTask")?;
-    opened.run(verb, guard, 200, changed).await
+    change.run(verb, 200, changed).await
 }
 
 pub async fn retry(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<SteerTaskRequest>(&app, &call).await?;
+    let (change, request) = Change::read::<SteerTaskRequest>(&app, &call).await?;
     from_wire::reason(request.reason, "")?;
     let verb = RetryTask {
         task: named_task(&app, &call).await?,
     };
-    let guard = opened.guard(None, "retryTask")?;
-    opened.run(verb, guard, 200, changed).await
+    change.run(verb, 200, changed).await
 }
 
 pub async fn approve(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<SteerTaskRequest>(&app, &call).await?;
+    let (change, request) = Change::read::<SteerTaskRequest>(&app, &call).await?;
     let reason = from_wire::reason(request.reason, "approved by a person")?;
     let verb = Review {
         task: named_task(&app, &call).await?,
         ruling: Ruling::Approve,
         reason,
     };
-    let guard = opened.guard(None, "approveTask")?;
-    opened.run(verb, guard, 200, changed).await
+    change.run(verb, 200, changed).await
 }
 
 pub async fn reject(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let (opened, request) = Opened::read::<RejectTaskRequest>(&app, &call).await?;
+    let (change, request) = Change::read::<RejectTaskRequest>(&app, &call).await?;
     let verb = from_wire::reject(named_task(&app, &call).await?, request)?;
-    let guard = opened.guard(None, "rejectTask")?;
-    opened.run(verb, guard, 200, changed).await
+    change.run(verb, 200, changed).await
 }
 
 pub async fn why(app: Shared, call: Call) -> Result<Reply, Failure> {

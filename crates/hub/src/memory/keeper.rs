@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use switchboard_core::engram::EngramEntry;
+use switchboard_core::query::{Readable, TaskRef};
 use switchboard_core::{Event, LedgerEpoch, TaskId};
-use switchboard_store::{Error as StoreError, Reader, TaskRef};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -227,8 +227,9 @@ impl Keeper {
         let mut kept = false;
         for _ in 0..PAGES_PER_TURN {
             let (after, bytes_max) = (self.cursor, self.settings.config.buffer_bytes());
-            let look = move |reader: &dyn Reader| read(reader, after, bytes_max);
-            let page = self.shared.hub.read(look).await?;
+            let hub = &self.shared.hub;
+            let read = hub.read(move |ledger| read(ledger, after, bytes_max));
+            let page = read.await?;
             let is_end = page.is_end;
             self.entries_are_old |= page.engrams_changed;
             let mut upto = page.upto;
@@ -297,8 +298,8 @@ impl Keeper {
     }
 }
 
-fn read(reader: &dyn Reader, after: u64, bytes_max: usize) -> Result<Read, StoreError> {
-    let events = reader.events(after, EVENTS_PER_PAGE)?;
+fn read<E>(ledger: &dyn Readable<Error = E>, after: u64, bytes_max: usize) -> Result<Read, E> {
+    let events = ledger.events(after, EVENTS_PER_PAGE)?;
     let mut page = Read {
         noted: Vec::new(),
         upto: after,
@@ -311,7 +312,7 @@ fn read(reader: &dyn Reader, after: u64, bytes_max: usize) -> Result<Read, Store
             logged.event,
             Event::EngramKept { .. } | Event::EngramEvicted { .. }
         );
-        let look = |id: &TaskId| reader.task(&TaskRef::Id(id.clone()));
+        let look = |id: &TaskId| ledger.task(&TaskRef::Id(id.clone()));
         if let Some(noted) = note(logged, look)? {
             bytes += noted.bytes();
             page.noted.push(noted);

@@ -1,9 +1,8 @@
 //! Raw SQL over HTTP: streams that go on between calls, their batons, and the threads their statements run on.
 //!
-//! What a statement may do and for how long is `switchboard_store::sqlite::door`'s business; the messages are
+//! What a statement may do and for how long is not decided here (see [`crate::raw_sql`]); the messages are
 //! `switchboard_wire::hrana`. Statements never run on the threads that serve everybody.
 
-mod convert;
 mod streams;
 mod work;
 
@@ -11,11 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use switchboard_store::sqlite::door::{Door, Rank, Refused};
-use switchboard_wire::hrana::{Batch, StreamRequest};
+use switchboard_core::rights::Right;
+use switchboard_wire::hrana::{Batch, Error, StreamRequest};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
+use crate::raw_sql::Door;
 use streams::{Stream, Streams};
 
 /// Statements of one call; a text that holds several counts as one.
@@ -95,12 +95,12 @@ impl Sql {
     pub async fn call(
         &self,
         token: &str,
-        rank: Rank,
+        right: Right,
         baton: Option<&str>,
         asked: Asked,
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Vec<u8>, Error> {
         if asked.statements() > STATEMENTS_MAX {
-            return Err(Refused::new(
+            return Err(Error::new(
                 "TOO_MANY_STATEMENTS",
                 format!("a call may have at most {STATEMENTS_MAX} statements"),
             ));
@@ -109,7 +109,7 @@ impl Sql {
             let mut streams = self.shared.streams.lock();
             match baton {
                 Some(baton) => streams.take(baton, token)?,
-                None => streams.make(token, rank, asked.stays())?,
+                None => streams.make(token, right, asked.stays())?,
             }
         };
         let taken = Taken {
@@ -125,14 +125,14 @@ impl Sql {
         });
         ran.await.map_err(|error| {
             tracing::error!("a statement from outside ended badly: {error}");
-            Refused::new(
+            Error::new(
                 "INTERNAL_ERROR",
                 "the hub made a mistake; what was open is rolled back",
             )
         })
     }
 
-    async fn place(&self, gate: Option<Arc<Semaphore>>) -> Result<Place, Refused> {
+    async fn place(&self, gate: Option<Arc<Semaphore>>) -> Result<Place, Error> {
         let Some(own) = gate else {
             return Ok(Place {
                 _own: None,
@@ -140,7 +140,7 @@ impl Sql {
             });
         };
         let busy = || {
-            Refused::new(
+            Error::new(
                 "SQLITE_BUSY",
                 "too many statements are waiting; try again in a moment",
             )
@@ -253,8 +253,8 @@ async fn sweep(shared: Arc<Shared>) {
             bell.await;
         }
         tokio::time::sleep(LOOK_EVERY).await;
-        let hub_waited = shared.door.hub_waited();
-        let overdue = shared.streams.lock().overdue(Instant::now(), hub_waited);
+        let hub_waits = shared.door.keeps_hub_waiting();
+        let overdue = shared.streams.lock().overdue(Instant::now(), hub_waits);
         if overdue.is_empty() {
             continue;
         }

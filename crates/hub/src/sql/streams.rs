@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
-use switchboard_store::sqlite::door::{HUB_WAITS_MAX, Rank, Refused, Session, TRANSACTION_FOR_MAX};
+use switchboard_core::rights::Right;
+use switchboard_wire::hrana::Error;
 use tokio::sync::Semaphore;
 
 use super::{
     IDLE_FOR_MAX, RUNNING_PER_TOKEN_MAX, SESSIONS_MAX, STREAMS_MAX, STREAMS_PER_TOKEN_MAX,
     TRANSACTION_IDLE_FOR_MAX, TRANSACTIONS_PER_TOKEN_MAX,
 };
+use crate::raw_sql::{HUB_WAITS_MAX, Session, TRANSACTION_FOR_MAX};
 
 /// Connections that are kept although nobody uses them.
 const KEPT_MAX: usize = 8;
@@ -21,7 +23,7 @@ const GONE_MAX: usize = 256;
 /// One client's stream between two of its calls.
 pub struct Stream {
     token: Arc<str>,
-    pub rank: Rank,
+    pub right: Right,
     gate: Arc<Semaphore>,
     /// Counted among those that go on.
     counted: bool,
@@ -62,13 +64,13 @@ impl Streams {
     }
 
     /// A new stream, which goes on after its first call if it `stays`.
-    pub fn make(&mut self, token: &str, rank: Rank, stays: bool) -> Result<Stream, Refused> {
+    pub fn make(&mut self, token: &str, right: Right, stays: bool) -> Result<Stream, Error> {
         let transactions = self
             .open
             .values()
             .filter(|stream| stays && *stream.token == *token && stream.session.is_some());
         if transactions.count() >= TRANSACTIONS_PER_TOKEN_MAX {
-            return Err(Refused::new(
+            return Err(Error::new(
                 "SQLITE_BUSY",
                 format!(
                     "{TRANSACTIONS_PER_TOKEN_MAX} transactions of this token are open; end one, or wait"
@@ -91,7 +93,7 @@ impl Streams {
                 counted: 0,
             });
         if stays && (known.counted >= STREAMS_PER_TOKEN_MAX || self.counted >= STREAMS_MAX) {
-            return Err(Refused::new(
+            return Err(Error::new(
                 "STREAM_LIMIT",
                 format!(
                     "too many streams are open (at most {STREAMS_PER_TOKEN_MAX} of one token, {STREAMS_MAX} of all); close one, or wait {} s",
@@ -103,7 +105,7 @@ impl Streams {
         self.counted += usize::from(stays);
         Ok(Stream {
             token: name,
-            rank,
+            right,
             gate: Arc::clone(&known.gate),
             counted: stays,
             stored: HashMap::new(),
@@ -113,7 +115,7 @@ impl Streams {
     }
 
     /// The stream that a baton names. A baton counts once, and only with the token it was given to.
-    pub fn take(&mut self, baton: &str, token: &str) -> Result<Stream, Refused> {
+    pub fn take(&mut self, baton: &str, token: &str) -> Result<Stream, Error> {
         if self
             .open
             .get(baton)
@@ -149,8 +151,7 @@ impl Streams {
     }
 
     /// Streams that were left alone for too long, or are in the hub's way.
-    pub fn overdue(&mut self, now: Instant, hub_waited: Option<Duration>) -> Vec<Stream> {
-        let hub_waits = hub_waited.is_some_and(|waited| waited > HUB_WAITS_MAX);
+    pub fn overdue(&mut self, now: Instant, hub_waits: bool) -> Vec<Stream> {
         let late: Vec<(String, String)> = self
             .open
             .iter()
@@ -168,12 +169,12 @@ impl Streams {
     }
 
     /// A connection that was kept, or leave to open one.
-    pub fn session(&mut self) -> Result<Option<Session>, Refused> {
+    pub fn session(&mut self) -> Result<Option<Session>, Error> {
         if let Some(session) = self.kept.pop() {
             return Ok(Some(session));
         }
         if self.sessions >= SESSIONS_MAX {
-            return Err(Refused::new(
+            return Err(Error::new(
                 "SQLITE_BUSY",
                 "too many transactions are open; try again in a moment",
             ));
@@ -229,11 +230,11 @@ fn late(stream: &Stream, now: Instant, hub_waits: bool) -> Option<String> {
     }
 }
 
-fn expired(why: Option<&str>) -> Refused {
+fn expired(why: Option<&str>) -> Error {
     let message = match why {
         Some(why) => format!("the stream is gone: {why}"),
         None => "there is no such stream: its baton was used before, or it is gone; begin anew"
             .to_owned(),
     };
-    Refused::new("STREAM_EXPIRED", message)
+    Error::new("STREAM_EXPIRED", message)
 }

@@ -2,18 +2,17 @@
 
 use std::time::Instant;
 
-use switchboard_store::sqlite::door::{Allowance, Query, Refused, Session};
 use switchboard_wire::hrana::{
-    Batch, BatchResult, Condition, CursorEntry, CursorHead, PipelineResponse, Stmt, StmtResult,
-    StreamRequest, StreamResponse, StreamResult,
+    Batch, BatchResult, Condition, CursorEntry, CursorHead, Error, PipelineResponse, Stmt,
+    StmtResult, StreamRequest, StreamResponse, StreamResult,
 };
 
 use super::streams::Stream;
 use super::{
     Asked, RESPONSE_BYTES_MAX, RESULT_BYTES_MAX, ROWS_MAX, STORED_BYTES_MAX, STORED_MAX, Taken,
-    convert,
 };
-use crate::http::to_json;
+use crate::call::to_json;
+use crate::raw_sql::Session;
 
 /// Does what was asked and prints the answer. The stream goes on, or ends here.
 pub(super) fn answer(taken: Taken, asked: Asked, until: Instant) -> Vec<u8> {
@@ -46,7 +45,7 @@ pub(super) fn answer(taken: Taken, asked: Asked, until: Instant) -> Vec<u8> {
     }
 }
 
-fn lines(head: &CursorHead, done: Result<BatchResult, Refused>) -> Vec<u8> {
+fn lines(head: &CursorHead, done: Result<BatchResult, Error>) -> Vec<u8> {
     let mut out = to_json(head);
     let mut line = |entry: &CursorEntry| {
         out.push(b'\n');
@@ -54,9 +53,7 @@ fn lines(head: &CursorHead, done: Result<BatchResult, Refused>) -> Vec<u8> {
     };
     match done {
         Ok(batch) => batch.entries().for_each(|entry| line(&entry)),
-        Err(refused) => line(&CursorEntry::Error {
-            error: convert::error(refused),
-        }),
+        Err(error) => line(&CursorEntry::Error { error }),
     }
     out.push(b'\n');
     out
@@ -74,15 +71,13 @@ impl Work {
     fn result(&mut self, request: StreamRequest) -> StreamResult {
         match self.respond(request) {
             Ok(response) => StreamResult::Ok { response },
-            Err(refused) => StreamResult::Error {
-                error: convert::error(refused),
-            },
+            Err(error) => StreamResult::Error { error },
         }
     }
 
-    fn respond(&mut self, request: StreamRequest) -> Result<StreamResponse, Refused> {
+    fn respond(&mut self, request: StreamRequest) -> Result<StreamResponse, Error> {
         if self.closed {
-            return Err(Refused::new(
+            return Err(Error::new(
                 "STREAM_CLOSED",
                 "the stream was closed by a request before",
             ));
@@ -105,10 +100,8 @@ impl Work {
             }
             StreamRequest::Describe { sql, sql_id } => {
                 let (sql, until) = (self.text(sql, sql_id)?, self.until);
-                let described = self.session()?.describe(&sql, until)?;
-                StreamResponse::Describe {
-                    result: convert::described(described),
-                }
+                let result = self.session()?.describe(&sql, until)?;
+                StreamResponse::Describe { result }
             }
             StreamRequest::StoreSql { sql_id, sql } => {
                 self.store(sql_id, sql)?;
@@ -124,36 +117,21 @@ impl Work {
         })
     }
 
-    fn execute(&mut self, stmt: Stmt) -> Result<StmtResult, Refused> {
-        let began = Instant::now();
-        if began >= self.until {
-            return Err(Refused::new(
+    fn execute(&mut self, mut stmt: Stmt) -> Result<StmtResult, Error> {
+        if Instant::now() >= self.until {
+            return Err(Error::new(
                 "SQLITE_INTERRUPT",
                 "the call took too long; send less at a time",
             ));
         }
-        let sql = self.text(stmt.sql, stmt.sql_id)?;
-        let (args, named) = (
-            convert::args(stmt.args),
-            convert::named_args(stmt.named_args),
-        );
-        let query = Query {
-            sql: &sql,
-            args: &args,
-            named: &named,
-            want_rows: stmt.want_rows.unwrap_or(true),
-        };
-        let allowance = Allowance {
-            rows: ROWS_MAX,
-            bytes: RESULT_BYTES_MAX.min(self.bytes),
-            until: self.until,
-        };
-        let rows = self.session()?.execute(&query, &allowance)?;
-        self.bytes = self.bytes.saturating_sub(rows.bytes);
-        Ok(convert::rows(rows, began.elapsed()))
+        let sql = self.text(stmt.sql.take(), stmt.sql_id)?;
+        let (room, until) = ((ROWS_MAX, RESULT_BYTES_MAX.min(self.bytes)), self.until);
+        let (rows, bytes) = self.session()?.execute(&sql, stmt, room, until)?;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Ok(rows)
     }
 
-    fn batch(&mut self, batch: Batch) -> Result<BatchResult, Refused> {
+    fn batch(&mut self, batch: Batch) -> Result<BatchResult, Error> {
         let mut done = BatchResult::default();
         for step in batch.steps {
             let wanted = match &step.condition {
@@ -161,22 +139,22 @@ impl Work {
                 Some(condition) => self.holds(condition, &done)?,
             };
             let ran = wanted.then(|| self.execute(step.stmt));
-            let (result, refused) = match ran {
+            let (result, error) = match ran {
                 None => (None, None),
                 Some(Ok(result)) => (Some(result), None),
-                Some(Err(refused)) => (None, Some(convert::error(refused))),
+                Some(Err(error)) => (None, Some(error)),
             };
             done.step_results.push(result);
-            done.step_errors.push(refused);
+            done.step_errors.push(error);
         }
         Ok(done)
     }
 
-    fn holds(&self, condition: &Condition, done: &BatchResult) -> Result<bool, Refused> {
+    fn holds(&self, condition: &Condition, done: &BatchResult) -> Result<bool, Error> {
         let at = |step: u32| {
             let at = usize::try_from(step).unwrap_or(usize::MAX);
             (at < done.step_results.len()).then_some(at).ok_or_else(|| {
-                Refused::new(
+                Error::new(
                     "BATCH_COND_BAD_STEP",
                     format!("a condition asks about step {step}, which does not come before it"),
                 )
@@ -187,10 +165,10 @@ impl Work {
             Condition::Error { step } => done.step_errors[at(*step)?].is_some(),
             Condition::Not { cond } => !self.holds(cond, done)?,
             Condition::And { conds } => conds.iter().try_fold(true, |all, one| {
-                Ok::<_, Refused>(self.holds(one, done)? && all)
+                Ok::<_, Error>(self.holds(one, done)? && all)
             })?,
             Condition::Or { conds } => conds.iter().try_fold(false, |any, one| {
-                Ok::<_, Refused>(self.holds(one, done)? || any)
+                Ok::<_, Error>(self.holds(one, done)? || any)
             })?,
             Condition::IsAutocommit => self.is_autocommit(),
         })
@@ -204,8 +182,8 @@ impl Work {
     }
 
     /// The text of a statement: as given, or as stored before.
-    fn text(&self, sql: Option<String>, id: Option<i32>) -> Result<String, Refused> {
-        let wrong = |message: String| Refused::new("SQL_NOT_FOUND", message);
+    fn text(&self, sql: Option<String>, id: Option<i32>) -> Result<String, Error> {
+        let wrong = |message: String| Error::new("SQL_NOT_FOUND", message);
         match (sql, id) {
             (Some(sql), None) => Ok(sql),
             (None, Some(id)) => self
@@ -219,11 +197,11 @@ impl Work {
         }
     }
 
-    fn store(&mut self, id: i32, sql: String) -> Result<(), Refused> {
+    fn store(&mut self, id: i32, sql: String) -> Result<(), Error> {
         let stored = &mut self.stream_mut().stored;
-        let too_much = |what: String| Refused::new("SQL_STORE_TOO_LARGE", what);
+        let too_much = |what: String| Error::new("SQL_STORE_TOO_LARGE", what);
         if stored.contains_key(&id) {
-            return Err(Refused::new(
+            return Err(Error::new(
                 "SQL_EXISTS",
                 format!("a text is stored under {id} already"),
             ));
@@ -243,31 +221,25 @@ impl Work {
         Ok(())
     }
 
-    fn session(&mut self) -> Result<&mut Session, Refused> {
+    fn session(&mut self) -> Result<&mut Session, Error> {
         let session = match self.stream_mut().session.take() {
             Some(session) => session,
             None => {
                 let mut session = self.fresh_session()?;
-                session.serve(self.stream().rank);
+                session.serve(self.stream().right);
                 session
             }
         };
         Ok(self.stream_mut().session.insert(session))
     }
 
-    fn fresh_session(&self) -> Result<Session, Refused> {
+    fn fresh_session(&self) -> Result<Session, Error> {
         let kept = self.taken.shared.streams.lock().session()?;
         if let Some(session) = kept {
             return Ok(session);
         }
-        self.taken.shared.door.open().map_err(|error| {
-            self.taken.shared.streams.lock().one_less();
-            tracing::warn!(%error, "no connection for a statement from outside");
-            Refused::new(
-                "SQLITE_CANTOPEN",
-                "the ledger cannot be opened right now; try again",
-            )
-        })
+        let opened = self.taken.shared.door.open();
+        opened.inspect_err(|_| self.taken.shared.streams.lock().one_less())
     }
 
     /// Keeps the stream for its next call and tells its baton, or ends it. Between calls only a transaction needs

@@ -11,7 +11,7 @@ use switchboard_core::{
 };
 use switchboard_store::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
-    Pages, Reader, SnapshotFilter, TaskFilter, TaskRef,
+    Pages, Readable, Reader, SnapshotFilter, TaskFilter, TaskRef,
 };
 
 use crate::world::World;
@@ -31,7 +31,9 @@ macro_rules! unless_away {
     };
 }
 
-impl Reader for FailingReader {
+impl Readable for FailingReader {
+    type Error = Error;
+
     unless_away! {
         head() -> Head;
         task(which: &TaskRef) -> Option<Task>;

@@ -12,12 +12,14 @@ use switchboard_core::{
 use super::Shared;
 use crate::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
-    Pages, Reader, Since, SnapshotFilter, TaskFilter, TaskRef,
+    Pages, Readable, Since, SnapshotFilter, TaskFilter, TaskRef,
 };
 
 pub(super) struct MemoryReader(pub(super) Shared);
 
-impl Reader for MemoryReader {
+impl Readable for MemoryReader {
+    type Error = Error;
+
     fn head(&self) -> Result<Head, Error> {
         Ok(self.0.get().head.clone())
     }

@@ -16,14 +16,13 @@ use super::line::{Here, Line};
 use super::rows::{rows_max, signed};
 use super::secret;
 use super::session::Query;
-use crate::paging::{self, cursor, pages};
-use crate::query::{LANES_LOOKED_AT, LANES_SCANNED, Since};
+use crate::paging::{self, LANES_LOOKED_AT, LANES_SCANNED, cursor, pages};
 use crate::rows::{self, Columns};
 use crate::table::{SNAPSHOTS, at, qualified};
 use crate::text::Iso;
 use crate::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
-    Pages, Reader, SnapshotFilter, TaskFilter, TaskRef,
+    Pages, Readable, Since, SnapshotFilter, TaskFilter, TaskRef,
 };
 
 /// Events that are fetched in one piece, give or take a batch at its ends.
@@ -123,7 +122,9 @@ impl PostgresReader {
     }
 }
 
-impl Reader for PostgresReader {
+impl Readable for PostgresReader {
+    type Error = Error;
+
     fn head(&self) -> Result<Head, Error> {
         let head = self.row(&select(rows::HEAD, "sb_head"), rows::head)?;
         head.ok_or_else(|| Error::Corrupt("it has no head".to_owned()))

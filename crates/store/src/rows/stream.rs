@@ -4,7 +4,7 @@ use switchboard_core::engram::Scope;
 use switchboard_core::{Engram, EngramEntry, EngramId, Record, TaskStatus, Timestamp};
 
 use super::{Columns, id, int, number, progress, strings, text, unreadable, unsigned, word};
-use crate::query::HeldTask;
+use crate::HeldTask;
 use crate::table::{BESIDE, ENGRAMS, Groups, READ, at, list};
 
 /// Of a task `t` that agent `a` holds.

@@ -19,12 +19,11 @@ use super::errors::open_error;
 use super::load::{list, rows_max, select, signed};
 use super::rows;
 use super::text::Iso;
-use crate::paging::{self, cursor, pages};
-use crate::query::{LANES_LOOKED_AT, LANES_SCANNED, Since};
+use crate::paging::{self, LANES_LOOKED_AT, LANES_SCANNED, cursor, pages};
 use crate::table::{SNAPSHOTS, at, qualified};
 use crate::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
-    Pages, Reader, SnapshotFilter, TaskFilter, TaskRef,
+    Pages, Readable, Since, SnapshotFilter, TaskFilter, TaskRef,
 };
 
 pub(super) struct SqliteReader {
@@ -93,7 +92,9 @@ impl Where {
     }
 }
 
-impl Reader for SqliteReader {
+impl Readable for SqliteReader {
+    type Error = Error;
+
     fn check(&self) -> Result<(), Error> {
         self.condition.is_there()
     }

@@ -12,8 +12,8 @@ use switchboard_core::{
     Message, Record, Snapshot, Task,
 };
 
+use crate::HeldTask;
 use crate::clock::Mark;
-use crate::query::HeldTask;
 use crate::rows::{self, Columns, Unreadable};
 
 pub(super) use crate::rows::{

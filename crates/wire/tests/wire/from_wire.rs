@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard_core::query::Since;
 use switchboard_core::{GatePolicy, Skills, TaskId, limits, verb};
-use switchboard_wire::jetpack::from_wire::{self, Call, Context, Fetch, Since};
+use switchboard_wire::jetpack::from_wire::{self, Call, Context, Fetch};
 use switchboard_wire::jetpack::{
     CreateTasksRequest, MessageQuery, Operation, PatchTaskRequest, Request,
 };
@@ -212,15 +213,17 @@ fn receiving_marks_messages_unless_a_point_is_named() {
     for (since, point) in [
         (
             "2026-01-19T10:00:00.000Z",
-            Since::Time(switchboard_core::Timestamp(1_768_816_800_000)),
+            Since::Instant(switchboard_core::Timestamp(1_768_816_800_000)),
         ),
         ("msg_1", Since::Message("msg_1".into())),
     ] {
-        let Fetch::Since { since, limit, .. } = fetch(json!({ "agentId": "a", "since": since }))
-        else {
+        let Fetch::Since(wanted) = fetch(json!({ "agentId": "a", "since": since })) else {
             panic!()
         };
-        assert_eq!((since, limit), (point, limits::RECEIVE_DEFAULT));
+        assert_eq!(
+            (wanted.since, wanted.limit),
+            (point, limits::RECEIVE_DEFAULT)
+        );
     }
     let query =
         MessageQuery::from_query("agentId=a&types=custom,task.handoff&limit=3").expect("a query");

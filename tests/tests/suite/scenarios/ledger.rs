@@ -9,8 +9,8 @@ use switchboard_core::verb::{
     ReleaseRetries, Retention, RetryTask, Review, Ruling, Serve, Steer, Step, Why,
 };
 use switchboard_core::{CommandId, GatePolicy, Refusal, STEWARD, Verb};
+use switchboard_store::ManualClock;
 use switchboard_store::conformance::{Cache, Ledger, START};
-use switchboard_store::{ManualClock, MessageSince, Since};
 use switchboard_wire::jetpack::from_wire::{self, Context, Fetch};
 use switchboard_wire::jetpack::{
     BaselineRequest, BaselineResponse, CommandResponse, CreateTasksRequest, Done, ErrorBody,
@@ -240,22 +240,7 @@ impl Stage {
     fn receive(&mut self, fetch: Fetch) -> Answered {
         let messages = match fetch {
             Fetch::Next(verb) => return Ok(json(&to_wire::received(&self.run(verb)?))),
-            Fetch::Since {
-                agent,
-                since,
-                kinds,
-                limit,
-            } => {
-                let since = match since {
-                    from_wire::Since::Time(at) => Since::Instant(at),
-                    from_wire::Since::Message(id) => Since::Message(id),
-                };
-                let since = MessageSince {
-                    agent,
-                    since,
-                    kinds,
-                    limit,
-                };
+            Fetch::Since(since) => {
                 let now = self.clock.now();
                 let found = self.ledger.reader().messages_since(&since, now);
                 found.expect("messages can be read")

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use switchboard_core::query::TaskRef;
 use switchboard_core::verb::{Assign, Claim, Claimed, Filter, Unassign};
 use switchboard_core::{AgentId, Refusal, Task, TaskId, TaskStatus};
 use switchboard_wire::agentbus::UtcTime;
@@ -221,7 +222,7 @@ impl Worker {
                 true => Offer::Resumed,
                 false => Offer::New,
             };
-            let which = switchboard_store::TaskRef::Id(held.task.clone());
+            let which = TaskRef::Id(held.task.clone());
             match bus.hub.read(move |reader| reader.task(&which)).await {
                 Ok(Some(task)) if task.epoch == held.epoch => self.offer(bus, &task, offer),
                 _ => self.held.push(held),
@@ -297,7 +298,7 @@ pub(super) async fn take_back_later(bus: Arc<Shared>, agent: AgentId, task: Task
     if bus.registry.has_worker(&agent) {
         return;
     }
-    let which = switchboard_store::TaskRef::Id(task.clone());
+    let which = TaskRef::Id(task.clone());
     let found = bus.hub.read(move |reader| reader.task(&which)).await;
     let is_open = |task: &Task| {
         task.status() == TaskStatus::Claimed && task.epoch == epoch && task.holder() == Some(&agent)

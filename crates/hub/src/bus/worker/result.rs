@@ -2,15 +2,16 @@
 
 use aws_lc_rs::digest;
 use switchboard_core::idempotency::Key;
+use switchboard_core::query::TaskRef;
 use switchboard_core::verb::Completed;
 use switchboard_core::{Refusal, TaskId, TaskState, TaskStatus};
-use switchboard_store::TaskRef;
 use switchboard_wire::agentbus::message::{TaskResult, TaskResultAck};
 
 use super::super::connection::send;
 use super::super::server::Shared;
 use super::{Held, Worker};
-use crate::hub::{Error, Guard, Outcome};
+use crate::call::Guard;
+use crate::hub::Error;
 
 /// Whether a result counts, and what there is to say about it.
 struct Verdict {
@@ -69,8 +70,7 @@ impl Worker {
             ..Guard::default()
         };
         match self.once(bus, complete, guard, render).await {
-            Ok(Outcome::Fresh(done)) => Some(Verdict::yes(&render(&done))),
-            Ok(Outcome::Replayed(answer)) => Some(Verdict::yes(&answer)),
+            Ok(outcome) => Some(Verdict::yes(&outcome.print(render).body)),
             Err(Error::Refused(Refusal::KeyReused)) => {
                 let reason = "another result of this claim was taken before and stays";
                 Some(Verdict::no(reason.to_owned()))

@@ -18,7 +18,8 @@ use switchboard_wire::agentbus::{Fault, Flag};
 use super::super::connection::send;
 use super::super::server::Shared;
 use super::Worker;
-use crate::hub::{Error, Guard, Outcome};
+use crate::call::{Guard, Outcome};
+use crate::hub::Error;
 
 /// Tasks it refused on this connection; past it the first is offered again.
 const DECLINED_MAX: usize = limits::EXCLUDED_IDS_MAX;
@@ -235,10 +236,10 @@ impl Worker {
         };
         let outcome = self.once(bus, report, guard, render).await;
         match outcome {
-            Ok(Outcome::Fresh(ErrorTaken::Noted)) => {}
+            Ok(Outcome::Fresh(ErrorTaken::Noted, _)) => {}
             // The first answer may have been in doubt.
             Ok(Outcome::Replayed(_)) => self.refresh(bus).await,
-            Ok(Outcome::Fresh(_)) => self.settled(bus, number, Ok(())).await,
+            Ok(Outcome::Fresh(..)) => self.settled(bus, number, Ok(())).await,
             Err(error) => self.settled(bus, number, Err(error)).await,
         }
     }

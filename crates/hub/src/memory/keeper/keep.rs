@@ -5,7 +5,6 @@ use std::time::Duration;
 use switchboard_core::engram::{Engram as Row, EngramEntry, Scope as Tier};
 use switchboard_core::verb::{AdoptEngrams, KeepEngram, Kept};
 use switchboard_core::{EngramId, Timestamp};
-use switchboard_store::Reader;
 use switchboard_wire::agentbus::engram::{self, Engram};
 use switchboard_wire::agentbus::{Scope, redact};
 use ulid::Ulid;
@@ -120,11 +119,11 @@ impl Keeper {
     }
 
     pub(super) async fn bodies(&self, ids: Vec<EngramId>) -> Result<Vec<Engram>, Error> {
-        let look = move |reader: &dyn Reader| {
-            let found = ids.iter().map(|id| reader.engram(id));
+        let read = self.shared.hub.read(move |ledger| {
+            let found = ids.iter().map(|id| ledger.engram(id));
             found.collect::<Result<Vec<Option<Row>>, _>>()
-        };
-        let rows = self.shared.hub.read(look).await?;
+        });
+        let rows = read.await?;
         let texts = rows.into_iter().flatten();
         Ok(texts
             .filter_map(|row| Engram::from_text(row.body.as_bytes()).ok())

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use switchboard_core::query::{MessageSince, Since};
 use switchboard_core::{
-    AgentId, CorrId, LeasePath, MessageId, STEWARD, Sender, TaskId, Timestamp, limits, verb,
+    AgentId, CorrId, LeasePath, MessageId, STEWARD, Sender, TaskId, limits, verb,
 };
 
 use super::check::{self, agent_id, each, id, message_id, span, task_id, wait_for};
@@ -134,26 +135,14 @@ pub enum Fetch {
     /// Each message once: a change, because it marks them.
     Next(verb::Receive),
     /// Everything after a point, again; nothing is marked.
-    Since {
-        agent: AgentId,
-        since: Since,
-        kinds: Vec<String>,
-        limit: usize,
-    },
-}
-
-/// A point in an agent's messages.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Since {
-    Time(Timestamp),
-    Message(MessageId),
+    Since(MessageSince),
 }
 
 impl Fetch {
     pub fn agent(&self) -> &AgentId {
         match self {
             Self::Next(receive) => &receive.agent,
-            Self::Since { agent, .. } => agent,
+            Self::Since(wanted) => &wanted.agent,
         }
     }
 }
@@ -182,19 +171,19 @@ pub fn receive(request: ReceiveMessagesRequest) -> Result<(Fetch, Duration), Mal
             kinds,
             limit,
         }),
-        Some(since) => Fetch::Since {
+        Some(since) => Fetch::Since(MessageSince {
             agent,
             since: point(&since)?,
             kinds,
             limit,
-        },
+        }),
     };
     Ok((fetch, wait_for(request.wait)?))
 }
 
 fn point(since: &str) -> Result<Since, Malformed> {
     match since.parse::<IsoTime>() {
-        Ok(time) => Ok(Since::Time(time.into())),
+        Ok(time) => Ok(Since::Instant(time.into())),
         Err(_) => message_id("since", since).map(Since::Message),
     }
 }

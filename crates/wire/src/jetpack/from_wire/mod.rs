@@ -5,6 +5,7 @@
 mod agents;
 mod check;
 mod leases;
+pub mod lists;
 mod messages;
 mod pause;
 mod quality;
@@ -16,13 +17,13 @@ use std::time::Duration;
 
 use switchboard_core::{AgentId, GatePolicy, verb};
 
-use super::Request;
+use super::{Operation, Request};
 use crate::Malformed;
 
 pub use agents::{command, heartbeat, register};
 pub use check::{agent_id, idempotency_key, message_id, page_size, task_id, wait_for};
 pub use leases::{acquire_lease, check_lease, extend_lease, lease_path, release_lease};
-pub use messages::{Fetch, Since, acknowledge, receive, receive_query, send};
+pub use messages::{Fetch, acknowledge, receive, receive_query, send};
 pub use pause::{pause, resume};
 pub use quality::{baseline, proof_nonce, token_name};
 pub use report::{complete, fail, progress};
@@ -91,6 +92,53 @@ impl Call {
                 Self::ReleaseLease { by, release }
             }
         })
+    }
+
+    /// Which one it is.
+    pub fn operation(&self) -> Operation {
+        match self {
+            Self::Register(_) => Operation::Register,
+            Self::Heartbeat(_) => Operation::Heartbeat,
+            Self::Claim { .. } => Operation::Claim,
+            Self::Progress(_) => Operation::Progress,
+            Self::Complete(_) => Operation::Complete,
+            Self::Fail(_) => Operation::Fail,
+            Self::Send(_) => Operation::SendMessage,
+            Self::Receive { .. } => Operation::ReceiveMessages,
+            Self::AcquireLease(_) => Operation::AcquireLease,
+            Self::ReleaseLease { .. } => Operation::ReleaseLease,
+        }
+    }
+
+    /// How long it may wait for something to come.
+    pub fn wait_for(&self) -> Duration {
+        match self {
+            Self::Claim { wait_for, .. } | Self::Receive { wait_for, .. } => *wait_for,
+            Self::Register(_)
+            | Self::Heartbeat(_)
+            | Self::Progress(_)
+            | Self::Complete(_)
+            | Self::Fail(_)
+            | Self::Send(_)
+            | Self::AcquireLease(_)
+            | Self::ReleaseLease { .. } => Duration::ZERO,
+        }
+    }
+
+    /// The same without waiting.
+    pub fn at_once(mut self) -> Self {
+        if let Self::Claim { wait_for, .. } | Self::Receive { wait_for, .. } = &mut self {
+            *wait_for = Duration::ZERO;
+        }
+        self
+    }
+
+    /// Whether it only reads: then nothing is kept of its answer.
+    pub fn is_read(&self) -> bool {
+        let Self::Receive { fetch, .. } = self else {
+            return false;
+        };
+        matches!(fetch, Fetch::Since(_))
     }
 
     /// The agent that this call acts as.

@@ -10,8 +10,9 @@ use switchboard_core::Received;
 use switchboard_core::verb::{Claim, Claimed, Nothing, Receive};
 use tokio::time::Instant;
 
-use crate::hub::{Error, Guard, Hub, Outcome};
-use crate::job::Last;
+use super::job::Last;
+use super::{Guard, Outcome};
+use crate::hub::{Error, Hub};
 use crate::wakeups::{ClaimWaiter, Describe, Errand, StillReady, Wakeups};
 
 /// After a look that failed, the next one comes after this and up to half as much again: not all at once.
@@ -53,13 +54,13 @@ impl Hub {
                 is_something: is_task,
             };
             let sleep_until = match self.submit(last, guard.clone(), Some(render)).await {
-                Ok(Outcome::Fresh(Claimed::None(nothing))) if !over => {
+                Ok(Outcome::Fresh(Claimed::None(nothing), _)) if !over => {
                     let passed_on = self.pass_on(errand, deadline).await?;
                     let turn = self.turn_after_others(&waiter, &nothing);
                     passed_on.min(turn.unwrap_or(passed_on))
                 }
                 Ok(outcome) => {
-                    if let Outcome::Fresh(Claimed::Task(task)) = &outcome {
+                    if let Outcome::Fresh(Claimed::Task(task), _) = &outcome {
                         // A more urgent one may have come first: then what it was woken for is passed on.
                         let took = errand.filter(|errand| errand.lane().matches(task));
                         took.into_iter().for_each(Errand::settle);
@@ -142,7 +143,7 @@ impl Hub {
                 is_something: has_some,
             };
             let sleep_until = match self.submit(last, guard.clone(), Some(render)).await {
-                Ok(Outcome::Fresh(messages)) if messages.is_empty() && !over => deadline,
+                Ok(Outcome::Fresh(messages, _)) if messages.is_empty() && !over => deadline,
                 Ok(outcome) => return Ok(outcome),
                 Err(error) if waits && !over && error.may_pass() => look_again_at().min(deadline),
                 Err(error) => return Err(error),

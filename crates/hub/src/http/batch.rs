@@ -1,64 +1,18 @@
-//! Operations in envelopes: one at a time, or many in one call.
-
-use std::time::Duration;
+//! Many operations in one call, each in its envelope.
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use serde_json::value::RawValue;
 use switchboard_core::limits;
 use switchboard_wire::Malformed;
-use switchboard_wire::jetpack::from_wire::{self, Fetch};
-use switchboard_wire::jetpack::{Envelope, IncomingBatch, Version};
+use switchboard_wire::jetpack::IncomingBatch;
 
-use super::call::Call;
+use super::call::{Call, KEY, VERSION};
 use super::error::Failure;
-use super::operation::perform;
 use super::reply::Reply;
-use super::seal::{self, Seal};
-use super::{App, Shared, open};
+use super::{App, Shared};
 use crate::auth::{Caller, Evidence};
-
-/// One operation in its envelope, read and understood, whichever door it came through.
-pub struct Enveloped {
-    pub envelope: Envelope,
-    pub asked: from_wire::Call,
-    /// It did not say which version it speaks.
-    pub versionless: bool,
-}
-
-impl Enveloped {
-    /// `beside` is the version that is told outside of the body.
-    pub fn read(app: &App, body: &[u8], beside: Option<&str>) -> Result<Self, Failure> {
-        let (envelope, request) = open::enveloped(body)?;
-        let versionless = seal::lacks_version(&envelope, beside)?;
-        let mut fresh = |kind| app.ids.fresh(kind);
-        let asked = from_wire::Call::new(request, None, &mut app.context(&mut fresh))?;
-        Ok(Enveloped {
-            envelope,
-            asked,
-            versionless,
-        })
-    }
-}
-
-pub async fn protocol(app: Shared, call: Call) -> Result<Reply, Failure> {
-    let Enveloped {
-        envelope,
-        asked,
-        versionless,
-    } = Enveloped::read(&app, &call.body, call.header(seal::VERSION))?;
-    let caller = call.caller(&app, Some(&envelope)).await?;
-    let mut reply = perform(
-        &app,
-        &caller,
-        asked,
-        Seal::of(&call, &envelope),
-        call.peer.ip,
-    )
-    .await?;
-    reply.versionless = versionless;
-    Ok(reply)
-}
+use crate::call::{self, Asked, Seal, open};
 
 /// Each operation acts by itself, in order; each is answered by itself.
 pub async fn batch(app: Shared, call: Call) -> Result<Reply, Failure> {
@@ -70,7 +24,7 @@ pub async fn batch(app: Shared, call: Call) -> Result<Reply, Failure> {
     let outer = Outer {
         app: &app,
         call: &call,
-        spoken: spoken(&call, &envelope)?,
+        spoken: !open::lacks_version(&envelope, call.header(VERSION))?,
         whole: whole(&app, &call).await?,
     };
     let mut parts = Vec::with_capacity(batch.operations.len());
@@ -78,11 +32,6 @@ pub async fn batch(app: Shared, call: Call) -> Result<Reply, Failure> {
         parts.push(outer.part(operation).await);
     }
     Ok(outer.run(parts).await)
-}
-
-/// The version that the whole batch speaks, if it says so.
-fn spoken(call: &Call, envelope: &Envelope) -> Result<bool, Failure> {
-    seal::is_versionless(call, envelope).map(|versionless| !versionless)
 }
 
 /// Who sent the whole batch, by its headers; `None` if each operation shows that for itself.
@@ -99,6 +48,7 @@ async fn whole(app: &App, call: &Call) -> Result<Option<Caller>, Failure> {
 struct Outer<'a> {
     app: &'a App,
     call: &'a Call,
+    /// It says which version all of it speaks.
     spoken: bool,
     whole: Option<Caller>,
 }
@@ -106,44 +56,32 @@ struct Outer<'a> {
 /// One operation of a batch, read and attributed.
 struct Part<'a> {
     body: &'a [u8],
-    envelope: Envelope,
-    asked: from_wire::Call,
+    asked: Asked,
     /// Its own sender, where the batch has none.
     caller: Option<Caller>,
-    versionless: bool,
 }
 
 impl<'a> Outer<'a> {
     async fn part(&self, operation: &'a RawValue) -> Result<Part<'a>, Failure> {
         let body = operation.get().as_bytes();
-        let (envelope, request) = open::enveloped(body)?;
-        let versionless = match envelope.version(None) {
-            Version::Supported => false,
-            Version::Missing => !self.spoken,
-            Version::Unsupported(version) => return Err(Failure::UnsupportedVersion(version)),
-        };
-        let app = self.app;
-        let asked = from_wire::Call::new(
-            request,
-            None,
-            &mut app.context(&mut |kind| app.ids.fresh(kind)),
-        )?;
+        let mut asked = self.app.read(body, None)?;
+        asked.versionless &= !self.spoken;
+        // Whoever waits would hold up all the others.
+        asked.call = asked.call.at_once();
         let caller = match &self.whole {
             Some(_) => None,
             None => {
                 let evidence = Evidence {
                     body,
-                    ..self.call.evidence(Some(&envelope))
+                    ..self.call.evidence(Some(&asked.envelope))
                 };
-                Some(app.auth.caller(&app.hub, evidence).await?)
+                Some(self.app.auth.caller(&self.app.hub, evidence).await?)
             }
         };
         Ok(Part {
             body,
-            envelope,
-            asked: at_once(asked),
+            asked,
             caller,
-            versionless,
         })
     }
 
@@ -153,8 +91,8 @@ impl<'a> Outer<'a> {
         let mut versionless = false;
         let mut running = FuturesOrdered::new();
         for (index, part) in parts.into_iter().enumerate() {
-            versionless |= part.as_ref().is_ok_and(|part| part.versionless);
-            let reads = part.as_ref().is_ok_and(|part| is_read(&part.asked));
+            versionless |= part.as_ref().is_ok_and(|part| part.asked.versionless);
+            let reads = part.as_ref().is_ok_and(|part| part.asked.call.is_read());
             if reads {
                 while let Some(reply) = running.next().await {
                     answers.push(&reply);
@@ -174,24 +112,24 @@ impl<'a> Outer<'a> {
         let performed = async {
             let Part {
                 body,
-                envelope,
                 asked,
                 caller,
-                ..
             } = part?;
             let caller = caller.as_ref().or(self.whole.as_ref());
-            let caller =
-                caller.ok_or_else(|| Failure::Unauthenticated("nobody signed this".to_owned()))?;
+            let caller = caller
+                .ok_or_else(|| call::Failure::Unauthenticated("nobody signed this".to_owned()))?;
             let seal = Seal {
                 place: ["POST", "operation"],
                 body,
-                envelope: &envelope,
-                header_key: self.call.header("idempotency-key"),
+                envelope: &asked.envelope,
+                header_key: self.call.header(KEY),
                 part: Some(index),
                 signed_part: self.whole.is_some().then_some(index),
             };
-            let performed = perform(self.app, caller, asked, seal, self.call.peer.ip).await;
-            let reply = performed.unwrap_or_else(Failure::into_reply);
+            let from = self.call.peer.ip;
+            let performed = self.app.perform(caller, asked.call, seal, from).await;
+            let reply =
+                performed.map_or_else(|failure| Failure::from(failure).into_reply(), Reply::from);
             if let Some(mark) = caller.mark.filter(|_| reply.may_come_again()) {
                 self.app.auth.forgive(mark);
             }
@@ -199,40 +137,6 @@ impl<'a> Outer<'a> {
         };
         performed.await.unwrap_or_else(Failure::into_reply)
     }
-}
-
-/// The same without waiting: in a batch that would hold up all the others.
-pub fn at_once(asked: from_wire::Call) -> from_wire::Call {
-    use from_wire::Call as Asked;
-    match asked {
-        Asked::Claim { claim, .. } => Asked::Claim {
-            claim,
-            wait_for: Duration::ZERO,
-        },
-        Asked::Receive { fetch, .. } => Asked::Receive {
-            fetch,
-            wait_for: Duration::ZERO,
-        },
-        Asked::Register(_)
-        | Asked::Heartbeat(_)
-        | Asked::Progress(_)
-        | Asked::Complete(_)
-        | Asked::Fail(_)
-        | Asked::Send(_)
-        | Asked::AcquireLease(_)
-        | Asked::ReleaseLease { .. } => asked,
-    }
-}
-
-/// Whether it only reads: then nothing is kept of its answer.
-pub fn is_read(asked: &from_wire::Call) -> bool {
-    matches!(
-        asked,
-        from_wire::Call::Receive {
-            fetch: Fetch::Since { .. },
-            ..
-        }
-    )
 }
 
 /// `{"success":true,"results":[{"status":200,"body":…},…]}`, written as the answers come.

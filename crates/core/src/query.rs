@@ -1,69 +1,79 @@
-//! What readers may ask: single rows by key, lists by filter and page.
+//! What may be read of a ledger: single rows by key, lists by filter and page.
+//!
+//! Surfaces ask in these words, stores answer in them; how a row is found is the store's business.
 
-use switchboard_core::attempt::Attempt;
-use switchboard_core::token::Token;
-use switchboard_core::{
+use crate::attempt::Attempt;
+use crate::token::Token;
+use crate::{
     Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
     LeasePath, Logged, Message, MessageId, Phase, Priority, Record, RecordKey, Snapshot, Task,
     TaskId, TaskKind, TaskStatus, Timestamp,
 };
 
-use crate::Error;
-
 /// Lists and single rows, as last committed. Every list is bounded.
-pub trait Reader: Send {
+pub trait Readable {
+    /// Why nothing could be read.
+    type Error;
     /// An error once what it reads is no longer the ledger. Asked before every read.
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), Self::Error> {
         Ok(())
     }
     /// An error if the ledger takes no writes, or will not for long, as far as can be told without one.
-    fn is_ready(&self) -> Result<(), Error> {
+    fn is_ready(&self) -> Result<(), Self::Error> {
         Ok(())
     }
     /// What a person should know of the ledger though all goes well.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
-    fn head(&self) -> Result<Head, Error>;
-    fn task(&self, which: &TaskRef) -> Result<Option<Task>, Error>;
-    fn tasks(&self, filter: &TaskFilter, page: &Page) -> Result<Pages<Task>, Error>;
+    fn head(&self) -> Result<Head, Self::Error>;
+    fn task(&self, which: &TaskRef) -> Result<Option<Task>, Self::Error>;
+    fn tasks(&self, filter: &TaskFilter, page: &Page) -> Result<Pages<Task>, Self::Error>;
     /// The ended attempts at a task, oldest first.
-    fn attempts(&self, task: u64) -> Result<Vec<Attempt>, Error>;
-    /// At most [`switchboard_core::limits::PAGE_MAX`] tasks that wait for this one.
-    fn dependants(&self, task: &TaskId) -> Result<Vec<TaskId>, Error>;
+    fn attempts(&self, task: u64) -> Result<Vec<Attempt>, Self::Error>;
+    /// At most [`crate::limits::PAGE_MAX`] tasks that wait for this one.
+    fn dependants(&self, task: &TaskId) -> Result<Vec<TaskId>, Self::Error>;
     /// The numbers of tasks that wait, in the order of claiming: by priority, then by age. Where they wait in very many
     /// lanes, some of the later ones may be missing.
-    fn next_in_queue(&self, limit: usize) -> Result<Vec<u64>, Error>;
+    fn next_in_queue(&self, limit: usize) -> Result<Vec<u64>, Self::Error>;
     /// Tasks in the hands of agents, in no order.
-    fn held_tasks(&self, limit: usize) -> Result<Vec<HeldTask>, Error>;
-    fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error>;
-    fn agents(&self, filter: &AgentFilter, page: &Page) -> Result<Pages<Agent>, Error>;
-    fn agent_counts(&self) -> Result<AgentCounts, Error>;
-    fn leases(&self, filter: &LeaseFilter, page: &Page) -> Result<Pages<Lease>, Error>;
-    fn message(&self, id: &MessageId) -> Result<Option<(Message, Vec<Delivery>)>, Error>;
+    fn held_tasks(&self, limit: usize) -> Result<Vec<HeldTask>, Self::Error>;
+    fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Self::Error>;
+    fn agents(&self, filter: &AgentFilter, page: &Page) -> Result<Pages<Agent>, Self::Error>;
+    fn agent_counts(&self) -> Result<AgentCounts, Self::Error>;
+    fn leases(&self, filter: &LeaseFilter, page: &Page) -> Result<Pages<Lease>, Self::Error>;
+    fn message(&self, id: &MessageId) -> Result<Option<(Message, Vec<Delivery>)>, Self::Error>;
     /// Newest first.
-    fn messages(&self, filter: &MessageFilter, page: &Page) -> Result<Pages<Message>, Error>;
+    fn messages(&self, filter: &MessageFilter, page: &Page) -> Result<Pages<Message>, Self::Error>;
     /// What was sent to an agent after a point, oldest first, whether handed over or not.
-    fn messages_since(&self, since: &MessageSince, now: Timestamp) -> Result<Vec<Message>, Error>;
-    fn baseline(&self) -> Result<Option<Baseline>, Error>;
+    fn messages_since(
+        &self,
+        since: &MessageSince,
+        now: Timestamp,
+    ) -> Result<Vec<Message>, Self::Error>;
+    fn baseline(&self) -> Result<Option<Baseline>, Self::Error>;
     /// Newest first.
-    fn snapshots(&self, filter: &SnapshotFilter, page: &Page) -> Result<Pages<Snapshot>, Error>;
+    fn snapshots(
+        &self,
+        filter: &SnapshotFilter,
+        page: &Page,
+    ) -> Result<Pages<Snapshot>, Self::Error>;
     /// Learnings that have all the words, best first.
-    fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Error>;
+    fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Self::Error>;
     /// Engrams without their texts, oldest first.
-    fn engrams(&self) -> Result<Vec<EngramEntry>, Error>;
-    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error>;
+    fn engrams(&self) -> Result<Vec<EngramEntry>, Self::Error>;
+    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Self::Error>;
     /// Engrams that have all the words, best first.
-    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Error>;
-    fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error>;
+    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Self::Error>;
+    fn record(&self, key: &RecordKey) -> Result<Option<Record>, Self::Error>;
     /// Events after a number, in order.
-    fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error>;
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Self::Error>;
     /// The oldest event that is still kept.
-    fn oldest_event(&self) -> Result<Option<u64>, Error>;
-    fn tokens(&self) -> Result<Vec<Token>, Error>;
-    fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, Error>;
+    fn oldest_event(&self) -> Result<Option<u64>, Self::Error>;
+    fn tokens(&self) -> Result<Vec<Token>, Self::Error>;
+    fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<Token>, Self::Error>;
     /// The key that all who serve this ledger sign with, where the ledger keeps it.
-    fn shared_key(&self) -> Result<Option<[u8; 32]>, Error> {
+    fn shared_key(&self) -> Result<Option<[u8; 32]>, Self::Error> {
         Ok(None)
     }
 }
@@ -79,11 +89,6 @@ pub struct HeldTask {
     pub phase: Option<Phase>,
 }
 
-/// Lanes of one priority that [`Reader::next_in_queue`] looks into.
-pub(crate) const LANES_LOOKED_AT: usize = 256;
-/// Lanes among which it looks for them.
-pub(crate) const LANES_SCANNED: usize = 20_000;
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskRef {
     Id(TaskId),
@@ -95,6 +100,16 @@ pub enum TaskRef {
 pub struct Page {
     pub after: Option<String>,
     pub limit: usize,
+}
+
+impl Page {
+    /// The largest first one: all of what is few.
+    pub fn first() -> Self {
+        Page {
+            after: None,
+            limit: crate::limits::PAGE_MAX,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

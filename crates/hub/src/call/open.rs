@@ -10,7 +10,7 @@ use serde::{Deserialize, forward_to_deserialize_any};
 use switchboard_wire::jetpack::{CreateTasksRequest, Envelope, Operation, Request, Version};
 use switchboard_wire::{Malformed, parse};
 
-use super::error::Failure;
+use super::Failure;
 
 /// Reads a message and the envelope around it.
 pub fn open<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<(Envelope, T), Failure> {
@@ -63,8 +63,15 @@ pub fn outer<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<(Envelope, T)
 /// A version that is not spoken here is told before anything else is found wrong.
 fn envelope(bytes: &[u8]) -> Result<Envelope, Failure> {
     let envelope: Envelope = parse(bytes)?;
-    match envelope.version(None) {
-        Version::Supported | Version::Missing => Ok(envelope),
+    lacks_version(&envelope, None)?;
+    Ok(envelope)
+}
+
+/// Whether nobody said which version is spoken, neither in the envelope nor `beside` it.
+pub fn lacks_version(envelope: &Envelope, beside: Option<&str>) -> Result<bool, Failure> {
+    match envelope.version(beside) {
+        Version::Supported => Ok(false),
+        Version::Missing => Ok(true),
         Version::Unsupported(version) => Err(Failure::UnsupportedVersion(version)),
     }
 }

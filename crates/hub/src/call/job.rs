@@ -6,7 +6,8 @@ use switchboard_core::idempotency::Remembered;
 use switchboard_core::{Changes, Refusal, Slice, Timestamp, Verb, Want};
 use tokio::sync::oneshot;
 
-use crate::hub::{Error, Guard, Outcome};
+use super::{Guard, Outcome};
+use crate::hub::Error;
 use crate::sequencer::{Failure, Job};
 
 /// Prints a reply as the bytes that are kept under its key.
@@ -32,6 +33,45 @@ impl<V: Verb> Verb for Last<V> {
 
     fn is_final(&self, reply: &V::Reply) -> bool {
         self.keep_empty || (self.is_something)(reply)
+    }
+}
+
+/// A verb whose answer also needs something of the question.
+pub(crate) struct With<V, T>(pub V, pub T);
+
+impl<V: Verb, T: Clone> Verb for With<V, T> {
+    type Reply = (T, V::Reply);
+
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        self.0.asks(want, now);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Self::Reply, Changes), Refusal> {
+        let (reply, changes) = self.0.decide(slice, now)?;
+        Ok(((self.1.clone(), reply), changes))
+    }
+
+    fn is_final(&self, (_, reply): &Self::Reply) -> bool {
+        self.0.is_final(reply)
+    }
+}
+
+/// Changes nothing: what its guard holds is kept, or only asked for.
+pub(crate) struct Nothing {
+    pub keeps_guard: bool,
+}
+
+impl Verb for Nothing {
+    type Reply = ();
+
+    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
+
+    fn decide(&self, _slice: &Slice, _now: Timestamp) -> Result<((), Changes), Refusal> {
+        Ok(((), Changes::default()))
+    }
+
+    fn is_final(&self, (): &()) -> bool {
+        self.keeps_guard
     }
 }
 
@@ -110,20 +150,23 @@ where
             }
             Ok((reply, mut changes)) => {
                 let is_final = self.verb.is_final(&reply);
+                let mut kept = None;
                 if let Some(nonce) = self.guard.nonce.clone().filter(|_| is_final) {
                     changes.put(nonce);
                 }
                 if let (Some((key, body_hash)), Some(render)) = (&self.guard.key, self.render)
                     && is_final
                 {
+                    let answer: Arc<[u8]> = render(&reply).into();
+                    kept = Some(Arc::clone(&answer));
                     changes.put(Remembered {
                         key: key.clone(),
                         body_hash: *body_hash,
-                        answer: render(&reply).into(),
+                        answer,
                         at: now,
                     });
                 }
-                self.decided = Some(Ok(Outcome::Fresh(reply)));
+                self.decided = Some(Ok(Outcome::Fresh(reply, kept)));
                 Some(changes)
             }
         }

@@ -1,119 +1,16 @@
-//! What goes around a change: the version it speaks, and the key under which it happens once.
+//! The key under which a change happens once, and what is the same each time it is asked for.
 
 use aws_lc_rs::digest;
-use serde::Deserialize;
 use serde_json::Value;
 use switchboard_core::idempotency::Key;
-use switchboard_core::{AgentId, Verb};
-use switchboard_wire::jetpack::{Envelope, Version, from_wire};
+use switchboard_wire::jetpack::{Envelope, from_wire};
 use switchboard_wire::{Malformed, canonical, parse};
 
-use super::call::Call;
-use super::error::Failure;
-use super::reply::Reply;
-use super::{App, open, operation};
+use super::Guard;
 use crate::auth::Caller;
-use crate::hub::Guard;
-use crate::rate::Class;
 
-const KEY: &str = "idempotency-key";
-pub const VERSION: &str = "switchboard-protocol-version";
 /// Members that differ each time the same request is signed.
 const FLEETING: [&str; 3] = ["timestamp", "nonce", "signature"];
-
-/// Whether the call says that it speaks our version; true if it says nothing at all.
-pub fn is_versionless(call: &Call, envelope: &Envelope) -> Result<bool, Failure> {
-    lacks_version(envelope, call.header(VERSION))
-}
-
-/// The same where no header, or another one, may say it beside the envelope.
-pub fn lacks_version(envelope: &Envelope, beside: Option<&str>) -> Result<bool, Failure> {
-    match envelope.version(beside) {
-        Version::Supported => Ok(false),
-        Version::Missing => Ok(true),
-        Version::Unsupported(version) => Err(Failure::UnsupportedVersion(version)),
-    }
-}
-
-/// A call whose envelope was read and whose sender is known.
-pub struct Opened<'a> {
-    pub app: &'a App,
-    pub call: &'a Call,
-    pub envelope: Envelope,
-    pub caller: Caller,
-    /// The call did not say which version it speaks.
-    pub versionless: bool,
-}
-
-impl<'a> Opened<'a> {
-    /// A call whose body says nothing beyond its envelope.
-    pub async fn new(app: &'a App, call: &'a Call) -> Result<Self, Failure> {
-        Self::around(app, call, parse(&call.body)?).await
-    }
-
-    /// A call with a message in its body.
-    pub async fn read<T: Deserialize<'a>>(
-        app: &'a App,
-        call: &'a Call,
-    ) -> Result<(Self, T), Failure> {
-        let (envelope, message) = open::open(&call.body)?;
-        Ok((Self::around(app, call, envelope).await?, message))
-    }
-
-    pub async fn around(app: &'a App, call: &'a Call, envelope: Envelope) -> Result<Self, Failure> {
-        let versionless = is_versionless(call, &envelope)?;
-        // A signature in the body says nothing of the path, and so counts only for what names itself in the body.
-        let caller = call.caller(app, None).await?;
-        Ok(Opened {
-            app,
-            call,
-            envelope,
-            caller,
-            versionless,
-        })
-    }
-
-    /// The call acts as this agent: it must be allowed to, and counts against the agent's allowance.
-    pub fn acts_as(&self, agent: &AgentId) -> Result<(), Failure> {
-        self.caller.may_act_as(agent)?;
-        Ok(self.app.limits.agent(Class::Other, agent)?)
-    }
-
-    /// The call acts as nobody: only a caller that is an agent itself is counted.
-    pub fn acts(&self) -> Result<(), Failure> {
-        match self.caller.is_agent() {
-            Some(agent) => Ok(self.app.limits.agent(Class::Other, agent)?),
-            None => Ok(()),
-        }
-    }
-
-    pub fn guard(
-        &self,
-        actor: Option<&AgentId>,
-        operation: &'static str,
-    ) -> Result<Guard, Failure> {
-        let seal = Seal::of(self.call, &self.envelope);
-        Ok(seal.guard(&self.caller, actor.map(AgentId::as_str), operation)?)
-    }
-
-    /// Runs a change under this call's key and prints its reply.
-    pub async fn run<V>(
-        &self,
-        verb: V,
-        guard: Guard,
-        status: u16,
-        render: fn(&V::Reply) -> Vec<u8>,
-    ) -> Result<Reply, Failure>
-    where
-        V: Verb + Send + 'static,
-        V::Reply: Send,
-    {
-        let mut reply = operation::run(self.app, verb, guard, render).await?;
-        reply.status = status;
-        reply.versionless = self.versionless;
-        Ok(reply)
-    }
-}
 
 /// One change as it stands in a request.
 #[derive(Clone, Copy)]
@@ -122,7 +19,7 @@ pub struct Seal<'a> {
     pub place: [&'a str; 2],
     pub body: &'a [u8],
     pub envelope: &'a Envelope,
-    /// The header's key; it stands over the body's.
+    /// The key that is told beside the body, and stands over the body's.
     pub header_key: Option<&'a str>,
     /// Its place in a batch.
     pub part: Option<usize>,
@@ -130,21 +27,7 @@ pub struct Seal<'a> {
     pub signed_part: Option<usize>,
 }
 
-impl<'a> Seal<'a> {
-    pub fn of(call: &'a Call, envelope: &'a Envelope) -> Self {
-        Seal {
-            place: [call.method.as_str(), call.target()],
-            body: &call.body,
-            envelope,
-            header_key: call
-                .headers
-                .get(KEY)
-                .map(|value| value.to_str().unwrap_or_default()),
-            part: None,
-            signed_part: None,
-        }
-    }
-
+impl Seal<'_> {
     /// What is committed with a change of `operation` that acts as `actor`.
     pub fn guard(
         &self,
