@@ -11,7 +11,7 @@ use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
 
 use crate::hub::{Error, Hub};
-use crate::streams;
+use crate::stream;
 
 const PRUNE_EVERY: Duration = Duration::from_secs(30);
 /// How often it looks for claims that were left behind; they are told in minutes.
@@ -56,7 +56,7 @@ pub(crate) async fn run(hub: Hub) {
                 tracing::debug!(%error, "the next batch will say that the ledger is served");
             }
             if hub.is_shared()
-                && let Err(error) = streams::attend(&hub).await
+                && let Err(error) = stream::attend(&hub).await
             {
                 tracing::debug!(%error, "the other coordinators are looked at at the next turn");
             }

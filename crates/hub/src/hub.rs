@@ -18,7 +18,7 @@ use crate::call::{Guard, Ids, Outcome, Render, VerbJob};
 use crate::caretaker;
 use crate::readers::Readers;
 use crate::sequencer::{Input, Sequencer};
-use crate::streams;
+use crate::stream;
 use crate::tail::Follower;
 use crate::time::LedgerTime;
 use crate::wakeups::Wakeups;
@@ -206,8 +206,8 @@ impl Hub {
         let starting = !is_shared;
         self.run(Serve { starting }).await?;
         match is_shared {
-            true => streams::attend(self).await?,
-            false => streams::end_all(self).await,
+            true => stream::attend(self).await?,
+            false => stream::end_all(self).await,
         }
         let head = self.read(|reader| reader.head()).await?;
         self.shared.entered(head.epoch, head.seq);

@@ -20,7 +20,7 @@ mod readers;
 mod sequencer;
 mod serve;
 mod sql;
-mod streams;
+mod stream;
 mod surface;
 pub mod swarm_db;
 mod tail;

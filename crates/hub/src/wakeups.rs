@@ -17,9 +17,9 @@ use crate::hub::Shared;
 #[derive(Default)]
 pub(crate) struct Wakeups {
     claims: Mutex<Claims>,
-    inboxes: Mutex<HashMap<AgentId, Vec<Arc<Notify>>>>,
+    inboxes: Bells,
     /// Streams on which agents are told whatever concerns them.
-    streams: Mutex<HashMap<AgentId, Arc<Notify>>>,
+    streams: Bells,
     /// Counts keys and tokens that ended.
     credentials: watch::Sender<u64>,
 }
@@ -65,30 +65,75 @@ pub(crate) struct Errand {
     settled: bool,
 }
 
-pub(crate) struct InboxWaiter<'a> {
-    wakeups: &'a Wakeups,
+/// Any number of bells for one agent; all of them are rung.
+#[derive(Clone, Default)]
+struct Bells(Arc<Mutex<HashMap<AgentId, Vec<Arc<Notify>>>>>);
+
+/// One of them. Dropping it takes it down.
+pub(crate) struct Bell {
+    bells: Bells,
     agent: AgentId,
     bell: Arc<Notify>,
 }
 
-/// The stream of one agent. Dropping it ends the watch, unless a newer stream has taken its place.
-pub(crate) struct AgentWatch {
-    shared: Arc<Shared>,
-    agent: AgentId,
-    bell: Arc<Notify>,
-}
-
-impl Wakeups {
-    /// Rings whenever the agent's row changes or a message waits for it. The newest stream of an agent is the one that is told.
-    pub fn watch_agent(shared: &Arc<Shared>, agent: &AgentId) -> AgentWatch {
+impl Bells {
+    fn hang(&self, agent: &AgentId) -> Bell {
         let bell = Arc::new(Notify::new());
-        let streams = &shared.wakeups().streams;
-        streams.lock().insert(agent.clone(), Arc::clone(&bell));
-        AgentWatch {
-            shared: Arc::clone(shared),
+        let mut bells = self.0.lock();
+        bells
+            .entry(agent.clone())
+            .or_default()
+            .push(Arc::clone(&bell));
+        Bell {
+            bells: self.clone(),
             agent: agent.clone(),
             bell,
         }
+    }
+
+    fn ring(&self, agents: &[AgentId]) {
+        let bells = self.0.lock();
+        if bells.is_empty() {
+            return;
+        }
+        for agent in agents {
+            let theirs = bells.get(agent).into_iter().flatten();
+            theirs.for_each(|bell| bell.notify_one());
+        }
+    }
+
+    fn ring_all(&self) {
+        let bells = self.0.lock();
+        bells.values().flatten().for_each(|bell| bell.notify_one());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+}
+
+impl Bell {
+    pub async fn rung(&self) {
+        self.bell.notified().await;
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        let mut bells = self.bells.0.lock();
+        if let Some(theirs) = bells.get_mut(&self.agent) {
+            theirs.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
+            if theirs.is_empty() {
+                bells.remove(&self.agent);
+            }
+        }
+    }
+}
+
+impl Wakeups {
+    /// Rings whenever the agent's row changes or a message waits for it.
+    pub fn watch_agent(&self, agent: &AgentId) -> Bell {
+        self.streams.hang(agent)
     }
 
     /// Changes whenever a key or a token ended.
@@ -108,18 +153,11 @@ impl Wakeups {
     }
 
     pub fn agents_changed(&self, agents: &[AgentId]) {
-        let streams = self.streams.lock();
-        if streams.is_empty() {
-            return;
-        }
-        for bell in agents.iter().filter_map(|agent| streams.get(agent)) {
-            bell.notify_one();
-        }
+        self.streams.ring(agents);
     }
 
     pub fn all_agents_changed(&self) {
-        let streams = self.streams.lock();
-        streams.values().for_each(|bell| bell.notify_one());
+        self.streams.ring_all();
     }
 
     pub fn wait_for_task(shared: &Arc<Shared>, agent: Agent, filter: Filter) -> ClaimWaiter {
@@ -177,9 +215,7 @@ impl Wakeups {
         self.wake_all_claims();
         self.all_agents_changed();
         self.credentials.send_modify(|ended| *ended += 1);
-        for bells in self.inboxes.lock().values() {
-            bells.iter().for_each(|bell| bell.notify_one());
-        }
+        self.inboxes.ring_all();
     }
 
     pub fn has_claims(&self) -> bool {
@@ -187,28 +223,17 @@ impl Wakeups {
     }
 
     pub fn has_inboxes(&self) -> bool {
-        !self.inboxes.lock().is_empty() || !self.streams.lock().is_empty()
+        !self.inboxes.is_empty() || !self.streams.is_empty()
     }
 
-    pub fn wait_for_message(&self, agent: &AgentId) -> InboxWaiter<'_> {
-        let bell = Arc::new(Notify::new());
-        self.inboxes
-            .lock()
-            .entry(agent.clone())
-            .or_default()
-            .push(Arc::clone(&bell));
-        InboxWaiter {
-            wakeups: self,
-            agent: agent.clone(),
-            bell,
-        }
+    pub fn wait_for_message(&self, agent: &AgentId) -> Bell {
+        self.inboxes.hang(agent)
     }
 
     pub fn message_waits(&self, agent: &AgentId) {
-        self.agents_changed(std::slice::from_ref(agent));
-        if let Some(bells) = self.inboxes.lock().get(agent) {
-            bells.iter().for_each(|bell| bell.notify_one());
-        }
+        let agent = std::slice::from_ref(agent);
+        self.streams.ring(agent);
+        self.inboxes.ring(agent);
     }
 }
 
@@ -348,42 +373,6 @@ impl Drop for ClaimWaiter {
         let mut claims = self.shared.wakeups().claims.lock();
         if let Some(call) = claims.leave(self.id) {
             claims.wake_one(call);
-        }
-    }
-}
-
-impl AgentWatch {
-    pub async fn rung(&self) {
-        self.bell.notified().await;
-    }
-}
-
-impl Drop for AgentWatch {
-    fn drop(&mut self) {
-        let mut streams = self.shared.wakeups().streams.lock();
-        if streams
-            .get(&self.agent)
-            .is_some_and(|bell| Arc::ptr_eq(bell, &self.bell))
-        {
-            streams.remove(&self.agent);
-        }
-    }
-}
-
-impl InboxWaiter<'_> {
-    pub async fn woken(&self) {
-        self.bell.notified().await;
-    }
-}
-
-impl Drop for InboxWaiter<'_> {
-    fn drop(&mut self) {
-        let mut inboxes = self.wakeups.inboxes.lock();
-        if let Some(bells) = inboxes.get_mut(&self.agent) {
-            bells.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
-            if bells.is_empty() {
-                inboxes.remove(&self.agent);
-            }
         }
     }
 }

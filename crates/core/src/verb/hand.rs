@@ -168,6 +168,7 @@ impl Verb for Handed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakeBack {
     pub agent: AgentId,
+    pub stream: String,
     pub messages: Vec<MessageId>,
 }
 
@@ -175,6 +176,7 @@ impl Verb for TakeBack {
     type Reply = ();
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.agent(&self.agent);
         for message in &self.messages {
             want.delivery(message, &self.agent);
         }
@@ -182,6 +184,11 @@ impl Verb for TakeBack {
 
     fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<((), Changes), Refusal> {
         let mut changes = Changes::default();
+        // A newer stream has taken them up itself.
+        let known = slice.agent(&self.agent);
+        if known.is_some_and(|known| is_replaced(known, &self.stream)) {
+            return Ok(((), changes));
+        }
         for id in &self.messages {
             if let Some(delivery) = slice.delivery(id, &self.agent)
                 && delivery.state == DeliveryState::Queued
@@ -294,6 +301,14 @@ mod tests {
         }
     }
 
+    fn take_back(stream: &str) -> TakeBack {
+        TakeBack {
+            agent: "A".into(),
+            stream: stream.to_owned(),
+            messages: vec!["m1".into()],
+        }
+    }
+
     fn with_mail() -> Swarm {
         let mut swarm = Swarm::with_agent(Standing::Live);
         swarm.join("B", &[]);
@@ -338,10 +353,7 @@ mod tests {
         assert_eq!(swarm.ok(handed(&["m1", "m2"])), 0, "another door was first");
         let mut swarm = with_mail();
         swarm.ok(hand());
-        swarm.ok(TakeBack {
-            agent: "A".into(),
-            messages: vec!["m1".into()],
-        });
+        swarm.ok(take_back("s1"));
         assert_eq!(ids(&swarm.ok(receive())), ["m1"]);
     }
 
@@ -433,6 +445,11 @@ mod tests {
         assert_eq!(swarm.ok(handed(&["m1"])), 0);
         assert!(swarm.ok(hand()).is_empty(), "the older one");
         assert_eq!(ids(&swarm.ok(hand_of("s2"))), ["m1"]);
+        swarm.ok(take_back("s1"));
+        assert!(
+            swarm.ok(receive()).is_empty(),
+            "it is the newer one's to take back"
+        );
         let mut settled = handed(&["m1"]);
         settled.stream = "s2".to_owned();
         assert_eq!(swarm.ok(settled), 1);

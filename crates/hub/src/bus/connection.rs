@@ -7,19 +7,20 @@ use switchboard_core::MessageId;
 use switchboard_wire::agentbus::Role;
 use switchboard_wire::agentbus::codec::{Line, Lines};
 use switchboard_wire::agentbus::envelope::FrameWriter;
-use switchboard_wire::agentbus::message::{Hello, HelloAuth, Inbound, Outbound};
+use switchboard_wire::agentbus::message::{Hello, HelloAuth, Inbound};
 use switchboard_wire::agentbus::session::{Accepted, CloseReason, Peer, Session, Step};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::authority::{Identity, Refused};
+use super::frame::{Frame, Outbox};
 use super::operator::Operator;
-use super::outbox::{Ended, Frame, Outbox};
 use super::pipe;
 use super::proof::Proof;
 use super::server::Shared;
 use super::worker::{Errand, Worker};
 use crate::auth::Vigil;
+use crate::stream::Ended;
 
 /// What a worker may leave unread: the largest task and the messages that are handed over at once, in any spelling.
 const WORKER_BUFFER_BYTES: usize = 4 * 1024 * 1024;
@@ -342,8 +343,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.out.clear();
         }
         let now = self.bus.utc();
-        let (writer, out, mail) = (&mut self.writer, &mut self.out, &mut self.mail);
-        self.outbox.take(writer, now, WRITE_BYTES, out, mail);
+        while self.out.len() < WRITE_BYTES
+            && let Some(frame) = self.outbox.next()
+        {
+            frame.print(&mut self.writer, now, &mut self.out, &mut self.mail);
+        }
     }
 
     /// So many bytes went out; none if the socket has all of it.
@@ -415,9 +419,4 @@ fn check_identity(identity: &Identity, role: Role, id: &str) -> Result<(), Strin
         ));
     }
     Ok(())
-}
-
-/// Puts a message on its way.
-pub(super) fn send(outbox: &Outbox, message: impl Into<Outbound<'static>>) {
-    outbox.push(Frame::Message(Box::new(message.into())));
 }

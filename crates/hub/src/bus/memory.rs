@@ -10,8 +10,8 @@ use switchboard_wire::agentbus::message::{
 use switchboard_wire::agentbus::parts::InParts as _;
 use tokio::sync::watch;
 
-use super::connection::send;
-use super::outbox::{Frame, Outbox};
+use super::frame::send;
+use super::frame::{Frame, Outbox};
 use super::server::Shared;
 use crate::memory::{Since, note};
 

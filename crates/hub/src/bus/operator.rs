@@ -12,9 +12,9 @@ use switchboard_wire::agentbus::message::{
 use switchboard_wire::agentbus::session::Peer;
 use switchboard_wire::agentbus::{OperatorOrder, Role, redact};
 
-use super::connection::send;
+use super::frame::send;
+use super::frame::{Frame, Outbox};
 use super::memory;
-use super::outbox::{Frame, Outbox};
 use super::server::Shared;
 use super::snapshot;
 
@@ -29,7 +29,7 @@ pub(super) struct Operator {
 impl Operator {
     pub fn enter(bus: &Shared, peer: &Peer, outbox: &Arc<Outbox>) -> Operator {
         let id = AgentId::from(&*peer.id);
-        bus.registry.enter(Role::Operator, &id, outbox, || ());
+        bus.registry.enter(Role::Operator, &id, outbox);
         bus.board.operator_came();
         send(outbox, welcome(bus, peer));
         Operator {

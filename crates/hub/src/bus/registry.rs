@@ -8,7 +8,8 @@ use switchboard_core::AgentId;
 use switchboard_wire::agentbus::Role;
 use switchboard_wire::agentbus::message::Outbound;
 
-use super::outbox::{Ended, Frame, Outbox};
+use super::frame::{Frame, Outbox};
+use crate::stream::Ended;
 
 #[derive(Default)]
 pub(super) struct Registry {
@@ -17,23 +18,12 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// The newer connection of an id wins; the older one is told why it ends. What `then` makes is made in the same
-    /// order for everyone who enters under this id.
-    pub fn enter<T>(
-        &self,
-        role: Role,
-        id: &AgentId,
-        outbox: &Arc<Outbox>,
-        then: impl FnOnce() -> T,
-    ) -> T {
-        let mut here = self.of(role).lock();
-        let before = here.insert(id.clone(), Arc::clone(outbox));
-        let made = then();
-        drop(here);
+    /// The newer connection of an id wins; the older one is told why it ends.
+    pub fn enter(&self, role: Role, id: &AgentId, outbox: &Arc<Outbox>) {
+        let before = self.of(role).lock().insert(id.clone(), Arc::clone(outbox));
         if let Some(before) = before {
             before.end(Ended::Replaced);
         }
-        made
     }
 
     /// True if no newer connection has taken the place.

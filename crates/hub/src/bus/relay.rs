@@ -6,7 +6,7 @@ use std::time::Duration;
 use switchboard_wire::agentbus::redact;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::outbox::Frame;
+use super::frame::Frame;
 use super::server::Shared;
 use super::snapshot;
 

@@ -12,7 +12,7 @@ use switchboard_wire::agentbus::message::{
 use switchboard_wire::agentbus::parts::InParts as _;
 use switchboard_wire::agentbus::redact;
 
-use super::outbox::{Frame, Outbox};
+use super::frame::{Frame, Outbox};
 use super::server::Shared;
 
 /// Agents that a snapshot shows.

@@ -149,7 +149,7 @@ impl Hub {
                 Err(error) => return Err(error),
             };
             waits = true;
-            let _ = tokio::time::timeout_at(sleep_until, waiter.woken()).await;
+            let _ = tokio::time::timeout_at(sleep_until, waiter.rung()).await;
         }
     }
 }

@@ -4,9 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use switchboard_core::query::MessageSince;
-use switchboard_core::verb::{
-    Claimed, Completed, Failed, HeartbeatTaken, LeaseAnswer, Progressed, Registered, Sent, Touch,
-};
+use switchboard_core::verb::{Claimed, Registered, Touch};
 use switchboard_core::{AgentId, Received, Verb};
 use switchboard_wire::jetpack::from_wire::{self, Fetch};
 use switchboard_wire::jetpack::{Operation, ReleaseLeaseResponse, to_wire};
@@ -14,7 +12,7 @@ use tokio::time::Instant;
 
 use super::job::With;
 use super::long_poll::look_again_at;
-use super::{Answer, Calls, Class, Failure, Guard, Seal, to_json};
+use super::{Answer, Calls, Class, Failure, Guard, Render, Seal, to_json};
 use crate::auth::Caller;
 use crate::hub;
 
@@ -22,6 +20,13 @@ use crate::hub;
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// What is nearly done when the hub stops gets this long to be answered.
 const LAST_MOMENT: Duration = Duration::from_millis(250);
+
+/// Prints a reply as this message.
+macro_rules! printed {
+    ($message:ident) => {
+        |reply| to_json(&to_wire::$message(reply))
+    };
+}
 
 impl Calls {
     /// Checks that the caller may, and may now; then runs it.
@@ -108,18 +113,19 @@ impl Calls {
                 let agent = verb.agent.clone();
                 self.run(With(verb, agent), guard, registered).await
             }
-            Call::Heartbeat(verb) => self.run(verb, guard, heartbeat).await,
+            Call::Heartbeat(verb) => self.run(verb, guard, printed!(heartbeat)).await,
             Call::Claim { claim, wait_for } => {
-                let waiting = self.hub.claim(claim, guard, claimed, wait_for);
+                let render: Render<Claimed> = printed!(claimed);
+                let waiting = self.hub.claim(claim, guard, render, wait_for);
                 let outcome = self.unless_stopping(wait_for, waiting).await?;
-                Ok(outcome.print(claimed))
+                Ok(outcome.print(render))
             }
-            Call::Progress(verb) => self.run(verb, guard, progressed).await,
-            Call::Complete(verb) => self.run(verb, guard, completed).await,
-            Call::Fail(verb) => self.run(verb, guard, failed).await,
-            Call::Send(verb) => self.run(verb, guard, sent).await,
+            Call::Progress(verb) => self.run(verb, guard, printed!(progressed)).await,
+            Call::Complete(verb) => self.run(verb, guard, printed!(completed)).await,
+            Call::Fail(verb) => self.run(verb, guard, printed!(failed)).await,
+            Call::Send(verb) => self.run(verb, guard, printed!(sent)).await,
             Call::Receive { fetch, wait_for } => self.receive(fetch, guard, wait_for).await,
-            Call::AcquireLease(verb) => self.run(verb, guard, lease_answer).await,
+            Call::AcquireLease(verb) => self.run(verb, guard, printed!(lease_answer)).await,
             Call::ReleaseLease { release, .. } => self.run(release, guard, lease_released).await,
         }
     }
@@ -132,7 +138,7 @@ impl Calls {
     ) -> Result<Answer, Failure> {
         match fetch {
             Fetch::Next(receive) => {
-                let render = |messages: &Vec<Received>| received(messages);
+                let render: Render<Vec<Received>> = printed!(received);
                 let waiting = self.hub.receive(receive, guard, render, wait_for);
                 let outcome = self.unless_stopping(wait_for, waiting).await?;
                 Ok(outcome.print(render))
@@ -215,38 +221,6 @@ impl Calls {
 
 fn registered((agent, reply): &(AgentId, Registered)) -> Vec<u8> {
     to_json(&to_wire::registered(agent, reply))
-}
-
-fn heartbeat(reply: &HeartbeatTaken) -> Vec<u8> {
-    to_json(&to_wire::heartbeat(reply))
-}
-
-fn claimed(reply: &Claimed) -> Vec<u8> {
-    to_json(&to_wire::claimed(reply))
-}
-
-fn progressed(reply: &Progressed) -> Vec<u8> {
-    to_json(&to_wire::progressed(reply))
-}
-
-fn completed(reply: &Completed) -> Vec<u8> {
-    to_json(&to_wire::completed(reply))
-}
-
-fn failed(reply: &Failed) -> Vec<u8> {
-    to_json(&to_wire::failed(reply))
-}
-
-fn sent(reply: &Sent) -> Vec<u8> {
-    to_json(&to_wire::sent(reply))
-}
-
-fn received(messages: &[Received]) -> Vec<u8> {
-    to_json(&to_wire::received(messages))
-}
-
-fn lease_answer(reply: &LeaseAnswer) -> Vec<u8> {
-    to_json(&to_wire::lease_answer(reply))
 }
 
 fn lease_released(released: &bool) -> Vec<u8> {

@@ -57,7 +57,7 @@ pub struct App {
     room: Arc<Room>,
     /// Figures, and why the ledger is not ready, are for anybody.
     metrics_are_public: bool,
-    streams: Arc<streams::Streams>,
+    streams: streams::Streams,
     /// Raw SQL, where the ledger has a door for it.
     pub sql: Option<Sql>,
 }
@@ -80,7 +80,7 @@ impl App {
             store,
             room: Arc::default(),
             metrics_are_public: config.metrics_are_public,
-            streams: Arc::default(),
+            streams: streams::Streams::default(),
             sql,
         }
     }

@@ -1,6 +1,7 @@
 //! How many connections there may be: in all, and from one address.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,24 +15,22 @@ const FILES_KEPT: usize = 128;
 #[derive(Debug)]
 pub struct Seats {
     free: Arc<Semaphore>,
-    /// How many each address has; those that are not counted are not here.
-    by_address: Counts,
+    /// Those that are not counted are not here.
+    by_address: Places<IpAddr>,
 }
-
-type Counts = Arc<Mutex<HashMap<IpAddr, usize>>>;
 
 /// A connection's place, for as long as this is there.
 #[derive(Debug)]
 pub struct Seat {
     _permit: OwnedSemaphorePermit,
-    counted: Option<(IpAddr, Counts)>,
+    counted: Option<Place<IpAddr>>,
 }
 
 impl Seats {
     pub fn new(connections_max: u32) -> Self {
         Seats {
             free: Arc::new(Semaphore::new(seats(connections_max, files_max()))),
-            by_address: Arc::default(),
+            by_address: Places::default(),
         }
     }
 
@@ -46,28 +45,52 @@ impl Seats {
 
     /// Gives it to an address of which many may not come; `None` if it has its share already.
     pub fn give(&self, mut seat: Seat, address: IpAddr) -> Option<Seat> {
-        let address = network(address);
-        let mut by_address = self.by_address.lock();
-        let taken = by_address.entry(address).or_default();
-        if *taken >= limits::CONNECTIONS_PER_ADDRESS_MAX {
-            return None;
-        }
-        *taken += 1;
-        seat.counted = Some((address, Arc::clone(&self.by_address)));
+        let most = limits::CONNECTIONS_PER_ADDRESS_MAX;
+        seat.counted = Some(self.by_address.take(network(address), most)?);
         Some(seat)
     }
 }
 
-impl Drop for Seat {
+/// So many places for each of those who come.
+#[derive(Clone, Debug)]
+pub struct Places<K>(Arc<Mutex<HashMap<K, usize>>>);
+
+/// One of them; dropping it makes room for another.
+#[derive(Debug)]
+pub struct Place<K: Eq + Hash> {
+    places: Places<K>,
+    whose: K,
+}
+
+impl<K> Default for Places<K> {
+    fn default() -> Self {
+        Places(Arc::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash> Places<K> {
+    /// `None` for who has so many.
+    pub fn take(&self, whose: K, most: usize) -> Option<Place<K>> {
+        let mut taken = self.0.lock();
+        let own = taken.entry(whose.clone()).or_default();
+        if *own >= most {
+            return None;
+        }
+        *own += 1;
+        Some(Place {
+            places: self.clone(),
+            whose,
+        })
+    }
+}
+
+impl<K: Eq + Hash> Drop for Place<K> {
     fn drop(&mut self) {
-        let Some((address, by_address)) = &self.counted else {
-            return;
-        };
-        let mut by_address = by_address.lock();
-        if let Some(taken) = by_address.get_mut(address) {
-            *taken -= 1;
-            if *taken == 0 {
-                by_address.remove(address);
+        let mut taken = self.places.0.lock();
+        if let Some(own) = taken.get_mut(&self.whose) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&self.whose);
             }
         }
     }
@@ -136,7 +159,7 @@ mod tests {
         held.extend(seats.give(seats.free().await.unwrap(), one));
         assert_eq!(held.len(), limits::CONNECTIONS_PER_ADDRESS_MAX);
         drop(held);
-        assert!(seats.by_address.lock().is_empty());
+        assert!(seats.by_address.0.lock().is_empty());
         assert_eq!(seats.free.available_permits(), 1000);
     }
 }

@@ -205,7 +205,7 @@ impl Worker {
                 let mut held = Held::of(&task);
                 held.accepted = true;
                 self.held.push(held);
-                self.waiter = None;
+                self.stream.leave_queue();
             }
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, "an issue was not made a task"),

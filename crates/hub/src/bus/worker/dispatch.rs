@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use switchboard_core::query::TaskRef;
-use switchboard_core::verb::{Assign, Claim, Claimed, Filter, Unassign};
+use switchboard_core::verb::{Assign, Claim, Filter, Unassign};
 use switchboard_core::{AgentId, Refusal, Task, TaskId, TaskStatus};
 use switchboard_wire::agentbus::UtcTime;
 use switchboard_wire::agentbus::message::TaskAssigned;
@@ -15,11 +15,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::connection::send;
+use super::super::frame::send;
 use super::super::server::Shared;
-use super::{Held, RETRY_AFTER, Worker};
+use super::{Held, Worker};
 use crate::hub::Error;
-use crate::wakeups::Wakeups;
+use crate::stream::{RETRY_AFTER, Sought};
 
 /// A worker that leaves so many offers in a row unanswered gets no more before it connects anew.
 const UNANSWERED_MAX: u32 = 3;
@@ -68,15 +68,8 @@ impl Worker {
     /// Takes the next task, if it may have one; else it waits in the queue.
     pub(super) async fn seek_work(&mut self, bus: &Shared) {
         if !self.may_work(bus) {
-            self.waiter = None;
-            return;
+            return self.stream.leave_queue();
         }
-        if self.waiter.is_none() {
-            let agent = (*self.agent).clone();
-            let waiter = Wakeups::wait_for_task(&bus.hub.shared, agent, self.filter());
-            self.waiter = Some(waiter);
-        }
-        let errand = self.waiter.as_ref().and_then(|waiter| waiter.errand());
         let assign = Assign {
             claim: Claim {
                 agent: self.id.clone(),
@@ -86,38 +79,26 @@ impl Worker {
             cap: bus.config.watchdog,
             stale_after: bus.config.claim_stale,
         };
-        match bus.hub.run(assign).await {
-            Ok(Claimed::Task(task)) => {
-                let took = errand.filter(|errand| errand.lane().matches(&task));
-                took.into_iter().for_each(|errand| errand.settle());
-                self.waiter = None;
-                self.offer(bus, &task, Offer::New);
-            }
-            Ok(Claimed::None(nothing)) => {
+        match self.stream.seek(&self.agent, assign).await {
+            Ok(Sought::Task(task)) => self.offer(bus, &task, Offer::New),
+            Ok(Sought::Nothing(look_at)) => {
                 // It waits without a slot: whoever finds a task it may do takes one.
                 self.slot = Slot::None;
-                let far = Instant::now() + RETRY_AFTER * 8;
-                let passed_on = bus.hub.pass_on(errand, far).await.ok();
-                let waiter = self.waiter.as_ref();
-                let turn = waiter.and_then(|waiter| bus.hub.turn_after_others(waiter, &nothing));
-                if let Some(at) = passed_on
-                    .filter(|at| *at < far)
-                    .into_iter()
-                    .chain(turn)
-                    .min()
-                {
-                    self.look_at = Some(at);
-                }
+                self.look_at = look_at.or(self.look_at);
                 self.look_for_spared(bus);
             }
             Err(Error::Refused(Refusal::AgentNotRegistered { .. })) => self.sign_off(),
             Err(error) => {
-                drop(errand);
                 self.slot = Slot::None;
-                if error.may_pass() {
-                    self.look_at = Some(Instant::now() + RETRY_AFTER);
-                }
+                self.looks_again_after(&error);
             }
+        }
+    }
+
+    /// After a look that failed, if the next one may not.
+    pub(super) fn looks_again_after(&mut self, error: &Error) {
+        if error.may_pass() {
+            self.look_at = Some(Instant::now() + RETRY_AFTER);
         }
     }
 

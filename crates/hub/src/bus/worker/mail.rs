@@ -1,8 +1,6 @@
 //! Messages from and to agents of every dialect.
 
-use std::time::Duration;
-
-use switchboard_core::verb::{Acknowledge, EndStream, Hand, Handed, Send, TakeBack};
+use switchboard_core::verb::{Acknowledge, Send};
 use switchboard_core::{CorrId, MessageId, Received, Sender, TaskId};
 use switchboard_wire::Json;
 use switchboard_wire::agentbus::message::{AgentMessage, AgentMessageAck, MailState};
@@ -10,20 +8,15 @@ use switchboard_wire::agentbus::parts::InParts as _;
 use switchboard_wire::agentbus::redact;
 use tokio::time::Instant;
 
-use super::super::connection::send;
-use super::super::outbox::Frame;
+use super::super::frame::Frame;
+use super::super::frame::send;
 use super::super::server::Shared;
-use super::{RETRY_AFTER, Worker};
+use super::Worker;
 use crate::hub::Error;
-
-/// Messages on their way to one worker at a time.
-const HANDED_AT_ONCE: usize = 16;
-/// Nobody else hands them out for this long.
-const HOLD_FOR: Duration = Duration::from_secs(30);
+use crate::stream::RETRY_AFTER;
 
 impl Worker {
-    /// Takes up what waits, also what an older connection took up, and puts it on its way; it counts as handed over
-    /// once it is written.
+    /// Takes up what waits, and puts it on its way.
     pub(super) async fn hand_mail(&mut self, bus: &Shared) {
         if !self.mails || self.agent.inbox == 0 || !self.agent.is_live() {
             return;
@@ -33,20 +26,9 @@ impl Worker {
             self.look_at = Some(Instant::now() + RETRY_AFTER);
             return;
         }
-        let hand = bus.hub.run(Hand {
-            agent: self.id.clone(),
-            stream: self.stream.clone(),
-            limit: HANDED_AT_ONCE,
-            hold_for: HOLD_FOR,
-        });
-        let messages = match hand.await {
+        let messages = match self.stream.take_up().await {
             Ok(messages) => messages,
-            Err(error) => {
-                if error.may_pass() {
-                    self.look_at = Some(Instant::now() + RETRY_AFTER);
-                }
-                return;
-            }
+            Err(error) => return self.looks_again_after(&error),
         };
         let room = bus.room("agent_message.v1");
         for Received {
@@ -54,11 +36,6 @@ impl Worker {
             redelivered,
         } in messages
         {
-            if self.on_its_way.contains(&message.id) {
-                continue;
-            }
-            self.on_its_way.push(message.id.clone());
-            self.owes_receipts |= message.ack_required;
             let body = Json::stored(&redact::said_json(&message.payload));
             let mail = AgentMessage {
                 message_id: message.id.to_string(),
@@ -87,41 +64,11 @@ impl Worker {
 
     /// They were written.
     pub async fn handed(&mut self, bus: &Shared, messages: Vec<MessageId>) {
-        self.on_its_way.retain(|id| !messages.contains(id));
-        let handed = Handed {
-            agent: self.id.clone(),
-            stream: self.stream.clone(),
-            messages,
-        };
+        let handed = self.stream.handed(messages);
         match self.insist(bus, handed).await {
             // There may be more than went at once.
             Ok(_) => self.refresh(bus).await,
             Err(error) => tracing::debug!(%error, "handed messages will be handed again"),
-        }
-    }
-
-    /// They never were.
-    pub(super) async fn take_back_mail(&self, bus: &Shared, messages: Vec<MessageId>) {
-        if messages.is_empty() {
-            return;
-        }
-        let agent = self.id.clone();
-        if let Err(error) = bus.hub.run(TakeBack { agent, messages }).await {
-            tracing::debug!(%error, "what was not written is free again in a while");
-        }
-    }
-
-    /// What was not acknowledged on this connection waits for whatever door comes next.
-    pub(super) async fn end_stream(&self, bus: &Shared) {
-        if !self.owes_receipts {
-            return;
-        }
-        let end = EndStream {
-            agent: self.id.clone(),
-            stream: self.stream.clone(),
-        };
-        if let Err(error) = bus.hub.run(end).await {
-            tracing::debug!(%error, "what was not acknowledged waits for the worker's next hello");
         }
     }
 

@@ -12,7 +12,6 @@ mod tasks;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use switchboard_core::changes::Nonce;
 use switchboard_core::verb::{Deregister, JoinBus, LeaveBus};
@@ -27,44 +26,33 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::board::Entry;
-use super::connection::send;
 use super::drift::Behind;
-use super::outbox::{Ended, Outbox};
+use super::frame::Outbox;
+use super::frame::send;
 use super::server::Shared;
 use super::{memory, operator};
 use crate::call::{Guard, Outcome};
 use crate::hub::Error;
-use crate::wakeups::{AgentWatch, ClaimWaiter, Wakeups};
+use crate::stream::{Ended, Stream, insist};
 use beat::LastBeat;
 use dispatch::Slot;
-
-/// After a try that may work in a moment.
-const RETRY_AFTER: Duration = Duration::from_millis(250);
 
 pub(super) struct Worker {
     id: AgentId,
     agent: Box<Agent>,
-    /// What this connection is called in the ledger.
-    stream: String,
+    stream: Stream,
     outbox: Arc<Outbox>,
     entry: Arc<Entry>,
-    watch: AgentWatch,
     assigns: bool,
     mails: bool,
     /// What it holds, oldest first.
     held: Vec<Held>,
-    /// In the queue for a task.
-    waiter: Option<ClaimWaiter>,
     slot: Slot,
     open: watch::Receiver<bool>,
     /// Not to be offered again on this connection.
     declined: VecDeque<TaskId>,
     /// Offers in a row that it did not answer.
     unanswered: u32,
-    /// Messages to it that are not written yet.
-    on_its_way: Vec<MessageId>,
-    /// Something that must be acknowledged was handed over on this connection.
-    owes_receipts: bool,
     beat: LastBeat,
     sync: sync::Watch,
     /// Look at the ledger again then, whatever is heard.
@@ -120,26 +108,21 @@ impl Worker {
             Error::Refused(refusal) => format!("sender.id: {refusal}"),
             other => format!("{other}; try again"),
         })?;
-        let watch = || Wakeups::watch_agent(&bus.hub.shared, &id);
-        let watch = bus.registry.enter(Role::Worker, &id, outbox, watch);
+        bus.registry.enter(Role::Worker, &id, outbox);
         send(outbox, operator::welcome(bus, peer));
         let mut worker = Worker {
             entry: bus.board.enter(&id),
+            stream: Stream::new(&bus.hub, id.clone(), stream),
             id,
             agent: joined.agent,
-            stream,
             outbox: Arc::clone(outbox),
-            watch,
             assigns: hello.can(CAPABILITY_ASSIGN),
             mails: hello.can(CAPABILITY_MESSAGE),
             held: Vec::new(),
-            waiter: None,
             slot: Slot::None,
             open: bus.director.open(),
             declined: VecDeque::new(),
             unanswered: 0,
-            on_its_way: Vec::new(),
-            owes_receipts: false,
             beat: LastBeat::default(),
             sync: sync::Watch::new(bus, hello, peer),
             look_at: None,
@@ -160,22 +143,15 @@ impl Worker {
     /// Waits for something to do.
     pub async fn next(&mut self) -> Errand {
         let Worker {
-            watch,
-            waiter,
+            stream,
             slot,
             open,
             sync,
             ..
         } = self;
-        let task = async {
-            match waiter {
-                Some(waiter) => waiter.woken().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
-            () = watch.rung() => Errand::Changed,
-            () = task => Errand::Task,
+            () = stream.rung() => Errand::Changed,
+            () = stream.woken() => Errand::Task,
             Ok(()) = open.changed() => Errand::Director,
             permit = slot.granted() => Errand::Slot(permit),
             behind = sync.moved() => Errand::Drift(behind),
@@ -249,12 +225,8 @@ impl Worker {
             Inbound::EngramRequest(request) => memory::fetch(bus, &self.outbox, request).await,
             Inbound::BudgetRequest(request) => self.ask_budget(bus, request).await,
             Inbound::BudgetResult(result) => {
-                while let Err(error) = bus.budgets.result(&self.id, &result).await
-                    && error.may_pass()
-                    && !self.is_over(bus)
-                {
-                    tokio::time::sleep(RETRY_AFTER).await;
-                }
+                let report = || bus.budgets.result(&self.id, &result);
+                let _ = insist(report, || self.is_over(bus)).await;
             }
             // Heartbeats go another way; the session lets nothing else through.
             Inbound::Heartbeat(_)
@@ -286,7 +258,8 @@ impl Worker {
         let reason = said.reason.unwrap_or_default();
         tracing::info!(agent.id = %self.id, "{} left: {}", self.id, redact::text(&reason));
         self.held.clear();
-        (self.waiter, self.slot) = (None, Slot::None);
+        self.stream.leave_queue();
+        self.slot = Slot::None;
         self.outbox.end(Ended::Left);
     }
 
@@ -296,11 +269,7 @@ impl Worker {
         if is_last {
             bus.board.leave(&self.id);
         }
-        if is_last {
-            // A newer connection has taken them up itself.
-            self.take_back_mail(bus, unsent).await;
-        }
-        self.end_stream(bus).await;
+        self.stream.end(unsent).await;
         for held in self.held.iter().filter(|held| !held.accepted) {
             let (agent, task) = (self.id.clone(), held.task.clone());
             let offer = dispatch::take_back_later(Arc::clone(bus), agent, task, held.epoch);
@@ -331,14 +300,7 @@ impl Worker {
         V: Verb + Clone + Send + 'static,
         V::Reply: Send,
     {
-        loop {
-            match bus.hub.run(verb.clone()).await {
-                Err(error) if error.may_pass() && !self.is_over(bus) => {
-                    tokio::time::sleep(RETRY_AFTER).await;
-                }
-                decided => return decided,
-            }
-        }
+        insist(|| bus.hub.run(verb.clone()), || self.is_over(bus)).await
     }
 
     /// The same for what counts once, however often it comes.
@@ -353,14 +315,8 @@ impl Worker {
         V: Verb + Clone + Send + 'static,
         V::Reply: Send,
     {
-        loop {
-            match bus.hub.call(verb.clone(), guard.clone(), render).await {
-                Err(error) if error.may_pass() && !self.is_over(bus) => {
-                    tokio::time::sleep(RETRY_AFTER).await;
-                }
-                decided => return decided,
-            }
-        }
+        let call = || bus.hub.call(verb.clone(), guard.clone(), render);
+        insist(call, || self.is_over(bus)).await
     }
 
     /// Its agent was signed off elsewhere: what comes on this connection counts for nothing, and it should know.

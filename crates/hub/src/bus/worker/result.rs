@@ -7,11 +7,12 @@ use switchboard_core::verb::Completed;
 use switchboard_core::{Refusal, TaskId, TaskState, TaskStatus};
 use switchboard_wire::agentbus::message::{TaskResult, TaskResultAck};
 
-use super::super::connection::send;
+use super::super::frame::send;
 use super::super::server::Shared;
 use super::{Held, Worker};
 use crate::call::Guard;
 use crate::hub::Error;
+use crate::stream::what_became;
 
 /// Whether a result counts, and what there is to say about it.
 struct Verdict {
@@ -101,7 +102,7 @@ impl Worker {
         if task.holder() == Some(&self.id) && task.epoch == epoch {
             return Some(Verdict::no(refusal.to_string()));
         }
-        Some(Verdict::no(self.what_became(&task)))
+        Some(Verdict::no(what_became(&task, &self.id)))
     }
 }
 

@@ -9,8 +9,8 @@ use switchboard_wire::agentbus::{SyncAction, SyncReason};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::connection::send;
 use super::super::drift::{Behind, Expected, Main, Reason, Seen, Told};
+use super::super::frame::send;
 use super::super::memory;
 use super::super::server::Shared;
 use super::Worker;

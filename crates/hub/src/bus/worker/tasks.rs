@@ -15,7 +15,7 @@ use switchboard_wire::agentbus::message::{
 use switchboard_wire::agentbus::redact;
 use switchboard_wire::agentbus::{Fault, Flag};
 
-use super::super::connection::send;
+use super::super::frame::send;
 use super::super::server::Shared;
 use super::Worker;
 use crate::call::{Guard, Outcome};

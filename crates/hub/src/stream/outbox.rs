@@ -3,30 +3,26 @@
 //! Whoever does not read fast enough loses the connection, never the memory of the hub or the time of others.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use switchboard_core::MessageId;
-use switchboard_wire::agentbus::UtcTime;
-use switchboard_wire::agentbus::envelope::{self, FrameWriter};
-use switchboard_wire::agentbus::message::Outbound;
 use tokio::sync::Notify;
 
 /// What may be left unread by one who gets a large message.
 const READ_BUT_FOR: usize = 64 * 1024;
 
-/// One thing to send.
-pub(super) enum Frame {
-    Message(Box<Outbound<'static>>),
-    /// A line of somebody else, passed on under a number of this connection.
-    Passed(Arc<str>),
-    /// The last part of a message to this agent: once it is written, the message is handed over.
-    Mail(Box<Outbound<'static>>, MessageId),
+/// One thing to send, in whatever words.
+pub(crate) trait Frame {
+    /// About what it occupies.
+    fn bytes(&self) -> usize;
+
+    /// The message to this agent that is handed over once this is written.
+    fn mail(&self) -> Option<&MessageId>;
 }
 
 /// Why a connection is ended by others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// A newer connection has the same id.
     Replaced,
     /// It did not read what was sent.
@@ -37,14 +33,13 @@ pub(super) enum Ended {
     Left,
 }
 
-pub(super) struct Outbox {
-    queue: Mutex<Queue>,
+pub(crate) struct Outbox<F> {
+    queue: Mutex<Queue<F>>,
     bell: Notify,
 }
 
-#[derive(Default)]
-struct Queue {
-    frames: VecDeque<(Frame, usize)>,
+struct Queue<F> {
+    frames: VecDeque<(F, usize)>,
     bytes: usize,
     bytes_max: usize,
     /// So many of the first frames end with one that was pushed whole.
@@ -56,11 +51,16 @@ struct Queue {
     is_over: bool,
 }
 
-impl Outbox {
+impl<F: Frame> Outbox<F> {
     pub fn new(bytes_max: usize) -> Self {
         let queue = Queue {
+            frames: VecDeque::new(),
+            bytes: 0,
             bytes_max,
-            ..Queue::default()
+            whole: 0,
+            lacks_whole: false,
+            ended: None,
+            is_over: false,
         };
         Outbox {
             queue: Mutex::new(queue),
@@ -79,7 +79,7 @@ impl Outbox {
     }
 
     /// False if the connection is over, or is from now on.
-    pub fn push(&self, frame: Frame) -> bool {
+    pub fn push(&self, frame: F) -> bool {
         let bytes = frame.bytes();
         let mut queue = self.queue.lock();
         if !queue.takes_more() {
@@ -98,7 +98,7 @@ impl Outbox {
     }
 
     /// The last words; they are taken in also after the end was decided, and nothing after them.
-    pub fn push_last(&self, frame: Frame) {
+    pub fn push_last(&self, frame: F) {
         let mut queue = self.queue.lock();
         queue.frames.push_back((frame, 0));
         queue.is_over = true;
@@ -106,7 +106,7 @@ impl Outbox {
 
     /// Everything at once, however much it is, to who has read almost everything before it. False to others: they get a
     /// later one.
-    pub fn push_whole(&self, frames: impl IntoIterator<Item = Frame>) -> bool {
+    pub fn push_whole(&self, frames: impl IntoIterator<Item = F>) -> bool {
         let mut queue = self.queue.lock();
         if !queue.takes_more() || !queue.takes_whole() {
             queue.lacks_whole = true;
@@ -144,40 +144,13 @@ impl Outbox {
         self.queue.lock().ended
     }
 
-    /// Moves what waits into `out`, up to about `bytes`, and the messages that are handed over once it is written
-    /// into `mail`.
-    pub fn take(
-        &self,
-        writer: &mut FrameWriter,
-        now: UtcTime,
-        bytes: usize,
-        out: &mut Vec<u8>,
-        mail: &mut Vec<MessageId>,
-    ) {
-        while out.len() < bytes {
-            let frame = {
-                let mut queue = self.queue.lock();
-                let Some((frame, size)) = queue.frames.pop_front() else {
-                    return;
-                };
-                queue.bytes -= size;
-                queue.whole = queue.whole.saturating_sub(1);
-                frame
-            };
-            match frame {
-                Frame::Message(message) => writer.write(now, &*message, out),
-                Frame::Mail(message, id) => {
-                    writer.write(now, &*message, out);
-                    mail.push(id);
-                }
-                Frame::Passed(line) => {
-                    // It was read once, so it can be read again.
-                    if let Ok(envelope) = envelope::decode(line.as_bytes()) {
-                        writer.pass_on(&envelope, out);
-                    }
-                }
-            }
-        }
+    /// The next one to write.
+    pub fn next(&self) -> Option<F> {
+        let mut queue = self.queue.lock();
+        let (frame, size) = queue.frames.pop_front()?;
+        queue.bytes -= size;
+        queue.whole = queue.whole.saturating_sub(1);
+        Some(frame)
     }
 
     /// Messages that will never be written. Everything else stays.
@@ -186,19 +159,19 @@ impl Outbox {
         let frames = std::mem::take(&mut queue.frames);
         let mut mail = Vec::new();
         for (frame, size) in frames {
-            match frame {
-                Frame::Mail(_, id) => {
+            match frame.mail() {
+                Some(id) => {
                     queue.bytes -= size;
-                    mail.push(id);
+                    mail.push(id.clone());
                 }
-                Frame::Message(_) | Frame::Passed(_) => queue.frames.push_back((frame, size)),
+                None => queue.frames.push_back((frame, size)),
             }
         }
         mail
     }
 }
 
-impl Queue {
+impl<F> Queue<F> {
     fn takes_more(&self) -> bool {
         self.ended.is_none() && !self.is_over
     }
@@ -212,46 +185,25 @@ impl Queue {
     }
 }
 
-impl Frame {
-    /// About what it occupies. Messages are small unless they carry text.
-    fn bytes(&self) -> usize {
-        const ENVELOPE: usize = 512;
-        ENVELOPE
-            + match self {
-                Frame::Passed(line) => line.len(),
-                Frame::Message(message) | Frame::Mail(message, _) => text_bytes(message),
-            }
-    }
-}
-
-fn text_bytes(message: &Outbound<'_>) -> usize {
-    match message {
-        Outbound::TaskAssigned(task) => task.description.len() + 64 * task.files.len(),
-        Outbound::AgentMessage(mail) => mail.body.get().len(),
-        Outbound::Snapshot(snapshot) => {
-            400 * snapshot.workers.len()
-                + 8 * (snapshot.queue.eligible_issue_numbers.len()
-                    + snapshot.queue.claimed_issue_numbers.len())
-        }
-        Outbound::CatalogSnapshot(catalog) => 300 * catalog.entries.len(),
-        Outbound::CatalogDelta(delta) => 300 * delta.added.len() + 64 * delta.removed.len(),
-        Outbound::EngramContent(engram) => engram.content.len(),
-        _ => 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use switchboard_wire::agentbus::message::WorkerProbe;
-
     use super::*;
 
-    fn probe() -> Frame {
-        let probe = WorkerProbe {
-            reason: "quiet".to_owned(),
-            answer_within_seconds: 15,
-        };
-        Frame::Message(Box::new(probe.into()))
+    /// Half a kibibyte, and the message that it carries.
+    struct Piece(Option<MessageId>);
+
+    impl Frame for Piece {
+        fn bytes(&self) -> usize {
+            512
+        }
+
+        fn mail(&self) -> Option<&MessageId> {
+            self.0.as_ref()
+        }
+    }
+
+    fn probe() -> Piece {
+        Piece(None)
     }
 
     #[test]
@@ -271,10 +223,7 @@ mod tests {
     #[test]
     fn last_words_are_said_after_the_end_was_decided_and_mail_is_left_to_others() {
         let outbox = Outbox::new(4 * 512);
-        let Frame::Message(letter) = probe() else {
-            panic!("it is a message");
-        };
-        outbox.push(Frame::Mail(letter, "m".into()));
+        outbox.push(Piece(Some("m".into())));
         outbox.end(Ended::Replaced);
         assert!(!outbox.push(probe()));
         outbox.push_last(probe());
@@ -300,16 +249,8 @@ mod tests {
         assert_eq!(outbox.lacks_whole(), None);
     }
 
-    /// Takes everything that waits; how many lines it is.
-    fn lines(outbox: &Outbox) -> usize {
-        let sender = switchboard_wire::agentbus::envelope::Sender {
-            role: switchboard_wire::agentbus::Role::Director,
-            id: "director".into(),
-            run_id: None,
-        };
-        let mut writer = FrameWriter::new(sender);
-        let (mut out, mut mail) = (Vec::new(), Vec::new());
-        outbox.take(&mut writer, UtcTime(1), usize::MAX, &mut out, &mut mail);
-        out.iter().filter(|byte| **byte == b'\n').count()
+    /// Takes everything that waits; how many they are.
+    fn lines(outbox: &Outbox<Piece>) -> usize {
+        std::iter::from_fn(|| outbox.next()).count()
     }
 }
