@@ -14,7 +14,7 @@ use switchboard_core::{Agent, AgentId, GatePolicy, LedgerEpoch, Refusal, Timesta
 use switchboard_store::{Engine, Error as StoreError, Readable, Reader, Tail};
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::call::{Guard, Ids, Outcome, Render, VerbJob};
+use crate::call::{Guard, Ids, Outcome, VerbJob};
 use crate::caretaker;
 use crate::readers::Readers;
 use crate::sequencer::{Input, Sequencer};
@@ -265,7 +265,8 @@ impl Hub {
             nonce,
             ..Guard::default()
         };
-        match self.submit(verb, guard, None).await? {
+        // Without a key nothing is printed.
+        match self.call(verb, guard, |_| Vec::new()).await? {
             Outcome::Fresh(reply, _) => Ok(reply),
             Outcome::Replayed(_) => Err(Error::Broken),
         }
@@ -287,7 +288,15 @@ impl Hub {
         V: Verb + Send + 'static,
         V::Reply: Send,
     {
-        self.submit(verb, guard, Some(render)).await
+        let (reply, answer) = oneshot::channel();
+        self.send(Input::Job(Box::new(VerbJob {
+            verb,
+            guard,
+            render,
+            reply,
+            decided: None,
+        })))?;
+        answer.await.map_err(|_| Error::Stopping)?
     }
 
     /// Every list. Runs on the reader threads.
@@ -396,27 +405,6 @@ impl Hub {
 
     fn send(&self, input: Input) -> Result<(), Error> {
         self.shared.send(input)
-    }
-
-    pub(crate) async fn submit<V>(
-        &self,
-        verb: V,
-        guard: Guard,
-        render: Option<Render<V::Reply>>,
-    ) -> Result<Outcome<V::Reply>, Error>
-    where
-        V: Verb + Send + 'static,
-        V::Reply: Send,
-    {
-        let (reply, answer) = oneshot::channel();
-        self.send(Input::Job(Box::new(VerbJob {
-            verb,
-            guard,
-            render,
-            reply,
-            decided: None,
-        })))?;
-        answer.await.map_err(|_| Error::Stopping)?
     }
 }
 

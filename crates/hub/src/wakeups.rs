@@ -326,9 +326,7 @@ impl ClaimWaiter {
             settled: false,
         })
     }
-}
 
-impl ClaimWaiter {
     /// What it found goes to others first: it is woken once one of them may be busy.
     pub fn lets_others_go_first(&self) {
         let mut claims = self.shared.wakeups().claims.lock();

@@ -295,7 +295,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 super::snapshot::send(&self.bus, &self.outbox).await;
             }
             Role::Worker => {
-                let nonce = proof.as_ref().and_then(Proof::nonce);
+                let nonce = proof.as_ref().and_then(|proof| proof.nonce.clone());
                 let worker = Worker::join(&self.bus, hello, peer, nonce, &self.outbox).await?;
                 self.session.welcomed(self.bus.millis());
                 self.who = Who::Worker(Box::new(worker));

@@ -9,7 +9,8 @@ use crate::auth::Vigil;
 use crate::call::Nothing;
 
 pub(super) struct Proof {
-    nonce: Option<Nonce>,
+    /// The signature, to be committed with what it lets in, so that it lets nobody in again.
+    pub nonce: Option<Nonce>,
     /// Absent where nothing is asked for.
     pub vigil: Option<Vigil>,
 }
@@ -26,14 +27,9 @@ impl Proof {
         })
     }
 
-    /// The signature, to be committed with what it lets in, so that it lets nobody in again.
-    pub fn nonce(&self) -> Option<Nonce> {
-        self.nonce.clone()
-    }
-
-    /// The same where nothing else is committed.
+    /// Commits the signature where nothing else is.
     pub async fn spend(&self, bus: &Shared) -> Result<(), String> {
-        match self.nonce() {
+        match self.nonce.clone() {
             None => Ok(()),
             nonce => {
                 let spent = bus

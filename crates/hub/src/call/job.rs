@@ -79,7 +79,7 @@ impl Verb for Nothing {
 pub(crate) struct VerbJob<V: Verb> {
     pub verb: V,
     pub guard: Guard,
-    pub render: Option<Render<V::Reply>>,
+    pub render: Render<V::Reply>,
     pub reply: oneshot::Sender<Result<Outcome<V::Reply>, Error>>,
     pub decided: Option<Result<Outcome<V::Reply>, Error>>,
 }
@@ -154,10 +154,10 @@ where
                 if let Some(nonce) = self.guard.nonce.clone().filter(|_| is_final) {
                     changes.put(nonce);
                 }
-                if let (Some((key, body_hash)), Some(render)) = (&self.guard.key, self.render)
+                if let Some((key, body_hash)) = &self.guard.key
                     && is_final
                 {
-                    let answer: Arc<[u8]> = render(&reply).into();
+                    let answer: Arc<[u8]> = (self.render)(&reply).into();
                     kept = Some(Arc::clone(&answer));
                     changes.put(Remembered {
                         key: key.clone(),

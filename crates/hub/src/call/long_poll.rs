@@ -53,7 +53,7 @@ impl Hub {
                 keep_empty: over,
                 is_something: is_task,
             };
-            let sleep_until = match self.submit(last, guard.clone(), Some(render)).await {
+            let sleep_until = match self.call(last, guard.clone(), render).await {
                 Ok(Outcome::Fresh(Claimed::None(nothing), _)) if !over => {
                     let passed_on = self.pass_on(errand, deadline).await?;
                     let turn = self.turn_after_others(&waiter, &nothing);
@@ -142,7 +142,7 @@ impl Hub {
                 keep_empty: over,
                 is_something: has_some,
             };
-            let sleep_until = match self.submit(last, guard.clone(), Some(render)).await {
+            let sleep_until = match self.call(last, guard.clone(), render).await {
                 Ok(Outcome::Fresh(messages, _)) if messages.is_empty() && !over => deadline,
                 Ok(outcome) => return Ok(outcome),
                 Err(error) if waits && !over && error.may_pass() => look_again_at().min(deadline),

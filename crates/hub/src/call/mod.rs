@@ -20,7 +20,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use switchboard_core::GatePolicy;
 use switchboard_wire::jetpack::from_wire::{self, Context};
-use switchboard_wire::jetpack::{Envelope, Request};
+use switchboard_wire::jetpack::{Envelope, Operation, Request};
 use tokio_util::sync::CancellationToken;
 
 pub use failure::{Failure, RETRY_AFTER};
@@ -50,6 +50,7 @@ pub struct Calls {
 /// One of the ten operations, read and understood.
 pub struct Asked {
     pub envelope: Envelope,
+    pub operation: Operation,
     pub call: from_wire::Call,
     /// It did not say which version it speaks.
     pub versionless: bool,
@@ -89,10 +90,12 @@ impl Calls {
         beside: Option<&str>,
     ) -> Result<Asked, Failure> {
         let versionless = open::lacks_version(&envelope, beside)?;
+        let operation = request.operation();
         let mut fresh = |kind| self.ids.fresh(kind);
         let call = from_wire::Call::new(request, path_id, &mut self.context(&mut fresh))?;
         Ok(Asked {
             envelope,
+            operation,
             call,
             versionless,
         })

@@ -35,13 +35,12 @@ impl Calls {
     pub async fn perform(
         &self,
         caller: &Caller,
-        call: from_wire::Call,
+        (operation, call): (Operation, from_wire::Call),
         seal: Seal<'_>,
         from: IpAddr,
     ) -> Result<Answer, Failure> {
-        self.allow(caller, &call, from)?;
-        let actor = Some(call.agent().as_str());
-        let guard = seal.guard(caller, actor, call.operation().as_str())?;
+        self.allow(caller, operation, call.agent(), from)?;
+        let guard = seal.guard(caller, Some(call.agent().as_str()), operation.as_str())?;
         self.act(call, guard, caller).await
     }
 
@@ -49,12 +48,12 @@ impl Calls {
     pub fn allow(
         &self,
         caller: &Caller,
-        call: &from_wire::Call,
+        operation: Operation,
+        agent: &AgentId,
         from: IpAddr,
     ) -> Result<(), Failure> {
-        let agent = call.agent();
         caller.may_act_as(agent)?;
-        match call.operation() {
+        match operation {
             Operation::Register => self.limits.register(from)?,
             Operation::Heartbeat => self.limits.agent(Class::Heartbeat, agent)?,
             Operation::Claim => self.limits.agent(Class::Claim, agent)?,

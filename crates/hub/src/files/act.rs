@@ -44,7 +44,12 @@ pub fn glance(calls: &Calls, body: &[u8]) -> Result<(AgentId, bool), Failure> {
 
 /// Opens, attributes, counts and performs a request.
 pub async fn act(calls: &Calls, request: &mut Request) -> Result<Answer, Failure> {
-    let Asked { envelope, call, .. } = calls.read(&request.body, None)?;
+    let Asked {
+        envelope,
+        operation,
+        call,
+        ..
+    } = calls.read(&request.body, None)?;
     let call = match request.patience {
         Patience::AsAsked => call,
         Patience::None => call.at_once(),
@@ -63,11 +68,7 @@ pub async fn act(calls: &Calls, request: &mut Request) -> Result<Answer, Failure
         part: None,
         signed_part: None,
     };
-    let mut guard = seal.guard(
-        &caller,
-        Some(call.agent().as_str()),
-        call.operation().as_str(),
-    )?;
+    let mut guard = seal.guard(&caller, Some(call.agent().as_str()), operation.as_str())?;
     guard.keeps_refusal = Some(|refusal| to_json(&ErrorBody::from(refusal)));
     let refused = guard.refusal();
     let attempt = async {
@@ -77,7 +78,7 @@ pub async fn act(calls: &Calls, request: &mut Request) -> Result<Answer, Failure
             None => timely?,
         }
         if !request.counted {
-            calls.allow(&caller, &call, FROM)?;
+            calls.allow(&caller, operation, call.agent(), FROM)?;
             request.counted = true;
         }
         perform(calls, call, guard, &caller).await

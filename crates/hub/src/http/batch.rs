@@ -9,7 +9,7 @@ use switchboard_wire::jetpack::IncomingBatch;
 
 use super::call::{Call, KEY, VERSION};
 use super::error::Failure;
-use super::reply::Reply;
+use super::reply::{Reply, may_come_again};
 use super::{App, Shared};
 use crate::auth::{Caller, Evidence};
 use crate::call::{self, Asked, Seal, open};
@@ -53,13 +53,8 @@ struct Outer<'a> {
     whole: Option<Caller>,
 }
 
-/// One operation of a batch, read and attributed.
-struct Part<'a> {
-    body: &'a [u8],
-    asked: Asked,
-    /// Its own sender, where the batch has none.
-    caller: Option<Caller>,
-}
+/// One operation of a batch, read; and its own sender, where the batch has none.
+type Part<'a> = (&'a [u8], Asked, Option<Caller>);
 
 impl<'a> Outer<'a> {
     async fn part(&self, operation: &'a RawValue) -> Result<Part<'a>, Failure> {
@@ -78,11 +73,7 @@ impl<'a> Outer<'a> {
                 Some(self.app.auth.caller(&self.app.hub, evidence).await?)
             }
         };
-        Ok(Part {
-            body,
-            asked,
-            caller,
-        })
+        Ok((body, asked, caller))
     }
 
     /// Starts the operations in order without waiting for each other; a read waits for the changes before it.
@@ -91,8 +82,10 @@ impl<'a> Outer<'a> {
         let mut versionless = false;
         let mut running = FuturesOrdered::new();
         for (index, part) in parts.into_iter().enumerate() {
-            versionless |= part.as_ref().is_ok_and(|part| part.asked.versionless);
-            let reads = part.as_ref().is_ok_and(|part| part.asked.call.is_read());
+            versionless |= part.as_ref().is_ok_and(|(_, asked, _)| asked.versionless);
+            let reads = part
+                .as_ref()
+                .is_ok_and(|(_, asked, _)| asked.call.is_read());
             if reads {
                 while let Some(reply) = running.next().await {
                     answers.push(&reply);
@@ -110,11 +103,7 @@ impl<'a> Outer<'a> {
 
     async fn perform(&self, index: usize, part: Result<Part<'a>, Failure>) -> Reply {
         let performed = async {
-            let Part {
-                body,
-                asked,
-                caller,
-            } = part?;
+            let (body, asked, caller) = part?;
             let caller = caller.as_ref().or(self.whole.as_ref());
             let caller = caller
                 .ok_or_else(|| call::Failure::Unauthenticated("nobody signed this".to_owned()))?;
@@ -126,11 +115,11 @@ impl<'a> Outer<'a> {
                 part: Some(index),
                 signed_part: self.whole.is_some().then_some(index),
             };
-            let from = self.call.peer.ip;
-            let performed = self.app.perform(caller, asked.call, seal, from).await;
+            let (what, from) = ((asked.operation, asked.call), self.call.peer.ip);
+            let performed = self.app.perform(caller, what, seal, from).await;
             let reply =
                 performed.map_or_else(|failure| Failure::from(failure).into_reply(), Reply::from);
-            if let Some(mark) = caller.mark.filter(|_| reply.may_come_again()) {
+            if let Some(mark) = caller.mark.filter(|_| may_come_again(reply.status)) {
                 self.app.auth.forgive(mark);
             }
             Ok(reply)

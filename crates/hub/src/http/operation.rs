@@ -35,8 +35,8 @@ pub async fn protocol(app: Shared, call: Call) -> Result<Reply, Failure> {
 /// Finds out who asks, and performs it.
 pub async fn perform(app: &App, call: &Call, asked: Asked) -> Result<Reply, Failure> {
     let caller = call.caller(app, Some(&asked.envelope)).await?;
-    let seal = call.seal(&asked.envelope);
-    let answer = app.perform(&caller, asked.call, seal, call.peer.ip).await?;
+    let (seal, what) = (call.seal(&asked.envelope), (asked.operation, asked.call));
+    let answer = app.perform(&caller, what, seal, call.peer.ip).await?;
     let mut reply = Reply::from(answer);
     reply.versionless = asked.versionless;
     Ok(reply)

@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use switchboard_wire::hrana::{CursorRequest, Error, PipelineRequest, Refused};
 use switchboard_wire::jetpack::{ErrorBody, ErrorCode};
-use switchboard_wire::parse;
+use switchboard_wire::{Malformed, parse};
 
 use super::Shared;
 use super::call::Call;
@@ -23,7 +23,7 @@ pub async fn pipeline(app: Shared, call: Call) -> Result<Reply, Failure> {
         let request: PipelineRequest = parse(body)?;
         Ok((request.baton, Asked::Pipeline(request.requests)))
     });
-    Ok(answered.await.unwrap_or_else(Denied::into_reply))
+    Ok(answered.await.unwrap_or_else(|denied| denied))
 }
 
 /// `POST /v3/cursor`.
@@ -38,7 +38,7 @@ pub async fn cursor(app: Shared, call: Call) -> Result<Response, Failure> {
             lines.headers_mut().insert(header::CONTENT_TYPE, LINES);
             lines
         }
-        Err(denied) => denied.into_reply().into_response(),
+        Err(denied) => denied.into_response(),
     })
 }
 
@@ -46,55 +46,40 @@ pub async fn cursor(app: Shared, call: Call) -> Result<Response, Failure> {
 pub async fn version(app: Shared, _call: Call) -> Result<Reply, Failure> {
     Ok(match available(&app) {
         Ok(_) => Reply::bytes(200, "{}"),
-        Err(denied) => denied.into_reply(),
+        Err(denied) => denied,
     })
 }
 
-/// Why a call was not looked at.
-enum Denied {
-    Failure(Failure),
-    Refused(Error),
-    /// This ledger has no door for raw SQL.
-    NotHere,
-}
-
+/// The answer, or why the call was not looked at.
 async fn answer(
     app: &Shared,
     call: &Call,
-    read: impl FnOnce(&[u8]) -> Result<(Option<String>, Asked), Failure>,
-) -> Result<Reply, Denied> {
-    let known = call.known.as_ref();
-    let token = app.auth.sql_token(&app.hub, known, &call.headers).await;
-    let (token, right) = token.map_err(Failure::from)?;
+    read: impl FnOnce(&[u8]) -> Result<(Option<String>, Asked), Malformed>,
+) -> Result<Reply, Reply> {
+    let token = app
+        .auth
+        .sql_token(&app.hub, call.known.as_ref(), &call.headers);
+    let (token, right) = token.await.map_err(|failure| refused(&failure.into()))?;
     let sql = available(app)?;
-    let (baton, asked) = read(&call.body)?;
-    let body = sql.call(&token, right, baton.as_deref(), asked).await?;
-    Ok(Reply::bytes(200, body))
+    let (baton, asked) = read(&call.body).map_err(|malformed| refused(&malformed.into()))?;
+    let answered = sql.call(&token, right, baton.as_deref(), asked).await;
+    answered.map(|body| Reply::bytes(200, body)).map_err(denied)
 }
 
-fn available(app: &Shared) -> Result<&Sql, Denied> {
-    app.sql.as_ref().ok_or(Denied::NotHere)
+fn available(app: &Shared) -> Result<&Sql, Reply> {
+    let not_here = || Reply::json(501, &coded("NOT_AVAILABLE", ErrorCode::NotFound, NOT_HERE));
+    app.sql.as_ref().ok_or_else(not_here)
 }
 
-impl Denied {
-    fn into_reply(self) -> Reply {
-        match self {
-            Denied::Failure(failure) => refused(&failure),
-            Denied::Refused(error) => {
-                let is_busy = matches!(error.code.as_str(), "SQLITE_BUSY" | "STREAM_LIMIT");
-                let (status, code) = match is_busy {
-                    true => (503, ErrorCode::Overloaded),
-                    false => (400, ErrorCode::InvalidOperation),
-                };
-                let mut reply = Reply::json(status, &coded(&error.code, code, error.message));
-                reply.retry_after = is_busy.then_some(1);
-                reply
-            }
-            Denied::NotHere => {
-                Reply::json(501, &coded("NOT_AVAILABLE", ErrorCode::NotFound, NOT_HERE))
-            }
-        }
-    }
+fn denied(error: Error) -> Reply {
+    let is_busy = matches!(error.code.as_str(), "SQLITE_BUSY" | "STREAM_LIMIT");
+    let (status, code) = match is_busy {
+        true => (503, ErrorCode::Overloaded),
+        false => (400, ErrorCode::InvalidOperation),
+    };
+    let mut reply = Reply::json(status, &coded(&error.code, code, error.message));
+    reply.retry_after = is_busy.then_some(1);
+    reply
 }
 
 /// A failure in the shape that libSQL's clients read.
@@ -111,17 +96,5 @@ fn coded(code: &str, error: ErrorCode, message: impl Into<String>) -> Refused {
     Refused {
         body: ErrorBody::new(error, message),
         code: code.to_owned(),
-    }
-}
-
-impl From<Failure> for Denied {
-    fn from(failure: Failure) -> Self {
-        Denied::Failure(failure)
-    }
-}
-
-impl From<Error> for Denied {
-    fn from(error: Error) -> Self {
-        Denied::Refused(error)
     }
 }

@@ -46,11 +46,6 @@ impl Reply {
         }
     }
 
-    /// The hub could not do it, or not now.
-    pub fn may_come_again(&self) -> bool {
-        may_come_again(self.status)
-    }
-
     pub fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() =

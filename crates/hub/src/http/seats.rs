@@ -30,7 +30,7 @@ impl Seats {
     pub fn new(connections_max: u32) -> Self {
         Seats {
             free: Arc::new(Semaphore::new(seats(connections_max, files_max()))),
-            by_address: Places::default(),
+            by_address: Places(Arc::default()),
         }
     }
 
@@ -53,19 +53,13 @@ impl Seats {
 
 /// So many places for each of those who come.
 #[derive(Clone, Debug)]
-pub struct Places<K>(Arc<Mutex<HashMap<K, usize>>>);
+pub struct Places<K>(pub Arc<Mutex<HashMap<K, usize>>>);
 
 /// One of them; dropping it makes room for another.
 #[derive(Debug)]
 pub struct Place<K: Eq + Hash> {
     places: Places<K>,
     whose: K,
-}
-
-impl<K> Default for Places<K> {
-    fn default() -> Self {
-        Places(Arc::default())
-    }
 }
 
 impl<K: Clone + Eq + Hash> Places<K> {

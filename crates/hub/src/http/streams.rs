@@ -27,7 +27,7 @@ impl Default for Streams {
     fn default() -> Self {
         Streams {
             free: Arc::new(Semaphore::new(STREAMS_MAX)),
-            by_caller: Places::default(),
+            by_caller: Places(Arc::default()),
         }
     }
 }

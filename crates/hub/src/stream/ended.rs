@@ -50,14 +50,9 @@ pub(crate) async fn attend(hub: &Hub) -> Result<(), Error> {
 async fn end(hub: &Hub, is_over: impl Fn(&str) -> bool) -> Result<(), Error> {
     let mut page = Page::first();
     loop {
-        let (wanted, filter) = (
-            page.clone(),
-            AgentFilter {
-                with_gone: true,
-                ..AgentFilter::default()
-            },
-        );
-        let read = hub.read(move |ledger| ledger.agents(&filter, &wanted));
+        let (page_now, mut filter) = (page.clone(), AgentFilter::default());
+        filter.with_gone = true;
+        let read = hub.read(move |ledger| ledger.agents(&filter, &page_now));
         let found = read.await?;
         for agent in found.rows {
             let owes = !agent.stream.unacknowledged.is_empty();

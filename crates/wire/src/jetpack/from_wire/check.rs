@@ -161,6 +161,15 @@ pub fn wait_for(seconds: Option<u32>) -> Result<Duration, Malformed> {
     Ok(wait)
 }
 
+/// What may be left out.
+pub fn maybe<T>(
+    field: &str,
+    text: Option<String>,
+    read: impl Fn(&str, &str) -> Result<T, Malformed>,
+) -> Result<Option<T>, Malformed> {
+    text.map(|text| read(field, &text)).transpose()
+}
+
 /// The size of a page.
 pub fn page_size(limit: Option<u32>) -> Result<usize, Malformed> {
     match limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)) {

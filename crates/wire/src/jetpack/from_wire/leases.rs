@@ -2,7 +2,7 @@
 
 use switchboard_core::{AgentId, LeasePath, verb};
 
-use super::check::{agent_id, span, task_id};
+use super::check::{agent_id, maybe, span, task_id};
 use crate::Malformed;
 use crate::jetpack::{
     AcquireLeaseRequest, CheckLeaseQuery, ExtendLeaseRequest, ReleaseLeaseRequest,
@@ -20,10 +20,7 @@ pub fn acquire_lease(
 ) -> Result<verb::AcquireLease, Malformed> {
     Ok(verb::AcquireLease {
         agent: agent_id("agentId", &request.agent_id)?,
-        task: request
-            .task_id
-            .map(|task| task_id("taskId", &task))
-            .transpose()?,
+        task: maybe("taskId", request.task_id, task_id)?,
         path: lease_path("filePath", &request.file_path, root)?,
         lasts_for: span("durationMs", request.duration_ms)?,
     })
@@ -63,9 +60,6 @@ pub fn check_lease(query: CheckLeaseQuery, root: &str) -> Result<verb::CheckLeas
         .ok_or_else(|| Malformed::missing("filePath"))?;
     Ok(verb::CheckLease {
         path: lease_path("filePath", &path, root)?,
-        agent: query
-            .agent_id
-            .map(|agent| agent_id("agentId", &agent))
-            .transpose()?,
+        agent: maybe("agentId", query.agent_id, agent_id)?,
     })
 }

@@ -5,7 +5,7 @@ use switchboard_core::query::{
     AgentFilter, LeaseFilter, MessageFilter, Page, SnapshotFilter, TaskFilter,
 };
 
-use super::check::{agent_id, page_size, task_id};
+use super::check::{agent_id, maybe, page_size, task_id};
 use super::lease_path;
 use crate::Malformed;
 use crate::jetpack::{AgentQuery, LeaseQuery, ListOrder, MessageQuery, SnapshotQuery, TaskQuery};
@@ -75,12 +75,4 @@ pub fn messages(query: MessageQuery) -> Result<(MessageFilter, Page), Malformed>
 pub fn snapshots(query: SnapshotQuery) -> Result<(SnapshotFilter, Page), Malformed> {
     let task = maybe("taskId", query.task_id, task_id)?;
     Ok((SnapshotFilter { task }, page(query.limit, query.after)?))
-}
-
-fn maybe<T>(
-    field: &str,
-    text: Option<String>,
-    read: impl Fn(&str, &str) -> Result<T, Malformed>,
-) -> Result<Option<T>, Malformed> {
-    text.map(|text| read(field, &text)).transpose()
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use switchboard_core::{AgentId, GatePolicy, verb};
 
-use super::{Operation, Request};
+use super::Request;
 use crate::Malformed;
 
 pub use agents::{command, heartbeat, register};
@@ -92,22 +92,6 @@ impl Call {
                 Self::ReleaseLease { by, release }
             }
         })
-    }
-
-    /// Which one it is.
-    pub fn operation(&self) -> Operation {
-        match self {
-            Self::Register(_) => Operation::Register,
-            Self::Heartbeat(_) => Operation::Heartbeat,
-            Self::Claim { .. } => Operation::Claim,
-            Self::Progress(_) => Operation::Progress,
-            Self::Complete(_) => Operation::Complete,
-            Self::Fail(_) => Operation::Fail,
-            Self::Send(_) => Operation::SendMessage,
-            Self::Receive { .. } => Operation::ReceiveMessages,
-            Self::AcquireLease(_) => Operation::AcquireLease,
-            Self::ReleaseLease { .. } => Operation::ReleaseLease,
-        }
     }
 
     /// How long it may wait for something to come.

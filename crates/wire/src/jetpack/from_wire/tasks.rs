@@ -6,7 +6,9 @@ use switchboard_core::task::OnDependencyFailure;
 use switchboard_core::{AgentId, CorrId, Priority, TaskId, TaskKind, limits, verb};
 
 use super::Context;
-use super::check::{self, agent_id, at_most, each, filled, id, maybe_text, task_id, wait_for};
+use super::check::{
+    self, agent_id, at_most, each, filled, id, maybe, maybe_text, task_id, wait_for,
+};
 use crate::Malformed;
 use crate::jetpack::{
     ClaimFilter, ClaimRequest, CreateTasksRequest, NewTask, PatchTaskRequest, RejectTaskRequest,
@@ -21,10 +23,7 @@ pub fn claim(request: ClaimRequest) -> Result<(verb::Claim, Duration), Malformed
     let claim = verb::Claim {
         agent: agent_id("agentId", &request.agent_id)?,
         filter: request.filter.map(filter).transpose()?.unwrap_or_default(),
-        task: request
-            .task_id
-            .map(|task| task_id("taskId", &task))
-            .transpose()?,
+        task: maybe("taskId", request.task_id, task_id)?,
     };
     Ok((claim, wait_for(request.wait)?))
 }
@@ -184,10 +183,7 @@ pub fn change(task: TaskId, patch: PatchTaskRequest) -> Result<verb::ChangeTask,
 /// `POST /tasks/:id/release`.
 pub fn release(task: TaskId, request: ReleaseTaskRequest) -> Result<verb::ReleaseTask, Malformed> {
     maybe_text("reason", request.reason.as_ref(), limits::NOTE_BYTES_MAX)?;
-    let agent = request
-        .agent_id
-        .map(|agent| agent_id("agentId", &agent))
-        .transpose()?;
+    let agent = maybe("agentId", request.agent_id, agent_id)?;
     Ok(verb::ReleaseTask {
         task,
         agent,
