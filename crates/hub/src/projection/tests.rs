@@ -1,3 +1,5 @@
+//! What a crash leaves, edits and strangers, step by step.
+
 use super::folder::freely;
 use super::*;
 

@@ -32,6 +32,10 @@ pub(super) struct Signature {
 }
 
 statements! {
+    HEAD = format!(
+        "UPDATE sb_head SET {}, writer = $21, generation = $22",
+        assign(&HEADS, &[READ, BESIDE], 1)
+    );
     LANE = upsert(&LANES, "lane", &[NEW]);
     REP = upsert(&REPS, "rep", &[NEW]);
     LEASE = upsert(&LEASES, "file_path", &[NEW]);
@@ -197,15 +201,13 @@ fn log(
 }
 
 fn put_head(head: &Head, by: &Signature, hand: &Hand) -> Query {
-    let put = "UPDATE sb_head SET ".to_owned() + &assign(&HEADS, &[READ, BESIDE], 1);
-    let put = put + ", writer = $21, generation = $22";
-    let query = match hand.is_noted() {
-        false => Query::new(format!("{put} WHERE id = 1")),
+    let mut query = match hand.is_noted() {
+        false => Query::new(format!("{} WHERE id = 1", *HEAD)),
         true => Query::new(format!(
-            "{put}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > $23))::int WHERE id = 1"
+            "{}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > $23))::int WHERE id = 1",
+            *HEAD
         )),
     };
-    let mut query = query;
     columns::head(head, &by.mark, &mut query);
     let query = query.int(by.writer).int(by.generation);
     match hand.is_noted() {
