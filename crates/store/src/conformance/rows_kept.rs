@@ -281,7 +281,7 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         expires_at: message.expires_at,
         handing_until: (state == DeliveryState::Queued).then_some(at),
     };
-    let deliveries = vec![
+    let deliveries = [
         delivery(&full, "bob", DeliveryState::Acknowledged),
         delivery(&bare, "ann", DeliveryState::Queued),
         delivery(&bare, "bob", DeliveryState::Handed),
@@ -398,7 +398,7 @@ pub(super) fn history_and_quality_come_back(world: &mut World<'_>) {
         },
         recorded_at: START,
     };
-    let snapshots = vec![
+    let snapshots = [
         snapshot("q1", Some("t")),
         snapshot("q2", None),
         snapshot("q3", Some("t")),
