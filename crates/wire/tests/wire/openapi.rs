@@ -87,16 +87,11 @@ fn routes_are_unique_and_described() {
 fn every_route_of_the_contract_is_in_the_table_and_no_other() {
     let contract = include_str!("../../../../docs/http-api.md");
     let mut named = BTreeSet::new();
-    for line in contract.lines() {
-        let outside = line.starts_with("Outside `/api/v1`");
-        if !line.starts_with('|') && !outside {
-            continue;
-        }
-        let place = if outside {
-            line
-        } else {
-            line.split('|').nth(1).unwrap_or_default()
-        };
+    let tables = contract.lines().filter(|line| line.starts_with('|'));
+    let tables = tables.map(|row| (false, row.split('|').nth(1).unwrap_or_default()));
+    let paragraphs = contract.split("\n\n");
+    let outside = paragraphs.filter(|text| text.starts_with("Outside `/api/v1`"));
+    for (outside, place) in tables.chain(outside.map(|text| (true, text))) {
         let mut method = String::new();
         let mut path = String::new();
         for code in place.split('`').skip(1).step_by(2) {
