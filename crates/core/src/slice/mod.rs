@@ -25,7 +25,6 @@ mod save;
 
 /// Quick and seeded anew in every process: keys come from outside.
 pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
-pub type Set<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
 
 pub use cells::{AnyCells, Cells, Put};
 pub use lanes::{LaneBook, QueueView};
