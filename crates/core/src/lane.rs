@@ -86,24 +86,24 @@ impl Rep {
 
 impl LaneKey {
     pub fn of(task: &Task) -> LaneKey {
-        let mut audience = task.audience.clone();
+        let mut audience = task.about.audience.clone();
         audience.sort();
         LaneKey {
-            priority: task.priority,
-            kind: task.kind,
-            minutes: task.estimated_minutes,
-            skills: task.required_skills.clone(),
+            priority: task.about.priority,
+            kind: task.about.kind,
+            minutes: task.about.estimated_minutes,
+            skills: task.about.required_skills.clone(),
             audience,
             previous: task.previous_agents.clone(),
         }
     }
 
     pub fn matches(&self, task: &Task) -> bool {
-        self.priority == task.priority
-            && self.kind == task.kind
-            && self.minutes == task.estimated_minutes
+        self.priority == task.about.priority
+            && self.kind == task.about.kind
+            && self.minutes == task.about.estimated_minutes
             && self.previous == task.previous_agents
-            && self.audience.len() == task.audience.len()
+            && self.audience.len() == task.about.audience.len()
             && *self == LaneKey::of(task)
     }
 

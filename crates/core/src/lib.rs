@@ -10,6 +10,7 @@ pub mod agent;
 pub mod attempt;
 pub mod budget;
 pub mod changes;
+pub mod description;
 pub mod engram;
 pub mod event;
 pub mod head;
@@ -47,6 +48,7 @@ pub use agent::{
 };
 pub use attempt::{Attempt, Outcome};
 pub use changes::Changes;
+pub use description::{Description, Patch};
 pub use engram::{Engram, EngramEntry};
 pub use event::{Event, Logged};
 pub use head::{Head, LedgerEpoch};

@@ -11,6 +11,8 @@ pub const DESCRIPTION_BYTES_MAX: usize = 256 * 1024;
 pub const NOTE_BYTES_MAX: usize = 16 * 1024;
 /// Failure details: stack traces, logs.
 pub const DETAILS_BYTES_MAX: usize = 64 * 1024;
+/// What a result says beyond the protocol's members.
+pub const OTHER_BYTES_MAX: usize = 64 * 1024;
 pub const SKILL_BYTES_MAX: usize = 64;
 pub const SKILLS_MAX: usize = 64;
 pub const FILES_MAX: usize = 1000;

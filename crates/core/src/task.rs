@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::description::Description;
 use crate::event::Event;
 use crate::id::{AgentId, CorrId, SnapshotId, TaskId};
 use crate::lane::LaneId;
 use crate::limits;
-use crate::skills::Skills;
 use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -16,25 +16,14 @@ pub struct Task {
     pub id: TaskId,
     /// 1, 2, 3… in commit order; the age that decides within a priority.
     pub number: u64,
-    pub title: String,
-    pub description: Option<String>,
+    pub about: Description,
     pub state: TaskState,
-    pub priority: Priority,
-    pub kind: TaskKind,
-    pub required_skills: Skills,
     pub dependencies: Vec<TaskId>,
     /// Dependencies that are not completed yet.
     pub blockers: Vec<TaskId>,
-    pub files: Vec<String>,
-    pub estimated_minutes: Option<u32>,
-    pub branch: Option<String>,
-    /// If not empty, only these agents may claim it and skills are not asked.
-    pub audience: Vec<AgentId>,
     pub on_dependency_failure: OnDependencyFailure,
     pub corr_id: CorrId,
     pub retries: u32,
-    pub max_retries: u32,
-    pub when_spent: WhenSpent,
     pub previous_agents: Vec<AgentId>,
     pub last_failure: Option<Failure>,
     /// How often it has been claimed; the claim of an older epoch no longer counts.
@@ -292,31 +281,16 @@ impl Task {
 
     /// About how much text it carries.
     pub fn bytes(&self) -> usize {
-        let description = self.description.as_ref().map_or(0, String::len);
+        let description = self.about.description.as_ref().map_or(0, String::len);
         let result = self.result.as_ref().map_or(0, |result| result.len());
-        let files: usize = self.files.iter().map(String::len).sum();
-        self.title.len() + description + result + files
+        let files: usize = self.about.files.iter().map(String::len).sum();
+        self.about.title.len() + description + result + files
     }
 
-    /// The group of columns that [`Task::is_described_as`] compares.
+    /// The group of columns that say what it is about.
     pub const DESCRIBED: u8 = 1;
     /// The one of [`Task::is_queued_as`].
     pub const QUEUED: u8 = 2;
-
-    /// Whether a person reads the same in both: what states and claims do not touch.
-    pub fn is_described_as(&self, other: &Task) -> bool {
-        self.title == other.title
-            && self.description == other.description
-            && self.priority == other.priority
-            && self.kind == other.kind
-            && self.required_skills == other.required_skills
-            && self.files == other.files
-            && self.estimated_minutes == other.estimated_minutes
-            && self.branch == other.branch
-            && self.audience == other.audience
-            && self.max_retries == other.max_retries
-            && self.when_spent == other.when_spent
-    }
 
     /// Whether it would wait in the same place: what a claim, progress and a completion do not touch.
     pub fn is_queued_as(&self, other: &Task) -> bool {
@@ -506,7 +480,7 @@ impl Task {
             message: format!(
                 "{error_type} in stage {stage} after {} of {} attempts: {}; what to do: {remedy}",
                 self.retries,
-                self.max_retries + 1,
+                self.about.max_retries + 1,
                 trouble.failure.message
             ),
         };
@@ -542,7 +516,7 @@ impl Task {
 
     /// Whether a person is asked once the retries are used up: by the wish of whoever made it, and on the bus.
     pub fn asks_person_when_spent(&self) -> bool {
-        self.when_spent == WhenSpent::AskPerson || self.watch.is_some()
+        self.about.when_spent == WhenSpent::AskPerson || self.watch.is_some()
     }
 
     /// A person accepts what waited for them.

@@ -14,10 +14,11 @@ use switchboard_core::slice::Kept;
 use switchboard_core::task::{Failure, OnDependencyFailure};
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, AgentKind, Baseline, Capabilities, CorrId, Delivery, DeliveryState, Doing,
-    Door, FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey, Learning, Lease, LeasePath,
-    LedgerEpoch, Machine, Message, MessageId, Metrics, Phase, Presence, Priority, Progress, Skills,
-    Snapshot, Task, TaskId, TaskKind, TaskState, Timestamp, Watch, WhenSpent, iso, limits,
+    Agent, AgentId, AgentKind, Baseline, Capabilities, CorrId, Delivery, DeliveryState,
+    Description, Doing, Door, FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey, Learning,
+    Lease, LeasePath, LedgerEpoch, Machine, Message, MessageId, Metrics, Phase, Presence, Priority,
+    Progress, Skills, Snapshot, Task, TaskId, TaskKind, TaskState, Timestamp, Watch, WhenSpent,
+    iso, limits,
 };
 
 use crate::clock::Mark;
@@ -81,18 +82,24 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
     Ok(Task {
         number: unsigned(row, at!(TASKS.number))?,
         id: id(row, at!(TASKS.id))?,
-        title: text(row, at!(TASKS.title))?,
-        description: optional_text(row, at!(TASKS.description))?,
+        about: Description {
+            title: text(row, at!(TASKS.title))?,
+            description: optional_text(row, at!(TASKS.description))?,
+            files: strings(row, at!(TASKS.files))?,
+            branch: optional_text(row, at!(TASKS.branch))?,
+            max_retries: number(row, at!(TASKS.max_retries))?,
+            when_spent: optional_text(row, at!(TASKS.when_spent))?
+                .and_then(|word| WhenSpent::parse(&word))
+                .unwrap_or(WhenSpent::Fail),
+            priority: word(row, at!(TASKS.priority), Priority::parse)?,
+            kind: word(row, at!(TASKS.type), TaskKind::parse)?,
+            required_skills: Skills::new(strings(row, at!(TASKS.required_skills))?),
+            estimated_minutes: optional_number(row, at!(TASKS.estimated_minutes))?,
+            audience: ids(row, at!(TASKS.audience))?,
+        },
         state,
-        priority: word(row, at!(TASKS.priority), Priority::parse)?,
-        kind: word(row, at!(TASKS.type), TaskKind::parse)?,
         dependencies: ids(row, at!(TASKS.dependencies))?,
         blockers: ids(row, at!(TASKS.blockers))?,
-        required_skills: Skills::new(strings(row, at!(TASKS.required_skills))?),
-        files: strings(row, at!(TASKS.files))?,
-        estimated_minutes: optional_number(row, at!(TASKS.estimated_minutes))?,
-        branch: optional_text(row, at!(TASKS.branch))?,
-        audience: ids(row, at!(TASKS.audience))?,
         on_dependency_failure: word(
             row,
             at!(TASKS.on_dependency_failure),
@@ -100,10 +107,6 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
         )?,
         corr_id: CorrId::from(text(row, at!(TASKS.corr_id))?),
         retries: number(row, at!(TASKS.retry_count))?,
-        max_retries: number(row, at!(TASKS.max_retries))?,
-        when_spent: optional_text(row, at!(TASKS.when_spent))?
-            .and_then(|word| WhenSpent::parse(&word))
-            .unwrap_or(WhenSpent::Fail),
         previous_agents: ids(row, at!(TASKS.previous_agents))?,
         last_failure: (failure_kind.is_some() || failure_text.is_some()).then(|| Failure {
             kind: failure_kind

@@ -233,7 +233,7 @@ impl Slice {
             | TaskState::Canceled { .. } => {}
         }
         let mut groups = 0;
-        if before.is_some_and(|before| !task.is_described_as(before)) {
+        if before.is_some_and(|before| task.about != before.about) {
             groups |= Task::DESCRIBED;
         }
         if before.is_some_and(|before| !task.is_queued_as(before)) {

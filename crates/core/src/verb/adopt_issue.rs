@@ -50,13 +50,12 @@ impl Verb for AdoptIssue {
                 limit: limits::CLAIMS_PER_AGENT_MAX,
             });
         }
-        let mut task = new.task(self.number, now);
-        task.when_spent = WhenSpent::AskPerson;
+        let task = new.task(self.number, now);
         changes.event(Event::TaskCreated {
             task: task.id.clone(),
             number: task.number,
-            title: task.title.clone(),
-            priority: task.priority,
+            title: task.about.title.clone(),
+            priority: task.about.priority,
             status: TaskStatus::Ready.as_str().to_owned(),
         });
         let (task, event) = task.claim(&self.agent, now);
@@ -73,7 +72,8 @@ impl AdoptIssue {
     fn new_task(&self) -> NewTask {
         let number = self.number;
         let mut new = NewTask::plain(format!("issue-{number}"), &format!("issue #{number}"));
-        new.max_retries = self.max_retries;
+        new.about.max_retries = self.max_retries;
+        new.about.when_spent = WhenSpent::AskPerson;
         new
     }
 }
@@ -99,7 +99,7 @@ mod tests {
         swarm.add("first");
         let task = swarm.ok(adopt(21)).expect("21 is free");
         assert_eq!((task.number, task.epoch), (21, 1));
-        assert_eq!(task.when_spent, WhenSpent::AskPerson);
+        assert_eq!(task.about.when_spent, WhenSpent::AskPerson);
         assert_eq!(swarm.said(), ["task_created", "task_claimed"]);
         assert_eq!(swarm.agent("A").holds, std::slice::from_ref(&task.id));
         swarm.add("next");

@@ -2,49 +2,34 @@
 
 use super::Verb;
 use crate::changes::Changes;
+use crate::description::Patch;
 use crate::event::Event;
-use crate::id::{AgentId, TaskId};
+use crate::id::TaskId;
 use crate::lane::LaneKey;
 use crate::refusal::Refusal;
-use crate::skills::Skills;
 use crate::slice::Slice;
-use crate::task::{Priority, Task, TaskKind};
+use crate::task::Task;
 use crate::time::Timestamp;
 use crate::want::Want;
 
-/// Fields that are `None` stay as they are; `Some(None)` empties one that may be empty.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ChangeTask {
-    pub task: Option<TaskId>,
-    pub title: Option<String>,
-    pub description: Option<Option<String>>,
-    pub files: Option<Vec<String>>,
-    pub branch: Option<Option<String>>,
-    pub max_retries: Option<u32>,
-    pub priority: Option<Priority>,
-    pub kind: Option<TaskKind>,
-    pub required_skills: Option<Skills>,
-    pub estimated_minutes: Option<Option<u32>>,
-    pub audience: Option<Vec<AgentId>>,
+    pub task: TaskId,
+    pub patch: Patch,
 }
 
 impl Verb for ChangeTask {
     type Reply = Task;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        let Some(id) = &self.task else { return };
-        if let Some(task) = want.task(id) {
+        if let Some(task) = want.task(&self.task) {
             want.lane_of(task);
             want.lane_for(&LaneKey::of(&self.changed(task, now).0));
         }
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Task, Changes), Refusal> {
-        let missing = || Refusal::Invalid {
-            field: "taskId",
-            message: "which task?".to_owned(),
-        };
-        let id = self.task.as_ref().ok_or_else(missing)?;
+        let id = &self.task;
         let task = slice
             .task(id)
             .ok_or_else(|| Refusal::TaskNotFound { task: id.clone() })?;
@@ -55,7 +40,7 @@ impl Verb for ChangeTask {
                 wanted: "a task that is not finished",
             });
         }
-        if task.holder().is_some() && self.changes_who_may_take_it() {
+        if task.holder().is_some() && self.patch.decides_who_may_take_it() {
             return Err(Refusal::WrongState {
                 task: id.clone(),
                 status: task.status(),
@@ -77,65 +62,13 @@ impl Verb for ChangeTask {
 }
 
 impl ChangeTask {
-    fn changes_who_may_take_it(&self) -> bool {
-        self.priority.is_some()
-            || self.kind.is_some()
-            || self.required_skills.is_some()
-            || self.estimated_minutes.is_some()
-            || self.audience.is_some()
-    }
-
     fn changed(&self, task: &Task, now: Timestamp) -> (Task, Vec<String>) {
         let mut after = task.clone();
-        let mut fields = Vec::new();
-        set(&mut after.title, &self.title, "title", &mut fields);
-        set(
-            &mut after.description,
-            &self.description,
-            "description",
-            &mut fields,
-        );
-        set(&mut after.files, &self.files, "files", &mut fields);
-        set(&mut after.branch, &self.branch, "branch", &mut fields);
-        set(
-            &mut after.max_retries,
-            &self.max_retries,
-            "maxRetries",
-            &mut fields,
-        );
-        set(&mut after.priority, &self.priority, "priority", &mut fields);
-        set(&mut after.kind, &self.kind, "type", &mut fields);
-        set(
-            &mut after.required_skills,
-            &self.required_skills,
-            "requiredSkills",
-            &mut fields,
-        );
-        set(
-            &mut after.estimated_minutes,
-            &self.estimated_minutes,
-            "estimatedMinutes",
-            &mut fields,
-        );
-        set(&mut after.audience, &self.audience, "audience", &mut fields);
+        let fields = self.patch.apply(&mut after.about);
         if !fields.is_empty() {
             after.updated_at = now;
         }
         (after, fields)
-    }
-}
-
-fn set<T: Clone + PartialEq>(
-    slot: &mut T,
-    value: &Option<T>,
-    name: &str,
-    fields: &mut Vec<String>,
-) {
-    if let Some(value) = value
-        && *slot != *value
-    {
-        *slot = value.clone();
-        fields.push(name.to_owned());
     }
 }
 
@@ -144,15 +77,14 @@ mod tests {
     use super::super::testing::{Swarm, claim, word};
     use super::super::{Claimed, testing};
     use super::*;
+    use crate::skills::Skills;
     use crate::task::TaskStatus;
 
-    fn change(edit: impl FnOnce(&mut ChangeTask)) -> ChangeTask {
-        let mut change = ChangeTask {
-            task: Some("T".into()),
-            ..ChangeTask::default()
-        };
-        edit(&mut change);
-        change
+    fn change(edit: impl FnOnce(&mut Patch)) -> ChangeTask {
+        let mut patch = Patch::default();
+        edit(&mut patch);
+        let task = "T".into();
+        ChangeTask { task, patch }
     }
 
     #[test]
@@ -182,7 +114,6 @@ mod tests {
             );
         }
         assert_eq!(word(&Swarm::new().run(change(|_| ()))), "task_not_found");
-        assert_eq!(word(&Swarm::new().run(ChangeTask::default())), "invalid");
     }
 
     #[test]

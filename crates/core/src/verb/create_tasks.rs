@@ -4,17 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Verb;
 use crate::changes::Changes;
+use crate::description::Description;
 use crate::event::Event;
-use crate::id::{AgentId, CorrId, TaskId};
+use crate::id::{CorrId, TaskId};
 use crate::lane::LaneKey;
 use crate::limits;
 use crate::refusal::Refusal;
-use crate::skills::Skills;
 use crate::slice::Slice;
-use crate::task::{
-    Failure, FailureKind, OnDependencyFailure, Priority, Task, TaskKind, TaskState, TaskStatus,
-    WhenSpent,
-};
+use crate::task::{Failure, FailureKind, OnDependencyFailure, Task, TaskState, TaskStatus};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -26,17 +23,8 @@ pub struct CreateTasks {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTask {
     pub id: TaskId,
-    pub title: String,
-    pub description: Option<String>,
-    pub priority: Priority,
-    pub kind: TaskKind,
-    pub required_skills: Skills,
+    pub about: Description,
     pub dependencies: Vec<TaskId>,
-    pub files: Vec<String>,
-    pub estimated_minutes: Option<u32>,
-    pub max_retries: u32,
-    pub branch: Option<String>,
-    pub audience: Vec<AgentId>,
     pub on_dependency_failure: OnDependencyFailure,
     pub corr_id: CorrId,
 }
@@ -180,8 +168,8 @@ impl CreateTasks {
         Event::TaskCreated {
             task: task.id.clone(),
             number: task.number,
-            title: task.title.clone(),
-            priority: task.priority,
+            title: task.about.title.clone(),
+            priority: task.about.priority,
             status: task.status().to_string(),
         }
     }
@@ -194,17 +182,11 @@ impl NewTask {
         NewTask {
             corr_id: CorrId::new(id.as_str()),
             id,
-            title: title.to_owned(),
-            description: None,
-            priority: Priority::Medium,
-            kind: TaskKind::Code,
-            required_skills: Skills::default(),
+            about: Description {
+                title: title.to_owned(),
+                ..Description::default()
+            },
             dependencies: Vec::new(),
-            files: Vec::new(),
-            estimated_minutes: None,
-            max_retries: 2,
-            branch: None,
-            audience: Vec::new(),
             on_dependency_failure: OnDependencyFailure::Block,
         }
     }
@@ -216,23 +198,13 @@ impl NewTask {
         Task {
             id: self.id.clone(),
             number,
-            title: self.title.clone(),
-            description: self.description.clone(),
+            about: self.about.clone(),
             state: TaskState::Ready,
-            priority: self.priority,
-            kind: self.kind,
-            required_skills: self.required_skills.clone(),
             dependencies,
             blockers: Vec::new(),
-            files: self.files.clone(),
-            estimated_minutes: self.estimated_minutes,
-            branch: self.branch.clone(),
-            audience: self.audience.clone(),
             on_dependency_failure: self.on_dependency_failure,
             corr_id: self.corr_id.clone(),
             retries: 0,
-            max_retries: self.max_retries,
-            when_spent: WhenSpent::Fail,
             epoch_needed: false,
             previous_agents: Vec::new(),
             last_failure: None,
@@ -256,6 +228,7 @@ impl NewTask {
 mod tests {
     use super::super::testing::{Swarm, complete, task_with, word};
     use super::*;
+    use crate::skills::Skills;
 
     fn after(id: &str, dependencies: &[&str]) -> NewTask {
         let dependencies = dependencies.iter().map(|id| TaskId::from(*id)).collect();
@@ -359,18 +332,21 @@ mod tests {
         // jetpack.claim.task_optional_fields
         let mut swarm = Swarm::new();
         let new = task_with("T", |task| {
-            task.description = Some("what and why".to_owned());
-            task.required_skills = Skills::new(["rust"]);
-            task.estimated_minutes = Some(20);
-            task.files = vec!["src/a.rs".to_owned()];
-            task.branch = Some("main".to_owned());
+            task.about.description = Some("what and why".to_owned());
+            task.about.required_skills = Skills::new(["rust"]);
+            task.about.estimated_minutes = Some(20);
+            task.about.files = vec!["src/a.rs".to_owned()];
+            task.about.branch = Some("main".to_owned());
         });
         swarm.create(new.clone());
         let task = swarm.task("T");
-        assert_eq!(task.description, new.description);
-        assert_eq!(task.required_skills, new.required_skills);
-        assert_eq!(task.estimated_minutes, new.estimated_minutes);
-        assert_eq!((&task.files, &task.branch), (&new.files, &new.branch));
+        assert_eq!(task.about.description, new.about.description);
+        assert_eq!(task.about.required_skills, new.about.required_skills);
+        assert_eq!(task.about.estimated_minutes, new.about.estimated_minutes);
+        assert_eq!(
+            (&task.about.files, &task.about.branch),
+            (&new.about.files, &new.about.branch)
+        );
         assert_eq!((task.created_at, task.retries), (swarm.now, 0));
         assert_eq!(swarm.said(), ["task_created"]);
     }

@@ -127,7 +127,7 @@ fn time_out(slice: &Slice, changes: &mut Changes, task: &Task, now: Timestamp) {
     };
     let mut after = task.clone();
     after.retries += 1;
-    if after.retries <= after.max_retries {
+    if after.retries <= after.about.max_retries {
         after.remember_previous(&by);
         let until = now + after.backoff().min(limits::RETRY_MAX);
         changes.task(after.retry_later(failure, until, now));
@@ -206,7 +206,7 @@ mod tests {
     fn past_the_budget_a_person_is_asked() {
         let mut swarm = assigned();
         if let Some(task) = swarm.tasks.get_mut(&"T".into()) {
-            task.max_retries = 0;
+            task.about.max_retries = 0;
         }
         swarm.wait(CAP);
         swarm.ok(EndOverdue);

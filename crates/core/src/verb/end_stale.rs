@@ -88,7 +88,7 @@ impl EndStale {
 
     /// Whatever names a task moves its row. Time in which nobody served the ledger does not count.
     fn is_stale(&self, task: &Task, floor: Timestamp, now: Timestamp) -> bool {
-        let estimate = task.estimated_minutes.unwrap_or(0);
+        let estimate = task.about.estimated_minutes.unwrap_or(0);
         let named = limits::NAMED_EVERY * 2;
         let limit = self.after.max(MINUTE * 2 * estimate).max(named);
         now >= task.updated_at.max(floor) + limit
@@ -190,7 +190,7 @@ mod tests {
             let mut swarm = Swarm::new();
             swarm.join("A", &[]);
             swarm.create(task_with("T", |task| {
-                task.estimated_minutes = Some(estimate)
+                task.about.estimated_minutes = Some(estimate)
             }));
             swarm.hold("A", "T");
             swarm.ok(beat(Doing::Idle, None));

@@ -75,7 +75,7 @@ impl GiveBack {
     pub fn asks(&self, want: &mut Want<'_>, task: &Task) {
         want_end(want, task);
         let after = self.preview(task);
-        if self.crashed && after.retries > after.max_retries {
+        if self.crashed && after.retries > after.about.max_retries {
             want_dependants_told(want, task);
         } else {
             want.lane_for(&LaneKey::of(&after));
@@ -147,7 +147,7 @@ impl GiveBack {
             kind: FailureKind::AgentCrash,
             message: self.why.to_owned(),
         };
-        if after.retries > after.max_retries {
+        if after.retries > after.about.max_retries {
             give_up(slice, changes, after, &holder.id, failure.into(), now);
         } else {
             changes.event(Event::TaskRequeued {

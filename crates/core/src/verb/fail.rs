@@ -71,7 +71,7 @@ impl Verb for Fail {
         let mut after = task.clone();
         // jetpack FAIL 2: counted before the budget is looked at and before the backoff is worked out.
         after.retries += 1;
-        if self.recoverable && after.retries <= after.max_retries {
+        if self.recoverable && after.retries <= after.about.max_retries {
             after.remember_previous(&self.agent);
             let wait = after.backoff();
             changes.task(after.retry_later(failure, now + wait, now));
@@ -138,7 +138,7 @@ mod tests {
         // jetpack.fail.retry_count, jetpack.fail.backoff, jetpack.fail.pending_retry, jetpack.fail.budget_spent
         let mut swarm = Swarm::new();
         swarm.join("A", &[]);
-        swarm.create(task_with("T", |task| task.max_retries = 5));
+        swarm.create(task_with("T", |task| task.about.max_retries = 5));
         for (retries, wait) in [(1, 60), (2, 120), (3, 240), (4, 300), (5, 300)] {
             swarm.hold("A", "T");
             let failed = swarm.ok(fail("A", "T"));
@@ -169,7 +169,7 @@ mod tests {
         for (max_retries, status) in [(0, TaskStatus::Failed), (1, TaskStatus::RetryWait)] {
             let mut swarm = Swarm::new();
             swarm.join("A", &[]);
-            swarm.create(task_with("T", |task| task.max_retries = max_retries));
+            swarm.create(task_with("T", |task| task.about.max_retries = max_retries));
             swarm.hold("A", "T");
             assert_eq!(swarm.ok(fail("A", "T")).status, status, "{max_retries}");
         }

@@ -161,7 +161,7 @@ mod tests {
     fn a_crash_past_the_budget_fails_the_task() {
         for (max_retries, status) in [(0, TaskStatus::Failed), (1, TaskStatus::Ready)] {
             let mut swarm = Swarm::with_agent(Standing::Live);
-            swarm.create(task_with("T", |task| task.max_retries = max_retries));
+            swarm.create(task_with("T", |task| task.about.max_retries = max_retries));
             swarm.hold("A", "T");
             swarm.wait(limits::SILENT_AFTER + TICK);
             swarm.ok(MarkSilent);
@@ -173,7 +173,7 @@ mod tests {
     fn a_dependant_of_two_tasks_that_crash_together_fails_once() {
         let mut swarm = Swarm::with_agent(Standing::Live);
         for id in ["one", "two"] {
-            swarm.create(task_with(id, |task| task.max_retries = 0));
+            swarm.create(task_with(id, |task| task.about.max_retries = 0));
             swarm.hold("A", id);
         }
         swarm.create(task_with("after", |task| {

@@ -157,7 +157,7 @@ impl ReportError {
             tell_dependants(slice, changes, &task.id, now);
             return ErrorTaken::Failed;
         }
-        if after.retries <= after.max_retries {
+        if after.retries <= after.about.max_retries {
             after.remember_previous(&self.agent);
             let wait = self.backoff.after(after.retries);
             changes.task(after.retry_later(plain, now + wait, now));
@@ -249,7 +249,7 @@ mod tests {
         swarm.join("A", &[]);
         swarm.add("T");
         if let Some(task) = swarm.tasks.get_mut(&TaskId::from("T")) {
-            task.max_retries = max_retries;
+            task.about.max_retries = max_retries;
         }
         swarm.hold("A", "T");
         swarm
@@ -306,7 +306,7 @@ mod tests {
                 .tasks
                 .get_mut(&TaskId::from("T"))
                 .expect("it is there");
-            (task.max_retries, task.when_spent) = (0, when_spent);
+            (task.about.max_retries, task.about.when_spent) = (0, when_spent);
             match on_bus {
                 true => watched(&mut swarm),
                 false => swarm.hold("A", "T"),

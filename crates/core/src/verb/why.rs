@@ -176,9 +176,9 @@ mod tests {
         agent.capabilities.can_run_tests = false;
         swarm.ok(agent);
         swarm.create(task_with("T", |task| {
-            task.kind = TaskKind::BrowserTest;
-            task.required_skills = Skills::new(["rust", "sql", "web"]);
-            task.estimated_minutes = Some(61);
+            task.about.kind = TaskKind::BrowserTest;
+            task.about.required_skills = Skills::new(["rust", "sql", "web"]);
+            task.about.estimated_minutes = Some(61);
         }));
         let over = Unfit::OverTimeLimit {
             estimate: 61,
@@ -201,9 +201,9 @@ mod tests {
             agent.capabilities.can_run_tests = false;
             swarm.ok(agent);
             swarm.create(task_with("T", |task| {
-                task.kind = edit;
+                task.about.kind = edit;
                 if unfit == Unfit::NotInAudience {
-                    task.audience = vec!["B".into()];
+                    task.about.audience = vec!["B".into()];
                 }
             }));
             assert_eq!(swarm.ok(why(Some("A"))).reasons, [Reason::Unfit(unfit)]);

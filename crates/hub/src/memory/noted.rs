@@ -311,7 +311,7 @@ impl<'a> Told<'a> {
 
 impl Told<'_> {
     fn noted(self, logged: &Logged, task: Option<&Task>) -> Noted {
-        let titled = task.map(|task| (task.number, line(&task.title, TITLE_BYTES_MAX)));
+        let titled = task.map(|task| (task.number, line(&task.about.title, TITLE_BYTES_MAX)));
         let summary = match self.decides {
             Decides::Summary => task.and_then(summary_of),
             Decides::Nothing | Decides::Itself(_) => None,
@@ -368,7 +368,7 @@ fn summary_of(task: &Task) -> Option<String> {
 fn topics_of(given: &[&str], task: Option<&Task>, text: &str) -> Vec<String> {
     let skills = task
         .into_iter()
-        .flat_map(|task| task.required_skills.iter());
+        .flat_map(|task| task.about.required_skills.iter());
     let given = given.iter().copied().chain(skills.map(AsRef::as_ref));
     let given = given.filter_map(|word| topics::word(&line(word, topics::WORD_BYTES_MAX)));
     let mut found: Vec<String> = Vec::new();

@@ -1,7 +1,8 @@
 //! Records and engrams for the tests of this module.
 
+use switchboard_core::Description;
 use switchboard_core::task::OnDependencyFailure;
-use switchboard_core::{Priority, Skills, Task, TaskKind, TaskState, Timestamp, WhenSpent};
+use switchboard_core::{Skills, Task, TaskState, Timestamp};
 use switchboard_wire::agentbus::Scope;
 use switchboard_wire::agentbus::catalog::{Catalog, CatalogEntry};
 use switchboard_wire::agentbus::engram::{self, Decision, Engram, Link};
@@ -74,23 +75,17 @@ pub fn task(number: u64, title: &str) -> Task {
     Task {
         id: "T".into(),
         number,
-        title: title.to_owned(),
-        description: None,
+        about: Description {
+            title: title.to_owned(),
+            required_skills: Skills::new(["rust"]),
+            ..Description::default()
+        },
         state: TaskState::Ready,
-        priority: Priority::Medium,
-        kind: TaskKind::Code,
-        required_skills: Skills::new(["rust"]),
         dependencies: Vec::new(),
         blockers: Vec::new(),
-        files: Vec::new(),
-        estimated_minutes: None,
-        branch: None,
-        audience: Vec::new(),
         on_dependency_failure: OnDependencyFailure::Block,
         corr_id: "T".into(),
         retries: 0,
-        max_retries: 2,
-        when_spent: WhenSpent::Fail,
         epoch_needed: false,
         previous_agents: Vec::new(),
         last_failure: None,

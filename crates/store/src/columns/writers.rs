@@ -45,31 +45,31 @@ fn signed(value: u64) -> i64 {
 pub(crate) fn new_task(task: &Task, row: &mut impl Values) {
     let failure = task.last_failure.as_ref();
     row.text(task.id.as_str())
-        .text(task.title.as_str())
-        .text(task.description.as_deref())
+        .text(task.about.title.as_str())
+        .text(task.about.description.as_deref())
         .text(task.status().as_str())
-        .text(task.priority.as_str())
-        .text(task.kind.as_str())
+        .text(task.about.priority.as_str())
+        .text(task.about.kind.as_str())
         .list(task.dependencies.iter().map(|id| id.as_str()))
         .list(task.blockers.iter().map(|id| id.as_str()))
-        .list(task.required_skills.iter())
-        .list(&task.files)
-        .int(task.estimated_minutes.map(i64::from))
+        .list(task.about.required_skills.iter())
+        .list(&task.about.files)
+        .int(task.about.estimated_minutes.map(i64::from))
         .int(i64::from(task.retries))
-        .int(i64::from(task.max_retries))
+        .int(i64::from(task.about.max_retries))
         .text(failure.map(|failure| failure.message.as_str()))
         .text(failure.map(|failure| failure.kind.as_str()))
-        .text(task.branch.as_deref())
+        .text(task.about.branch.as_deref())
         .iso(task.created_at)
         .iso(task.updated_at)
-        .list(task.audience.iter().map(|id| id.as_str()))
+        .list(task.about.audience.iter().map(|id| id.as_str()))
         .text(task.on_dependency_failure.as_str())
         .count(task.rev)
         .int(task.lane.map(|lane| signed(lane.0)))
         .int(shown(task).at.0)
         .int(i64::from(task.dependants))
         .text(task.corr_id.as_str())
-        .text(task.when_spent.as_str())
+        .text(task.about.when_spent.as_str())
         .count(task.number);
 }
 
@@ -112,17 +112,17 @@ pub(crate) fn queue_of_task(task: &Task, row: &mut impl Values) {
 
 /// What people wrote.
 pub(crate) fn words_of_task(task: &Task, row: &mut impl Values) {
-    row.text(task.title.as_str())
-        .text(task.description.as_deref())
-        .text(task.priority.as_str())
-        .text(task.kind.as_str())
-        .list(task.required_skills.iter())
-        .list(&task.files)
-        .int(task.estimated_minutes.map(i64::from))
-        .int(i64::from(task.max_retries))
-        .text(task.branch.as_deref())
-        .list(task.audience.iter().map(|id| id.as_str()))
-        .text(task.when_spent.as_str());
+    row.text(task.about.title.as_str())
+        .text(task.about.description.as_deref())
+        .text(task.about.priority.as_str())
+        .text(task.about.kind.as_str())
+        .list(task.about.required_skills.iter())
+        .list(&task.about.files)
+        .int(task.about.estimated_minutes.map(i64::from))
+        .int(i64::from(task.about.max_retries))
+        .text(task.about.branch.as_deref())
+        .list(task.about.audience.iter().map(|id| id.as_str()))
+        .text(task.about.when_spent.as_str());
 }
 
 /// What an agent does.

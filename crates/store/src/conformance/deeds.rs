@@ -243,21 +243,21 @@ impl Maker<'_> {
         if self.random.percent(3) {
             task.id = self.task();
         }
-        task.priority = self.priority();
-        task.kind = if self.random.percent(70) {
+        task.about.priority = self.priority();
+        task.about.kind = if self.random.percent(70) {
             TaskKind::Code
         } else {
             self.kind()
         };
-        task.required_skills = self.skills(25);
-        task.estimated_minutes = self
+        task.about.required_skills = self.skills(25);
+        task.about.estimated_minutes = self
             .random
             .pick(&[None, None, Some(10), Some(45), Some(90)])
             .copied()
             .flatten();
-        task.max_retries = self.random.below(3) as u32;
-        task.branch = self.random.percent(20).then(|| "main".to_owned());
-        task.files = self
+        task.about.max_retries = self.random.below(3) as u32;
+        task.about.branch = self.random.percent(20).then(|| "main".to_owned());
+        task.about.files = self
             .random
             .some_of(&["src/a.rs".to_owned(), "src/b.rs".to_owned()], 30);
         task.dependencies = self.random.some_of(earlier, 30);
@@ -266,7 +266,7 @@ impl Maker<'_> {
         }
         if self.random.percent(12) {
             let names = self.random.some_of(AGENTS, 40);
-            task.audience = names.into_iter().map(AgentId::from).collect();
+            task.about.audience = names.into_iter().map(AgentId::from).collect();
         }
         if self.random.percent(40) {
             task.on_dependency_failure = OnDependencyFailure::Fail;
@@ -368,18 +368,19 @@ pub fn best_for<'a>(claim: &Claim, seen: &'a Everything, now: Timestamp) -> Opti
             && filter
                 .skills
                 .as_ref()
-                .is_none_or(|skills| task.required_skills.meets(skills))
+                .is_none_or(|skills| task.about.required_skills.meets(skills))
             && filter
                 .priorities
                 .as_ref()
-                .is_none_or(|list| list.contains(&task.priority))
+                .is_none_or(|list| list.contains(&task.about.priority))
             && filter
                 .kinds
                 .as_ref()
-                .is_none_or(|list| list.contains(&task.kind))
+                .is_none_or(|list| list.contains(&task.about.kind))
             && !filter.excluded.contains(&task.id)
             && filter.max_minutes.is_none_or(|limit| {
-                task.estimated_minutes
+                task.about
+                    .estimated_minutes
                     .is_none_or(|minutes| minutes <= limit)
             })
     };
@@ -387,5 +388,5 @@ pub fn best_for<'a>(claim: &Claim, seen: &'a Everything, now: Timestamp) -> Opti
         return None;
     }
     let fitting = seen.tasks.iter().filter(may_take);
-    fitting.min_by_key(|task| (task.priority, task.number))
+    fitting.min_by_key(|task| (task.about.priority, task.number))
 }

@@ -12,7 +12,7 @@ use switchboard_core::verb::{
     Receive, ReleaseLease, ReleaseRetries, Retention, RetryTask, Review, RevokeToken, RotateKey,
     Ruling, Send, Serve, SetBaseline, Why,
 };
-use switchboard_core::{AgentId, CorrId, LeasePath, Message, MessageId, Sender, TaskStatus};
+use switchboard_core::{AgentId, CorrId, LeasePath, Message, MessageId, Patch, Sender, TaskStatus};
 
 use super::deeds::{Deed, Maker};
 
@@ -234,15 +234,15 @@ pub(super) fn person(make: &mut Maker<'_>) -> Deed {
 
 fn change(make: &mut Maker<'_>) -> Deed {
     let mut change = ChangeTask {
-        task: Some(make.task()),
-        ..ChangeTask::default()
+        task: make.task(),
+        patch: Patch::default(),
     };
     match make.random.below(5) {
-        0 => change.title = Some("another title".to_owned()),
-        1 => change.priority = Some(make.priority()),
-        2 => change.required_skills = Some(make.skills(30)),
-        3 => change.estimated_minutes = Some(make.random.percent(50).then_some(15)),
-        _ => change.audience = Some(vec![make.agent()]),
+        0 => change.patch.title = Some("another title".to_owned()),
+        1 => change.patch.priority = Some(make.priority()),
+        2 => change.patch.required_skills = Some(make.skills(30)),
+        3 => change.patch.estimated_minutes = Some(make.random.percent(50).then_some(15)),
+        _ => change.patch.audience = Some(vec![make.agent()]),
     }
     Deed::other(change)
 }

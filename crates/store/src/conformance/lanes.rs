@@ -25,7 +25,7 @@ pub(super) fn skills_decide_who_gets_what(world: &mut World<'_>) {
         let (mut ledger, _) = world.ledger();
         ledger.join("ann", offered);
         ledger.create(vec![task_with("t", |task| {
-            task.required_skills = Skills::new(required)
+            task.about.required_skills = Skills::new(required)
         })]);
         let got = ledger.takes("ann").is_some();
         assert_eq!(got, fits, "{required:?} by an agent with {offered:?}");
@@ -41,9 +41,9 @@ pub(super) fn claims_go_by_priority_then_age(world: &mut World<'_>) {
         let priority = Priority::ALL[(at * 7) % 4];
         let id = format!("t{at:02}");
         ledger.create(vec![task_with(&id, |task| {
-            task.priority = priority;
-            task.required_skills = Skills::new(sets[(at * 5) % 4]);
-            task.kind = [TaskKind::Code, TaskKind::Review][at % 2];
+            task.about.priority = priority;
+            task.about.required_skills = Skills::new(sets[(at * 5) % 4]);
+            task.about.kind = [TaskKind::Code, TaskKind::Review][at % 2];
         })]);
         expected.push((priority, id));
     }
@@ -62,14 +62,14 @@ pub(super) fn foreign_lanes_do_not_hide_a_task(world: &mut World<'_>) {
     let many = limits::LANES_PER_LOAD * 2 + 1;
     let tasks = (0..many).map(|at| {
         task_with(&format!("f{at}"), |task| {
-            task.priority = Priority::Critical;
-            task.estimated_minutes = Some(61 + at as u32);
+            task.about.priority = Priority::Critical;
+            task.about.estimated_minutes = Some(61 + at as u32);
         })
     });
     ledger.create(tasks.collect());
     assert_eq!(ledger.takes("ann"), None, "all take too long");
     ledger.create(vec![task_with("mine", |task| {
-        task.priority = Priority::Low
+        task.about.priority = Priority::Low
     })]);
     assert_eq!(
         ledger.takes("ann").as_deref(),
@@ -101,8 +101,10 @@ pub(super) fn retries_audiences_and_closing_lanes(world: &mut World<'_>) {
     ledger.join("ann", &[]);
     ledger.join("bob", &[]);
     ledger.create(vec![
-        task_with("retried", |task| task.max_retries = 1),
-        task_with("for bob", |task| task.audience = vec![AgentId::from("bob")]),
+        task_with("retried", |task| task.about.max_retries = 1),
+        task_with("for bob", |task| {
+            task.about.audience = vec![AgentId::from("bob")]
+        }),
     ]);
     assert_eq!(
         ledger.takes("ann").as_deref(),

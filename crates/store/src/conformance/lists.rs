@@ -23,15 +23,17 @@ fn a_few_tasks(world: &mut World<'_>) -> Ledger {
     ledger.join("ann", &["rust", "web"]);
     ledger.join("bob", &[]);
     ledger.create(vec![
-        task_with("t1", |task| task.priority = Priority::High),
-        task_with("t2", |task| task.required_skills = Skills::new(["rust"])),
+        task_with("t1", |task| task.about.priority = Priority::High),
+        task_with("t2", |task| {
+            task.about.required_skills = Skills::new(["rust"])
+        }),
         task_with("t3", |task| {
-            task.kind = TaskKind::Review;
-            task.branch = Some("main".to_owned());
+            task.about.kind = TaskKind::Review;
+            task.about.branch = Some("main".to_owned());
         }),
         task_with("t4", |task| task.dependencies = vec!["t1".into()]),
         task_with("t5", |task| {
-            task.required_skills = Skills::new(["rust", "web"])
+            task.about.required_skills = Skills::new(["rust", "web"])
         }),
     ]);
     ledger.hold("bob", "t1");
@@ -148,9 +150,11 @@ pub(super) fn pages_have_no_gap_and_no_repeat(world: &mut World<'_>) {
 pub(super) fn the_queue_and_who_holds_what(world: &mut World<'_>) {
     let mut ledger = a_few_tasks(world);
     ledger.create(vec![
-        task_with("t6", |task| task.priority = Priority::Low),
-        task_with("t7", |task| task.priority = Priority::Critical),
-        task_with("t8", |task| task.required_skills = Skills::new(["sql"])),
+        task_with("t6", |task| task.about.priority = Priority::Low),
+        task_with("t7", |task| task.about.priority = Priority::Critical),
+        task_with("t8", |task| {
+            task.about.required_skills = Skills::new(["sql"])
+        }),
     ]);
     let reader = ledger.reader();
     let next = |limit| must("look at the queue", reader.next_in_queue(limit));
@@ -427,7 +431,7 @@ pub(super) fn snapshots_attempts_and_learnings(world: &mut World<'_>) {
         };
         ledger.run(done).expect("ann holds it");
     }
-    ledger.create(vec![task_with("t4", |task| task.max_retries = 5)]);
+    ledger.create(vec![task_with("t4", |task| task.about.max_retries = 5)]);
     ledger.hold("ann", "t4");
     ledger.run(fail("ann", "t4")).expect("ann holds it");
     let reader = ledger.reader();

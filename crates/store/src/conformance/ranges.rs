@@ -374,7 +374,11 @@ pub(super) fn inboxes(world: &mut World<'_>) {
 pub(super) fn lanes_and_queues(world: &mut World<'_>) {
     let (mut ledger, _) = world.ledger();
     ledger.join("ann", &["rust"]);
-    let rust = |id: &str| task_with(id, |task| task.required_skills = Skills::new(["rust"]));
+    let rust = |id: &str| {
+        task_with(id, |task| {
+            task.about.required_skills = Skills::new(["rust"])
+        })
+    };
     let many = limits::QUEUE_PER_LOAD + 2;
     ledger.create((0..many).map(|at| rust(&format!("t{at}"))).collect());
     ledger.add("plain");
@@ -473,9 +477,9 @@ pub(super) fn many_lanes_of_a_word(world: &mut World<'_>) {
     for at in 0..many {
         // Each has an estimate of its own, so each is a lane; the priority goes up as they get younger.
         ledger.create(vec![task_with(&format!("t{at}"), |task| {
-            task.estimated_minutes = Some(1 + at as u32);
+            task.about.estimated_minutes = Some(1 + at as u32);
             if at == many - 1 {
-                task.priority = switchboard_core::Priority::High;
+                task.about.priority = switchboard_core::Priority::High;
             }
         })]);
     }

@@ -94,17 +94,17 @@ fn states() -> Vec<TaskState> {
 }
 
 fn fill(task: &mut Task) {
-    task.title = ODD.to_owned();
-    task.description = Some(ODD.to_owned());
-    task.priority = Priority::Critical;
-    task.kind = TaskKind::BrowserTest;
-    task.required_skills = Skills::new(["rust", "c++"]);
-    task.files = vec!["src/a b.rs".to_owned(), ODD.to_owned()];
-    task.estimated_minutes = Some(90);
-    task.branch = Some("feature/x".to_owned());
-    task.audience = vec!["eve".into(), "ann".into()];
+    task.about.title = ODD.to_owned();
+    task.about.description = Some(ODD.to_owned());
+    task.about.priority = Priority::Critical;
+    task.about.kind = TaskKind::BrowserTest;
+    task.about.required_skills = Skills::new(["rust", "c++"]);
+    task.about.files = vec!["src/a b.rs".to_owned(), ODD.to_owned()];
+    task.about.estimated_minutes = Some(90);
+    task.about.branch = Some("feature/x".to_owned());
+    task.about.audience = vec!["eve".into(), "ann".into()];
     task.retries = 3;
-    task.max_retries = 9;
+    task.about.max_retries = 9;
     task.previous_agents = vec!["ann".into(), "bob".into()];
     task.last_failure = Some(Failure {
         kind: FailureKind::ResourceError,

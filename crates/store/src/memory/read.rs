@@ -62,7 +62,7 @@ impl Readable for MemoryReader {
     fn next_in_queue(&self, limit: usize) -> Result<Vec<u64>, Error> {
         let rows = self.0.get();
         let mut waiting = rows.by_number(|task| task.status() == TaskStatus::Ready);
-        waiting.sort_by_key(|task| (task.priority, task.number));
+        waiting.sort_by_key(|task| (task.about.priority, task.number));
         let numbers = waiting.into_iter().map(|task| task.number);
         Ok(numbers.take(limit).collect())
     }
@@ -267,17 +267,19 @@ fn matches(filter: &TaskFilter, task: &Task) -> bool {
         filter.statuses.contains(&task.status()),
     ) && among(
         filter.priorities.is_empty(),
-        filter.priorities.contains(&task.priority),
-    ) && among(filter.kinds.is_empty(), filter.kinds.contains(&task.kind))
-        && filter
-            .holder
-            .as_ref()
-            .is_none_or(|id| assigned(task) == Some(id))
+        filter.priorities.contains(&task.about.priority),
+    ) && among(
+        filter.kinds.is_empty(),
+        filter.kinds.contains(&task.about.kind),
+    ) && filter
+        .holder
+        .as_ref()
+        .is_none_or(|id| assigned(task) == Some(id))
         && filter
             .skill
             .as_ref()
-            .is_none_or(|skill| task.required_skills.contains(&skill.to_lowercase()))
-        && (filter.branch.is_none() || filter.branch == task.branch)
+            .is_none_or(|skill| task.about.required_skills.contains(&skill.to_lowercase()))
+        && (filter.branch.is_none() || filter.branch == task.about.branch)
 }
 
 /// The agent that the public row names: who holds it, or who brought it to an end.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FailureType, NextAction, Progress, Regression, TaskStatus};
 use crate::object::{object, optional};
+use crate::other::Other;
 
 /// PROGRESS.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +59,20 @@ pub struct TaskResult {
     pub summary: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub learnings: Vec<String>,
+    /// Whatever else an agent reports; kept and shown.
+    #[serde(flatten)]
+    pub other: Other,
+}
+
+impl TaskResult {
+    /// Its own members, by name.
+    pub const MEMBERS: [&str; 5] = [
+        "filesCreated",
+        "filesModified",
+        "filesDeleted",
+        "summary",
+        "learnings",
+    ];
 }
 
 /// What the agent measured.

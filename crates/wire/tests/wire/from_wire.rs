@@ -136,6 +136,34 @@ fn a_completion_carries_its_figures_learnings_and_result() {
 }
 
 #[test]
+fn what_else_a_result_says_is_kept_up_to_a_bound() {
+    let completed = |other: Value| {
+        let mut body = golden(Operation::Complete);
+        body["result"]["response"] = other;
+        match call(Operation::Complete, &body) {
+            Ok(Call::Complete(complete)) => Ok((body["result"].clone(), complete.result)),
+            Ok(other) => panic!("{other:?}"),
+            Err(malformed) => Err(malformed.field.unwrap_or_default()),
+        }
+    };
+    for other in [json!({ "deep": [1, -2.5, null, "ü"] }), json!(null)] {
+        let (said, kept) = completed(other).expect("fits");
+        assert_eq!(serde_json::from_str::<Value>(&kept).expect("JSON"), said);
+    }
+    let text = |bytes: usize| json!("x".repeat(bytes - "response".len() - 2));
+    for (bytes, fits) in [(-1, true), (0, true), (1, false)] {
+        let bytes = limits::OTHER_BYTES_MAX.saturating_add_signed(bytes);
+        let outcome = completed(text(bytes)).map(drop);
+        let expected = if fits {
+            Ok(())
+        } else {
+            Err("result".to_owned())
+        };
+        assert_eq!(outcome, expected, "{bytes}");
+    }
+}
+
+#[test]
 fn the_hub_understands_handoffs_and_lock_requests_and_no_other_payload() {
     let send = |kind: &str, to: Value, payload: Value| {
         let body =
@@ -247,7 +275,7 @@ fn a_new_task_gets_what_it_does_not_say() {
         .tasks
         .remove(0);
     let mut expected = verb::NewTask::plain("tsk_1", "T");
-    expected.max_retries = 2;
+    expected.about.max_retries = 2;
     assert_eq!(made, expected);
 }
 
@@ -256,10 +284,10 @@ fn a_patch_tells_absent_from_null() {
     let patch: PatchTaskRequest =
         parse(br#"{"description":null,"branch":"b","estimatedMinutes":null}"#).expect("a patch");
     let change = from_wire::change("t".into(), patch).expect("a change");
-    assert_eq!(change.description, Some(None));
-    assert_eq!(change.branch, Some(Some("b".to_owned())));
-    assert_eq!(change.estimated_minutes, Some(None));
-    assert_eq!((change.title, change.audience), (None, None));
+    assert_eq!(change.patch.description, Some(None));
+    assert_eq!(change.patch.branch, Some(Some("b".to_owned())));
+    assert_eq!(change.patch.estimated_minutes, Some(None));
+    assert_eq!((change.patch.title, change.patch.audience), (None, None));
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard_core::Description;
 use switchboard_core::quality::{Judgement, NextAction};
 use switchboard_core::refusal::NotYours;
 use switchboard_core::task::{Failure, OnDependencyFailure};
 use switchboard_core::{
     Agent, AgentKind, Capabilities, Command, CommandKind, Doing, FailureKind, Lease, LeasePath,
-    Message, Phase, Presence, Priority, Progress, Skills, Task, TaskKind, TaskState, TaskStatus,
-    Timestamp, verb,
+    Message, Phase, Presence, Priority, Progress, Skills, Task, TaskState, TaskStatus, Timestamp,
+    verb,
 };
 use switchboard_wire::jetpack::to_wire;
 
@@ -30,23 +31,22 @@ fn task(state: TaskState) -> Task {
     Task {
         id: "task-1".into(),
         number: 17,
-        title: "Fix login".to_owned(),
-        description: Some("The button does nothing".to_owned()),
+        about: Description {
+            title: "Fix login".to_owned(),
+            description: Some("The button does nothing".to_owned()),
+            priority: Priority::High,
+            required_skills: Skills::new(["TypeScript"]),
+            files: vec!["src/login.ts".to_owned()],
+            estimated_minutes: Some(30),
+            branch: Some("fix/login".to_owned()),
+            ..Description::default()
+        },
         state,
-        priority: Priority::High,
-        kind: TaskKind::Code,
-        required_skills: Skills::new(["TypeScript"]),
         dependencies: vec!["task-0".into()],
         blockers: vec![],
-        files: vec!["src/login.ts".to_owned()],
-        estimated_minutes: Some(30),
-        branch: Some("fix/login".to_owned()),
-        audience: vec![],
         on_dependency_failure: OnDependencyFailure::Block,
         corr_id: "task-1".into(),
         retries: 1,
-        max_retries: 2,
-        when_spent: switchboard_core::WhenSpent::Fail,
         epoch_needed: false,
         watch: None,
         previous_agents: vec!["agent-002".into()],

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Step, Steps};
 use crate::attempt::Outcome;
 use crate::changes::Changes;
+use crate::description::Patch;
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::lane::LaneKey;
@@ -115,17 +116,8 @@ fn is_freed(was: &Task, is: &Task) -> bool {
 fn created(steps: &mut Steps, is: &Task) {
     let new = NewTask {
         id: is.id.clone(),
-        title: is.title.clone(),
-        description: is.description.clone(),
-        priority: is.priority,
-        kind: is.kind,
-        required_skills: is.required_skills.clone(),
+        about: is.about.clone(),
         dependencies: is.dependencies.clone(),
-        files: is.files.clone(),
-        estimated_minutes: is.estimated_minutes,
-        max_retries: is.max_retries,
-        branch: is.branch.clone(),
-        audience: is.audience.clone(),
         on_dependency_failure: is.on_dependency_failure,
         corr_id: crate::CorrId::new(is.id.as_str()),
     };
@@ -147,27 +139,10 @@ fn created(steps: &mut Steps, is: &Task) {
 }
 
 fn described(steps: &mut Steps, was: &Task, is: &Task) {
-    fn new<T: PartialEq + Clone>(was: &T, is: &T) -> Option<T> {
-        (was != is).then(|| is.clone())
-    }
-    let change = ChangeTask {
-        title: new(&was.title, &is.title),
-        description: new(&was.description, &is.description),
-        files: new(&was.files, &is.files),
-        branch: new(&was.branch, &is.branch),
-        max_retries: new(&was.max_retries, &is.max_retries),
-        priority: new(&was.priority, &is.priority),
-        kind: new(&was.kind, &is.kind),
-        required_skills: new(&was.required_skills, &is.required_skills),
-        estimated_minutes: new(&was.estimated_minutes, &is.estimated_minutes),
-        audience: new(&was.audience, &is.audience),
-        task: None,
-    };
-    if change != ChangeTask::default() {
-        steps.push(Box::new(ChangeTask {
-            task: Some(was.id.clone()),
-            ..change
-        }));
+    let patch = Patch::between(&was.about, &is.about);
+    if patch != Patch::default() {
+        let task = was.id.clone();
+        steps.push(Box::new(ChangeTask { task, patch }));
     }
 }
 

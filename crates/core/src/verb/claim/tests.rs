@@ -109,7 +109,7 @@ fn required_skills_are_a_subset_of_the_agents_in_any_case() {
         let mut swarm = Swarm::new();
         swarm.join("A", offered);
         swarm.create(task_with("T", |task| {
-            task.required_skills = Skills::new(required)
+            task.about.required_skills = Skills::new(required)
         }));
         let got = takes(&mut swarm, "A").is_some();
         assert_eq!(got, fits, "{required:?} by {offered:?}");
@@ -126,15 +126,15 @@ fn skills_decide_among_any_number_of_waiting_lanes() {
         .map(|at| {
             task_with(&format!("T{at}"), |task| {
                 let other = format!("rare{at}");
-                task.required_skills = Skills::new(["common", other.as_str()]);
-                task.priority = Priority::Critical;
+                task.about.required_skills = Skills::new(["common", other.as_str()]);
+                task.about.priority = Priority::Critical;
             })
         })
         .collect();
     // Filed under their rare words they are not even looked at; so file some under the common one.
     swarm.ok(CreateTasks { tasks });
     swarm.create(task_with("mine", |task| {
-        task.required_skills = Skills::new(["common"]);
+        task.about.required_skills = Skills::new(["common"]);
     }));
     assert_eq!(takes(&mut swarm, "A").as_deref(), Some("mine"));
     assert_eq!(takes(&mut swarm, "A"), None);
@@ -148,20 +148,22 @@ fn many_lanes_under_one_word_are_read_page_by_page() {
     for at in 0..lanes {
         // Too long for anyone here, each in a lane of its own under the shared word.
         swarm.create(task_with(&format!("T{at}"), |task| {
-            task.estimated_minutes = Some(1000 + at);
-            task.priority = Priority::High;
+            task.about.estimated_minutes = Some(1000 + at);
+            task.about.priority = Priority::High;
         }));
     }
     assert_eq!(takes(&mut swarm, "A"), None);
-    swarm.create(task_with("last", |task| task.priority = Priority::Low));
+    swarm.create(task_with("last", |task| {
+        task.about.priority = Priority::Low
+    }));
     assert_eq!(takes(&mut swarm, "A").as_deref(), Some("last"));
 }
 
 #[test]
 fn other_capabilities_by_table() {
     // jetpack.register.capability_limits
-    let minutes = |minutes| move |task: &mut NewTask| task.estimated_minutes = minutes;
-    let kind = |kind| move |task: &mut NewTask| task.kind = kind;
+    let minutes = |minutes| move |task: &mut NewTask| task.about.estimated_minutes = minutes;
+    let kind = |kind| move |task: &mut NewTask| task.about.kind = kind;
     type Edit = Box<dyn Fn(&mut NewTask)>;
     let table: Vec<(Edit, bool, &str)> = vec![
         (Box::new(minutes(None)), true, "no estimate"),
@@ -222,16 +224,16 @@ fn filters_by_table() {
         let mut swarm = Swarm::new();
         swarm.join("A", &["rust", "sql"]);
         swarm.create(task_with("rusty", |task| {
-            task.required_skills = Skills::new(["rust"]);
-            task.priority = Priority::High;
-            task.estimated_minutes = Some(30);
+            task.about.required_skills = Skills::new(["rust"]);
+            task.about.priority = Priority::High;
+            task.about.estimated_minutes = Some(30);
         }));
         swarm.create(task_with("both", |task| {
-            task.required_skills = Skills::new(["rust", "sql"]);
+            task.about.required_skills = Skills::new(["rust", "sql"]);
         }));
         swarm.create(task_with("docs", |task| {
-            task.priority = Priority::Low;
-            task.kind = TaskKind::Documentation;
+            task.about.priority = Priority::Low;
+            task.about.kind = TaskKind::Documentation;
         }));
         let words = format!("{filter:?}");
         let got = taken(swarm.ok(Claim {
@@ -279,9 +281,9 @@ fn priority_first_then_age() {
     ];
     for (at, (id, priority)) in made.into_iter().enumerate() {
         swarm.create(task_with(id, |task| {
-            task.priority = priority;
+            task.about.priority = priority;
             // Different lanes, so that the order is found across them.
-            task.required_skills = Skills::new(["rust"].iter().take(at % 2));
+            task.about.required_skills = Skills::new(["rust"].iter().take(at % 2));
         }));
     }
     let got: Vec<String> = std::iter::from_fn(|| takes(&mut swarm, "A")).collect();
@@ -295,7 +297,7 @@ fn failed_once() -> Swarm {
     swarm.join("B", &["rust"]);
     swarm.join("C", &[]);
     swarm.create(task_with("T", |task| {
-        task.required_skills = Skills::new(["rust"])
+        task.about.required_skills = Skills::new(["rust"])
     }));
     swarm.hold("A", "T");
     swarm.ok(fail("A", "T"));
@@ -362,7 +364,7 @@ fn others_come_first_only_while_one_of_them_is_idle() {
 #[test]
 fn what_others_come_first_with_holds_nothing_else_back() {
     let mut swarm = failed_once();
-    let less_urgent = |task: &mut NewTask| task.priority = Priority::Low;
+    let less_urgent = |task: &mut NewTask| task.about.priority = Priority::Low;
     swarm.create(task_with("fresh", less_urgent));
     assert_eq!(takes(&mut swarm, "A").as_deref(), Some("fresh"));
     // Held by another it is a task that fits, and is held.
@@ -409,8 +411,8 @@ fn an_audience_overrides_skills() {
         swarm.join("A", &[]);
         swarm.join("B", &["rust"]);
         swarm.create(task_with("T", |task| {
-            task.required_skills = Skills::new(["rust"]);
-            task.audience = audience.into_iter().map(AgentId::from).collect();
+            task.about.required_skills = Skills::new(["rust"]);
+            task.about.audience = audience.into_iter().map(AgentId::from).collect();
         }));
         assert_eq!(takes(&mut swarm, "B"), None);
         assert_eq!(takes(&mut swarm, "A").as_deref(), Some("T"));
@@ -429,10 +431,10 @@ fn the_reason_tells_held_from_unfit() {
         Claimed::None(NoTask::NoMatchingTasks.into())
     );
     swarm.create(task_with("T", |task| {
-        task.required_skills = Skills::new(["rust"])
+        task.about.required_skills = Skills::new(["rust"])
     }));
     swarm.create(task_with("U", |task| {
-        task.required_skills = Skills::new(["go"])
+        task.about.required_skills = Skills::new(["go"])
     }));
     swarm.hold("A", "T");
     assert_eq!(

@@ -164,10 +164,10 @@ impl Worker {
         self.held.push(held);
         // Other doors take what they are given.
         let said = |text: &str| redact::said(text).into_owned();
-        let title = said(&task.title);
-        let description = said(task.description.as_deref().unwrap_or_default());
-        let files: Vec<String> = task.files.iter().map(|file| said(file)).collect();
-        let branch = task.branch.as_deref().map(said);
+        let title = said(&task.about.title);
+        let description = said(task.about.description.as_deref().unwrap_or_default());
+        let files: Vec<String> = task.about.files.iter().map(|file| said(file)).collect();
+        let branch = task.about.branch.as_deref().map(said);
         let texts = files.iter().chain(&branch).chain([&title, &description]);
         let message = TaskAssigned {
             issue_number: task.number,

@@ -75,7 +75,7 @@ async fn a_result_with_its_figures_passes_the_gate_or_waits_for_a_person() {
             "issue_number": number, "epoch": assigned["epoch"],
             "result": {
                 "summary": "it works", "files_created": ["a.rs"], "files_modified": [], "files_deleted": [],
-                "learnings": ["cache the lookups"],
+                "learnings": ["cache the lookups"], "response": { "confidence": 0.5 }, "filesCreated": ["other.rs"],
             },
             "quality": {
                 "tests_ran": 5, "tests_passed": 5, "lint_errors": 0, "type_errors": type_errors, "build_success": true,
@@ -87,6 +87,7 @@ async fn a_result_with_its_figures_passes_the_gate_or_waits_for_a_person() {
         assert_eq!(task["status"], status);
         assert_eq!(task["result"]["summary"], "it works");
         assert_eq!(task["result"]["filesCreated"], json!(["a.rs"]));
+        assert_eq!(task["result"]["response"], json!({ "confidence": 0.5 }));
         assert!(task["qualitySnapshotId"].is_string());
     }
     assert_eq!(worker.came("task_revoked.v1"), 0, "both were its own doing");

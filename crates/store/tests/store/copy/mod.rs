@@ -161,7 +161,12 @@ fn a_ledger_goes_to_a_database_and_back_and_stays_the_same() {
         let Some(world) = world(seed) else { return };
         let (source, there, back) = (world.source(), world.there(), world.back());
         let before = everything(&source);
-        assert!(before.tasks.iter().any(|task| task.title.contains('\0')));
+        assert!(
+            before
+                .tasks
+                .iter()
+                .any(|task| task.about.title.contains('\0'))
+        );
         let went = copied(&source, &there, &kept());
         assert_eq!(went.notes, Vec::<String>::new());
         assert_eq!(went.events, before.log.len() as u64);

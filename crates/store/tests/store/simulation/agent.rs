@@ -219,11 +219,11 @@ impl Agent {
 
     fn create(&self, n: u64, random: &mut Random) -> Act {
         let mut tasks = vec![NewTask::plain(format!("t{n}"), "to do")];
-        tasks[0].priority = random
+        tasks[0].about.priority = random
             .pick(Priority::ALL)
             .copied()
             .unwrap_or(Priority::Medium);
-        tasks[0].max_retries = random.below(4) as u32;
+        tasks[0].about.max_retries = random.below(4) as u32;
         if random.percent(30) {
             let mut second = NewTask::plain(format!("t{n}-then"), "afterwards");
             second.dependencies = vec![tasks[0].id.clone()];

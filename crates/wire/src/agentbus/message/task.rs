@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use switchboard_core::{Metrics, limits};
 
 use super::{MessageType, Payload, is_zero};
-use crate::Malformed;
 use crate::agentbus::check::{self, Checked};
 use crate::agentbus::parts;
 use crate::agentbus::utc::UtcTime;
-use crate::number;
 use crate::object::{object, optional};
+use crate::other::Other;
+use crate::{Malformed, number, other};
 
 /// `task_assigned.v1`: a task for an idle worker; one that fits no line is cut into parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -169,6 +169,9 @@ pub struct Accomplished {
     pub files_deleted: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub learnings: Vec<String>,
+    /// Whatever else a worker reports; kept and shown.
+    #[serde(flatten)]
+    pub other: Other,
 }
 
 /// What was measured.
@@ -193,12 +196,15 @@ pub struct Quality {
 impl Accomplished {
     /// As the ledger keeps results: the words of the HTTP interface.
     pub fn to_ledger(&self) -> Box<str> {
+        let mut other = self.other.clone();
+        other.retain(|name, _| !crate::jetpack::TaskResult::MEMBERS.contains(&name.as_str()));
         let kept = crate::jetpack::TaskResult {
             files_created: self.files_created.clone(),
             files_modified: self.files_modified.clone(),
             files_deleted: self.files_deleted.clone(),
             summary: self.summary.clone(),
             learnings: self.learnings.clone(),
+            other,
         };
         serde_json::to_string(&kept)
             .expect("a result is made of strings")
@@ -239,6 +245,7 @@ impl Payload for TaskResult {
             limits::LEARNINGS_PER_TASK_MAX,
             |place, learning| check::filled(place, learning, limits::NOTE_BYTES_MAX),
         )?;
+        other::check("result", &result.other)?;
         let Some(quality) = &self.quality else {
             return Ok(());
         };

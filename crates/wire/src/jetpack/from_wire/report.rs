@@ -6,8 +6,8 @@ use switchboard_core::{LearningId, SnapshotId, TaskId, limits, verb};
 
 use super::Context;
 use super::check::{self, agent_id, each, filled, maybe_text, path_or_body};
-use crate::Malformed;
 use crate::jetpack::{CompleteRequest, FailRequest, ProgressRequest, QualityMetrics, TaskResult};
+use crate::{Malformed, other};
 
 fn task(path: Option<&str>, body: Option<&str>) -> Result<TaskId, Malformed> {
     path_or_body("taskId", path, body).map(TaskId::from)
@@ -72,7 +72,7 @@ fn check_result(result: &TaskResult) -> Result<(), Malformed> {
         limits::LEARNINGS_PER_TASK_MAX,
         |place, learning| filled(place, learning, limits::NOTE_BYTES_MAX),
     )?;
-    Ok(())
+    other::check("result", &result.other)
 }
 
 fn metrics(metrics: QualityMetrics) -> Result<switchboard_core::Metrics, Malformed> {

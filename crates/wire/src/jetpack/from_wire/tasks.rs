@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use switchboard_core::task::OnDependencyFailure;
-use switchboard_core::{AgentId, CorrId, Priority, TaskId, TaskKind, limits, verb};
+use switchboard_core::{
+    AgentId, CorrId, Description, Patch, Priority, TaskId, TaskKind, limits, verb,
+};
 
 use super::Context;
 use super::check::{
@@ -14,9 +16,6 @@ use crate::jetpack::{
     ClaimFilter, ClaimRequest, CreateTasksRequest, NewTask, PatchTaskRequest, RejectTaskRequest,
     ReleaseTaskRequest,
 };
-
-/// Retries of a task that does not say how many.
-const RETRIES_DEFAULT: u32 = 2;
 
 /// CLAIM, and how long it may wait.
 pub fn claim(request: ClaimRequest) -> Result<(verb::Claim, Duration), Malformed> {
@@ -101,26 +100,29 @@ fn new_task(
         limits::DEPENDENCIES_MAX,
         |place, id| task_id(place, id),
     )?;
+    let unsaid = Description::default();
     Ok(verb::NewTask {
         id,
-        description: task.description,
-        priority: task.priority.map_or(Priority::Medium, Into::into),
-        kind: task.kind.map_or(TaskKind::Code, Into::into),
-        required_skills: check::skills(&place("requiredSkills"), &task.required_skills)?,
+        about: Description {
+            title: task.title,
+            description: task.description,
+            files: task.files,
+            branch: task.branch,
+            max_retries: match task.max_retries {
+                Some(given) => at_most(&place("maxRetries"), given, limits::RETRIES_MAX)?,
+                None => unsaid.max_retries,
+            },
+            when_spent: unsaid.when_spent,
+            priority: task.priority.map_or(unsaid.priority, Into::into),
+            kind: task.kind.map_or(unsaid.kind, Into::into),
+            required_skills: check::skills(&place("requiredSkills"), &task.required_skills)?,
+            estimated_minutes: minutes(&place("estimatedMinutes"), task.estimated_minutes)?,
+            audience: audience(&place("audience"), &task.audience)?,
+        },
         dependencies,
-        estimated_minutes: minutes(&place("estimatedMinutes"), task.estimated_minutes)?,
-        max_retries: at_most(
-            &place("maxRetries"),
-            task.max_retries.unwrap_or(RETRIES_DEFAULT),
-            limits::RETRIES_MAX,
-        )?,
-        branch: task.branch,
-        audience: audience(&place("audience"), &task.audience)?,
         on_dependency_failure: task
             .on_dependency_failure
             .map_or(OnDependencyFailure::Block, Into::into),
-        title: task.title,
-        files: task.files,
         corr_id,
     })
 }
@@ -156,8 +158,7 @@ pub fn change(task: TaskId, patch: PatchTaskRequest) -> Result<verb::ChangeTask,
     let max_retries = patch
         .max_retries
         .map(|retries| at_most("maxRetries", retries, limits::RETRIES_MAX));
-    Ok(verb::ChangeTask {
-        task: Some(task),
+    let patch = Patch {
         title: patch.title,
         description: patch.description,
         files: patch.files,
@@ -177,7 +178,9 @@ pub fn change(task: TaskId, patch: PatchTaskRequest) -> Result<verb::ChangeTask,
             .audience
             .map(|agents| audience("audience", &agents))
             .transpose()?,
-    })
+        ..Patch::default()
+    };
+    Ok(verb::ChangeTask { task, patch })
 }
 
 /// `POST /tasks/:id/release`.

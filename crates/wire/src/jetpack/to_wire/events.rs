@@ -29,12 +29,32 @@ fn members(event: &Recorded) -> Map<String, Value> {
         unreachable!("an event is an object of texts and numbers");
     };
     members.remove("type");
+    if let Some(Value::Array(fields)) = members.get_mut("fields") {
+        for field in fields {
+            *field = member_of_task(field.as_str().unwrap_or_default()).into();
+        }
+    }
     for name in INSTANTS {
         if let Some(millis) = members.get(*name).and_then(Value::as_i64) {
             members.insert((*name).to_owned(), IsoTime(millis).to_string().into());
         }
     }
     members
+}
+
+/// The member of a task that shows this field of its description.
+fn member_of_task(field: &str) -> String {
+    if field == "kind" {
+        return "type".to_owned();
+    }
+    let mut words = field.split('_');
+    let mut member = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        member.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        member.push_str(letters.as_str());
+    }
+    member
 }
 
 #[cfg(test)]
@@ -71,6 +91,21 @@ mod tests {
         assert_eq!(
             super::event(&ended).members["servedAt"],
             json!("2026-01-19T10:00:00.000Z")
+        );
+        let fields = ["title", "kind", "max_retries", "estimatedMinutes"];
+        let changed = Recorded::TaskChanged {
+            task: TaskId::from("t1"),
+            number: 1,
+            fields: fields.map(ToOwned::to_owned).to_vec(),
+        };
+        let event = Logged {
+            seq: 5,
+            at,
+            event: changed,
+        };
+        assert_eq!(
+            super::event(&event).members["fields"],
+            json!(["title", "type", "maxRetries", "estimatedMinutes"])
         );
     }
 }

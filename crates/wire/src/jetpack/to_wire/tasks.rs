@@ -19,29 +19,30 @@ pub fn task(task: &core::Task) -> Task {
     Task {
         id: task.id.to_string(),
         number: task.number,
-        title: task.title.clone(),
-        description: task.description.clone(),
+        title: task.about.title.clone(),
+        description: task.about.description.clone(),
         status: task.status().into(),
-        priority: task.priority.into(),
-        kind: task.kind.into(),
+        priority: task.about.priority.into(),
+        kind: task.about.kind.into(),
         assigned_agent: shown.agent.map(|agent| agent.to_string()),
         claimed_at: task.claimed_at().map(Into::into),
         dependencies: names(&task.dependencies),
         blockers: names(&task.blockers),
         required_skills: task
+            .about
             .required_skills
             .iter()
             .map(|skill| skill.to_string())
             .collect(),
-        files: task.files.clone(),
+        files: task.about.files.clone(),
         started_at: task.started_at.map(Into::into),
         completed_at: shown.completed_at.map(Into::into),
-        estimated_minutes: task.estimated_minutes,
+        estimated_minutes: task.about.estimated_minutes,
         actual_minutes: task
             .worked_ms
             .map(|ms| u32::try_from(ms.div_ceil(MS_PER_MINUTE)).unwrap_or(u32::MAX)),
         retry_count: task.retries,
-        max_retries: task.max_retries,
+        max_retries: task.about.max_retries,
         last_error: task
             .last_failure
             .as_ref()
@@ -53,13 +54,13 @@ pub fn task(task: &core::Task) -> Task {
         next_retry_at: shown.next_retry_at.map(Into::into),
         previous_agents: names(&task.previous_agents),
         result: task.result.as_deref().map(Json::stored),
-        branch: task.branch.clone(),
+        branch: task.about.branch.clone(),
         quality_snapshot_id: task.snapshot.as_ref().map(ToString::to_string),
         created_at: task.created_at.into(),
         updated_at: task.updated_at.into(),
         epoch: task.epoch,
         corr_id: task.corr_id.to_string(),
-        audience: names(&task.audience),
+        audience: names(&task.about.audience),
         on_dependency_failure: task.on_dependency_failure.into(),
         progress: task.progress.as_ref().map(progress),
     }

@@ -10,7 +10,7 @@ fn a_claim_by_hand_raises_the_epoch_by_one_and_needs_no_skill() {
     let mut swarm = Swarm::new();
     swarm.join("A", &[]);
     swarm.create(task_with("T", |task| {
-        task.required_skills = Skills::new(["rust"]);
+        task.about.required_skills = Skills::new(["rust"]);
     }));
     assert_eq!(set(&mut swarm, "claimed"), Ok(()));
     assert_eq!(swarm.task("T").holder(), Some(&"A".into()));

@@ -224,7 +224,7 @@ fn a_task_that_fails_with_its_dependency_says_so_also_when_inserted_by_hand() {
 fn a_task_with_retries_behind_it_has_what_is_left_of_its_budget() {
     let mut swarm = stage();
     let mut came = old(&swarm, "ready");
-    came.retries = came.max_retries;
+    came.retries = came.about.max_retries;
     assert_eq!(swarm.adopt(inserted(came)), Ok(()));
     swarm.hold("B", "N");
     swarm.ok(fail("B", "N"));

@@ -6,22 +6,28 @@ use crate::task::{Priority, TaskKind};
 
 type Edit = fn(&mut Task);
 
-/// Each column, with the word that the event has for it; the first five may change while somebody holds the task.
+/// Each column, with its name; the first five may change while somebody holds the task.
 const EDITS: [(&str, Edit); 10] = [
-    ("title", |task| task.title = "another".to_owned()),
+    ("title", |task| task.about.title = "another".to_owned()),
     ("description", |task| {
-        task.description = Some("more".to_owned())
+        task.about.description = Some("more".to_owned())
     }),
-    ("files", |task| task.files = vec!["src/b.rs".to_owned()]),
-    ("branch", |task| task.branch = Some("feature".to_owned())),
-    ("maxRetries", |task| task.max_retries = 5),
-    ("priority", |task| task.priority = Priority::Critical),
-    ("type", |task| task.kind = TaskKind::Review),
-    ("requiredSkills", |task| {
-        task.required_skills = Skills::new(["rust"])
+    ("files", |task| {
+        task.about.files = vec!["src/b.rs".to_owned()]
     }),
-    ("estimatedMinutes", |task| task.estimated_minutes = Some(30)),
-    ("audience", |task| task.audience = vec!["B".into()]),
+    ("branch", |task| {
+        task.about.branch = Some("feature".to_owned())
+    }),
+    ("max_retries", |task| task.about.max_retries = 5),
+    ("priority", |task| task.about.priority = Priority::Critical),
+    ("kind", |task| task.about.kind = TaskKind::Review),
+    ("required_skills", |task| {
+        task.about.required_skills = Skills::new(["rust"])
+    }),
+    ("estimated_minutes", |task| {
+        task.about.estimated_minutes = Some(30)
+    }),
+    ("audience", |task| task.about.audience = vec!["B".into()]),
 ];
 
 fn fields(swarm: &Swarm) -> Vec<&str> {
@@ -42,7 +48,7 @@ fn each_column_that_describes_a_task_may_be_changed_by_hand() {
         assert_eq!(swarm.said(), ["task_changed"], "{field}");
         assert_eq!(fields(&swarm), [field]);
         edit(&mut expected);
-        assert!(swarm.task("T").is_described_as(&expected), "{field}");
+        assert_eq!(swarm.task("T").about, expected.about, "{field}");
         assert_eq!(swarm.task("T").status(), TaskStatus::Ready);
     }
 }
@@ -126,15 +132,15 @@ fn a_status_and_what_the_task_says_may_change_in_one_write() {
         let mut swarm = Swarm::with_task(from);
         let written = swarm.task_by_hand("T", |task| {
             task.state = state(to, "A");
-            task.title = "another".to_owned();
-            task.required_skills = Skills::new(["rust"]);
+            task.about.title = "another".to_owned();
+            task.about.required_skills = Skills::new(["rust"]);
         });
         assert_eq!(swarm.adopt(written), Ok(()), "{from} -> {to}");
         assert_eq!(swarm.said(), said, "{from} -> {to}");
         let task = swarm.task("T");
         assert_eq!(task.status().as_str(), to, "{from} -> {to}");
-        assert_eq!(task.title, "another", "{from} -> {to}");
-        assert_eq!(task.required_skills, Skills::new(["rust"]));
+        assert_eq!(task.about.title, "another", "{from} -> {to}");
+        assert_eq!(task.about.required_skills, Skills::new(["rust"]));
     }
 }
 
@@ -143,7 +149,7 @@ fn a_budget_changed_in_the_same_write_counts_for_the_failure() {
     let mut swarm = Swarm::with_task(TaskStatus::Claimed);
     let written = swarm.task_by_hand("T", |task| {
         task.state = state("pending_retry", "A");
-        task.max_retries = 0;
+        task.about.max_retries = 0;
     });
     assert_eq!(swarm.adopt(written), Ok(()));
     assert_eq!(swarm.said(), ["task_changed", "task_failed"]);
@@ -175,7 +181,7 @@ fn columns_that_the_hub_keeps_are_put_back_without_a_word() {
 #[test]
 fn a_task_that_changes_lanes_by_hand_is_claimed_from_the_new_one() {
     let mut swarm = Swarm::with_task(TaskStatus::Ready);
-    let written = swarm.task_by_hand("T", |task| task.audience = vec!["B".into()]);
+    let written = swarm.task_by_hand("T", |task| task.about.audience = vec!["B".into()]);
     assert_eq!(swarm.adopt(written), Ok(()));
     let claim = crate::verb::testing::claim;
     let by_a = swarm.ok(claim("A"));

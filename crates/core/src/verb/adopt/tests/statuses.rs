@@ -229,7 +229,7 @@ fn a_failure_by_hand_is_retried_within_the_budget_and_fails_beyond_it() {
     for (max_retries, expected) in [(1, "pending_retry"), (0, "failed")] {
         let mut swarm = Swarm::new();
         swarm.join("A", &[]);
-        swarm.create(task_with("T", |task| task.max_retries = max_retries));
+        swarm.create(task_with("T", |task| task.about.max_retries = max_retries));
         swarm.hold("A", "T");
         let written = swarm.task_by_hand("T", |task| {
             task.state = state("pending_retry", "A");
