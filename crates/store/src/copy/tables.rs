@@ -78,6 +78,7 @@ mod tests {
     use super::*;
     use crate::postgres::{Address, PostgresEngine};
     use crate::sqlite::SqliteEngine;
+    use crate::table::Owner;
     use crate::{ManualClock, conformance};
 
     /// `table.column kind`
@@ -189,6 +190,46 @@ mod tests {
             found.insert(format!("{name} {kind:?}"));
         }
         assert_eq!(found, ours(|_| false));
+    }
+
+    /// `SELECT *` of a public table begins with the document's columns, in its order.
+    fn check_order(found: impl Fn(&str) -> Vec<String>) {
+        for table in table::public() {
+            let document = table.columns.iter();
+            let document = document.filter(|column| column.owner == Owner::Document);
+            let document: Vec<&str> = document.map(|column| column.name).collect();
+            let mut found = found(table.name);
+            found.retain(|column| format!("{}.{column}", table.name) != GENERATED);
+            found.truncate(document.len());
+            assert_eq!(found, document, "{}", table.name);
+        }
+    }
+
+    #[test]
+    fn the_documents_columns_come_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ledger.db");
+        let clock = ManualClock::at(conformance::START);
+        drop(SqliteEngine::open(&file, Box::new(clock)).unwrap());
+        let db = Connection::open(&file).unwrap();
+        check_order(|table| {
+            let columns = "SELECT name FROM pragma_table_xinfo(?) ORDER BY cid";
+            let mut columns = db.prepare(columns).unwrap();
+            let names = columns.query_map([table], |row| row.get(0)).unwrap();
+            names.map(Result::unwrap).collect()
+        });
+        let Some(server) = Cluster::shared("a look at PostgreSQL's columns") else {
+            return;
+        };
+        let database = server.create_database();
+        drop(PostgresEngine::open(Address::parse(&database.url).unwrap()).unwrap());
+        check_order(|table| {
+            let columns = database.sql(&format!(
+                "SELECT column_name FROM information_schema.columns
+                 WHERE table_schema = 'public' AND table_name = '{table}' ORDER BY ordinal_position"
+            ));
+            columns.lines().map(ToOwned::to_owned).collect()
+        });
     }
 
     #[test]

@@ -6,7 +6,6 @@ CREATE FUNCTION sb_now() RETURNS text LANGUAGE sql VOLATILE AS
 $$ SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') $$;
 
 CREATE TABLE tasks (
-  number              BIGINT PRIMARY KEY,
   id                  TEXT COLLATE "C" NOT NULL UNIQUE,
   title               TEXT NOT NULL,
   description         TEXT,
@@ -45,7 +44,8 @@ CREATE TABLE tasks (
   dependants          BIGINT NOT NULL DEFAULT 0,
   audience            TEXT NOT NULL DEFAULT '[]',
   on_dependency_failure TEXT NOT NULL DEFAULT 'block',
-  corr_id             TEXT NOT NULL DEFAULT ''
+  corr_id             TEXT NOT NULL DEFAULT '',
+  number              BIGINT PRIMARY KEY
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX sb_tasks_queue ON tasks(lane, number) WHERE status = 'ready';
 CREATE INDEX sb_tasks_retry ON tasks(state_at) WHERE status = 'pending_retry';
@@ -91,7 +91,6 @@ CREATE TABLE agents (
 CREATE INDEX sb_agents_gone ON agents(presence_at) WHERE presence = 'gone';
 
 CREATE TABLE messages (
-  number          BIGINT PRIMARY KEY,
   id              TEXT COLLATE "C" NOT NULL UNIQUE,
   type            TEXT NOT NULL,
   from_agent      TEXT NOT NULL,
@@ -106,7 +105,8 @@ CREATE TABLE messages (
   rev             BIGINT NOT NULL DEFAULT 0,
   corr_id         TEXT NOT NULL DEFAULT '',
   handoff_task    TEXT,
-  handoff_epoch   BIGINT
+  handoff_epoch   BIGINT,
+  number          BIGINT PRIMARY KEY
 );
 CREATE INDEX sb_messages_created ON messages(created_at);
 
@@ -127,7 +127,6 @@ CREATE INDEX sb_leases_task ON leases(task_id) WHERE task_id IS NOT NULL;
 CREATE INDEX sb_leases_due ON leases(expires_at);
 
 CREATE TABLE quality_snapshots (
-  rowid         BIGINT NOT NULL UNIQUE,
   id            TEXT COLLATE "C" PRIMARY KEY NOT NULL,
   task_id       TEXT COLLATE "C",
   agent_id      TEXT,
@@ -145,7 +144,8 @@ CREATE TABLE quality_snapshots (
   type_output   TEXT,
   lint_output   TEXT,
   test_output   TEXT,
-  recorded_at   TEXT NOT NULL DEFAULT sb_now()
+  recorded_at   TEXT NOT NULL DEFAULT sb_now(),
+  rowid         BIGINT NOT NULL UNIQUE
 );
 CREATE INDEX sb_snapshots_task ON quality_snapshots(task_id);
 

@@ -2,7 +2,6 @@
 -- with defaults. Schema-level SQL keeps to features of SQLite 3.37, because it also runs inside those clients.
 
 CREATE TABLE tasks (
-  number              INTEGER PRIMARY KEY,
   id                  TEXT NOT NULL UNIQUE,
   title               TEXT NOT NULL,
   description         TEXT,
@@ -41,7 +40,8 @@ CREATE TABLE tasks (
   dependants          INTEGER NOT NULL DEFAULT 0,
   audience            TEXT NOT NULL DEFAULT '[]',
   on_dependency_failure TEXT NOT NULL DEFAULT 'block',
-  corr_id             TEXT NOT NULL DEFAULT ''
+  corr_id             TEXT NOT NULL DEFAULT '',
+  number              INTEGER PRIMARY KEY
 );
 CREATE INDEX sb_tasks_queue ON tasks(lane, number) WHERE status = 'ready';
 CREATE INDEX sb_tasks_retry ON tasks(state_at) WHERE status = 'pending_retry';
@@ -88,7 +88,6 @@ CREATE INDEX sb_agents_quiet ON agents(seen_at) WHERE presence = 'live';
 CREATE INDEX sb_agents_gone ON agents(presence_at) WHERE presence = 'gone';
 
 CREATE TABLE messages (
-  number          INTEGER PRIMARY KEY,
   id              TEXT NOT NULL UNIQUE,
   type            TEXT NOT NULL,
   from_agent      TEXT NOT NULL,
@@ -103,7 +102,8 @@ CREATE TABLE messages (
   rev             INTEGER NOT NULL DEFAULT 0,
   corr_id         TEXT NOT NULL DEFAULT '',
   handoff_task    TEXT,
-  handoff_epoch   INTEGER
+  handoff_epoch   INTEGER,
+  number          INTEGER PRIMARY KEY
 );
 CREATE INDEX sb_messages_created ON messages(created_at);
 
