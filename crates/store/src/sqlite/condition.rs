@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use switchboard_core::limits;
 
 use super::errors::open_error;
-use super::who_reads::who_reads;
+use super::who_reads::{processes_that_read, who_reads};
 use crate::Error;
 
 #[derive(Debug)]
@@ -83,6 +83,11 @@ impl Condition {
     /// The path that was asked for.
     pub fn path(&self) -> &Path {
         &self.database.path
+    }
+
+    /// Other processes that read the ledger now, where the system tells.
+    pub fn readers(&self) -> Vec<u32> {
+        processes_that_read(&self.shared.path)
     }
 
     pub fn log_path(&self) -> &Path {

@@ -23,6 +23,7 @@ mod inspect;
 mod load;
 mod log;
 mod migrate;
+mod quiet;
 mod read;
 mod rows;
 mod save;
@@ -51,6 +52,7 @@ pub struct SqliteEngine {
     data_version: Option<i64>,
     /// There are notes of hand writes that no batch has taken in yet.
     by_hand: bool,
+    quiet: quiet::Quiet,
     /// Of a batch that began with such notes.
     before: Option<by_hand::Before>,
     last_at: Timestamp,
@@ -127,6 +129,7 @@ impl SqliteEngine {
             clock: LedgerClock::new(clock),
             data_version: None,
             by_hand: false,
+            quiet: quiet::Quiet::default(),
             before: None,
             last_at: Timestamp::ZERO,
             pruned: save::Pruned::default(),
@@ -194,6 +197,7 @@ impl SqliteEngine {
             self.pruned = save::Pruned::default();
             self.last_at = slice.head.last_at;
             self.data_version = Some(version);
+            self.quiet.clear();
             self.by_hand = by_hand::is_noted(&self.db).map_err(|error| self.alarm.hear(error))?;
         }
         self.before = self.by_hand.then(by_hand::Before::default);
@@ -308,7 +312,16 @@ impl Engine for SqliteEngine {
         }
         self.condition.look()?;
         self.move_found_log_again()?;
-        Ok(self.by_hand || self.data_version != Some(self.version()?))
+        let version = self.version()?;
+        if self.by_hand {
+            return Ok(true);
+        }
+        if self.data_version == Some(version) {
+            self.quiet.clear();
+            return Ok(false);
+        }
+        let readers = || self.condition.readers();
+        Ok(self.quiet.is_due(version, Instant::now(), readers))
     }
 
     fn next_due(&mut self) -> Result<Option<Timestamp>, Error> {

@@ -3,16 +3,9 @@
 use std::path::Path;
 
 /// Such as `process 4711 (python3)`, each once. Empty if none is known.
-#[cfg(target_os = "linux")]
 pub fn who_reads(shared: &Path) -> Vec<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    let (Ok(found), Ok(locks)) = (shared.metadata(), std::fs::read_to_string("/proc/locks")) else {
-        return Vec::new();
-    };
-    let own = std::process::id();
-    let processes = readers(&locks, found.ino());
-    let others = processes.into_iter().filter(|pid| *pid != own);
-    others
+    let processes = processes_that_read(shared).into_iter();
+    processes
         .map(|pid| {
             let program = std::fs::read_to_string(format!("/proc/{pid}/comm"));
             match program {
@@ -23,8 +16,21 @@ pub fn who_reads(shared: &Path) -> Vec<String> {
         .collect()
 }
 
+/// The same by their numbers. No descriptor of the file is opened: closing it would drop the locks of this process.
+#[cfg(target_os = "linux")]
+pub fn processes_that_read(shared: &Path) -> Vec<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (Ok(found), Ok(locks)) = (shared.metadata(), std::fs::read_to_string("/proc/locks")) else {
+        return Vec::new();
+    };
+    let own = std::process::id();
+    let mut processes = readers(&locks, found.ino());
+    processes.retain(|pid| *pid != own);
+    processes
+}
+
 #[cfg(not(target_os = "linux"))]
-pub fn who_reads(_shared: &Path) -> Vec<String> {
+pub fn processes_that_read(_shared: &Path) -> Vec<u32> {
     Vec::new()
 }
 
