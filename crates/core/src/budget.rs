@@ -4,6 +4,7 @@
 //! slow down makes everyone pause: during a cooldown nothing is granted, however urgent, because asking on is what
 //! makes such a pause longer. Who makes the requests, and how, is not known here. The verbs are in `verb/budget`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Event;
 use crate::id::{AgentId, GrantId, RequestId};
 use crate::limits;
+use crate::record::Private;
 use crate::time::Timestamp;
 
 words! {
@@ -153,6 +155,16 @@ impl Limits {
     fn room(&self) -> usize {
         let room = self.concurrent_max.min(limits::BUDGET_GRANTS_MAX);
         usize::try_from(room).unwrap_or(usize::MAX)
+    }
+}
+
+impl Private for Budget {
+    fn key(&self) -> Cow<'static, str> {
+        self.resource.as_str().into()
+    }
+
+    fn due_at(&self) -> Option<Timestamp> {
+        self.next_at()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::event::Event;
 use crate::head::LedgerEpoch;
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::path::LeasePath;
+use crate::record::Kind;
 use crate::row::{Noun, Row, RowKey};
 use crate::task::Task;
 use crate::time::Timestamp;
@@ -59,6 +60,13 @@ pub enum Prune {
         before: Timestamp,
         limit: usize,
     },
+    /// Those of an owner, by position.
+    Records {
+        kind: Kind,
+        owner: &'static str,
+        before: Timestamp,
+        limit: usize,
+    },
 }
 
 /// A note of a hand write, and the row that it is about.
@@ -106,8 +114,8 @@ impl Changes {
         self.events.push(event);
     }
 
-    pub fn put(&mut self, row: impl Noun) {
-        self.puts.push(row.into_row());
+    pub fn put(&mut self, row: impl Into<Row>) {
+        self.puts.push(row.into());
     }
 
     pub fn remove<T: Noun>(&mut self, key: T::Key) {

@@ -80,7 +80,8 @@ impl Ledger {
         let silence = live.map(|agent| agent.seen_at + agent.silent_after);
         let watches = self.tasks.values().filter_map(|task| task.watch);
         let watches = watches.map(|watch| watch.look_at);
-        let due = retries.chain(leases).chain(messages);
+        let records = self.records.values().filter_map(Record::due_at);
+        let due = retries.chain(leases).chain(messages).chain(records);
         due.chain(silence).chain(watches).min()
     }
 }

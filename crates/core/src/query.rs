@@ -2,12 +2,15 @@
 //!
 //! Surfaces ask in these words, stores answer in them; how a row is found is the store's business.
 
+use std::borrow::Cow;
+
 use crate::attempt::Attempt;
+use crate::record::Listed;
 use crate::token::Token;
 use crate::{
     Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    LeasePath, Logged, Message, MessageId, Phase, Priority, Record, RecordKey, Snapshot, Task,
-    TaskId, TaskKind, TaskStatus, Timestamp,
+    LeasePath, Logged, Message, MessageId, Phase, Priority, Record, RecordKey, RecordRange,
+    Snapshot, Task, TaskId, TaskKind, TaskStatus, Timestamp,
 };
 
 /// Lists and single rows, as last committed. Every list is bounded.
@@ -65,7 +68,10 @@ pub trait Readable {
     fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Self::Error>;
     /// Engrams that have all the words, best first.
     fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Self::Error>;
+    /// A private row.
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Self::Error>;
+    /// Private rows of an owner, by position.
+    fn records(&self, range: &RecordRange) -> Result<Vec<Record>, Self::Error>;
     /// Events after a number, in order.
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Self::Error>;
     /// The oldest event that is still kept.
@@ -75,6 +81,19 @@ pub trait Readable {
     /// The key that all who serve this ledger sign with, where the ledger keeps it.
     fn shared_key(&self) -> Result<Option<[u8; 32]>, Self::Error> {
         Ok(None)
+    }
+}
+
+impl<E> dyn Readable<Error = E> + '_ {
+    /// A private row by its key.
+    pub fn private<T: Listed>(&self, key: impl Into<Cow<'static, str>>) -> Result<Option<T>, E> {
+        Ok(self.record(&T::at(key))?.and_then(T::out_of))
+    }
+
+    /// Private rows of an owner, by position.
+    pub fn privates<T: Listed>(&self, range: &RecordRange) -> Result<Vec<T>, E> {
+        let found = self.records(range)?.into_iter();
+        Ok(found.filter_map(T::out_of).collect())
     }
 }
 

@@ -1,134 +1,238 @@
-//! Small rows of which there is one each: what the director was told, what a budget has given out, when nobody served, who does.
+//! Private rows: nouns that are few or slow, and that no SQL of strangers sees, share one table.
+//!
+//! Such a noun is a file of its own, with the type, its serde form and what [`Private`] asks for, and a line in the list
+//! at the end of this one. Load, save, ranges, the next due instant, retention and the copy between engines follow.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Budget, Resource};
+use crate::budget::Budget;
+use crate::coordinators::Coordinators;
+use crate::director::Director;
+use crate::row::Row;
 use crate::served::ServedTime;
 use crate::time::Timestamp;
 
-/// Which one.
+#[cfg(any(test, feature = "ledger"))]
+mod sample;
+
+#[cfg(any(test, feature = "ledger"))]
+pub use sample::Sample;
+
+/// A noun that is kept as a private row.
+pub trait Private: Sized {
+    /// Of its serde form. A build reads what has this version or a lower one: what was added has a default.
+    const VERSION: u32 = 1;
+    /// Whether the working set keeps it from batch to batch.
+    const LASTS: bool = false;
+    const HISTORY: Option<History> = None;
+
+    /// What tells it from others of its kind.
+    fn key(&self) -> Cow<'static, str> {
+        Cow::Borrowed("")
+    }
+
+    /// Rows of a kind are listed by owner.
+    fn owner(&self) -> &str {
+        ""
+    }
+
+    /// Its place among those of its owner. Without one it is in no list.
+    fn position(&self) -> Option<i64> {
+        None
+    }
+
+    /// When somebody must look at it again.
+    fn due_at(&self) -> Option<Timestamp> {
+        None
+    }
+}
+
+/// Rows that are of the past, and how long they are kept: those of this owner, whose position is an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    pub owner: &'static str,
+    pub kept_for: Duration,
+}
+
+/// Names one private row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RecordKey {
-    Director,
-    Budget(Resource),
-    ServedTime,
-    Coordinators,
+pub struct RecordKey {
+    pub kind: Kind,
+    pub key: Cow<'static, str>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Record {
-    Director(Director),
-    Budget(Budget),
-    ServedTime(ServedTime),
-    Coordinators(Coordinators),
+/// A stretch of the rows of one kind and owner, by position.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RecordRange {
+    pub kind: Kind,
+    pub owner: Cow<'static, str>,
+    /// Rows behind this one.
+    pub after: Option<Place>,
+    pub newest_first: bool,
+    pub limit: usize,
 }
 
-/// Who serves one ledger together, and when each last said so.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Coordinators {
-    pub seen: BTreeMap<String, Timestamp>,
+/// Where a row is among those of its owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    pub position: i64,
+    /// Of two with the same position.
+    pub key: Cow<'static, str>,
 }
 
-/// What people told the director of the bus, for all coordinators and across restarts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Director {
-    pub paused: Option<Paused>,
-    /// No new work before this.
-    pub cooldown_until: Option<Timestamp>,
-    /// Who ordered that, and why.
-    pub cooldown: Option<Paused>,
-    pub release: Option<Release>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Paused {
-    pub by: String,
-    pub reason: String,
-    pub at: Timestamp,
-}
-
-/// No new work for anybody, through whatever door; without an end, until somebody resumes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
-    pub by: String,
-    pub why: String,
-    pub until: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Release {
-    pub id: String,
-    pub branch: String,
-    pub pr_number: Option<u64>,
-    pub main_sha: Option<String>,
-    pub image_tag: Option<String>,
-}
-
-impl RecordKey {
-    /// The two words it is stored under.
-    pub fn names(&self) -> (&'static str, &'static str) {
-        match self {
-            RecordKey::Director => ("director", ""),
-            RecordKey::Budget(resource) => ("budget", resource.as_str()),
-            RecordKey::ServedTime => ("served_time", ""),
-            RecordKey::Coordinators => ("coordinators", ""),
+impl RecordRange {
+    /// The first ones of an owner.
+    pub fn of<T: Listed>(owner: impl Into<Cow<'static, str>>, limit: usize) -> RecordRange {
+        RecordRange {
+            kind: T::KIND,
+            owner: owner.into(),
+            after: None,
+            newest_first: false,
+            limit,
         }
+    }
+
+    /// The place that all rows of the range lie behind.
+    pub fn begins_after(&self) -> (i64, &str) {
+        match (&self.after, self.newest_first) {
+            (Some(place), _) => (place.position, &place.key),
+            (None, false) => (i64::MIN, ""),
+            (None, true) => (i64::MAX, "\u{10FFFF}"),
+        }
+    }
+}
+
+/// Written as people and URLs carry it: `position.key`.
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.position, self.key)
+    }
+}
+
+impl std::str::FromStr for Place {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Place, Self::Err> {
+        let (position, key) = text.split_once('.').unwrap_or((text, ""));
+        Ok(Place {
+            position: position.parse()?,
+            key: Cow::Owned(key.to_owned()),
+        })
     }
 }
 
 impl Record {
-    pub fn key(&self) -> RecordKey {
-        match self {
-            Record::Director(_) => RecordKey::Director,
-            Record::Budget(budget) => RecordKey::Budget(budget.resource),
-            Record::ServedTime(_) => RecordKey::ServedTime,
-            Record::Coordinators(_) => RecordKey::Coordinators,
-        }
+    pub fn place(&self) -> Option<Place> {
+        let key = self.key().key;
+        self.position().map(|position| Place { position, key })
     }
+}
 
-    /// When somebody must look at it again.
-    pub fn due_at(&self) -> Option<Timestamp> {
-        match self {
-            Record::Director(director) => director.cooldown_until,
-            Record::ServedTime(_) | Record::Coordinators(_) => None,
-            Record::Budget(budget) => budget.next_at(),
+/// What the list makes of a noun.
+pub trait Listed: Private + Into<Record> + Into<Row> {
+    const KIND: Kind;
+
+    fn of(record: &Record) -> Option<&Self>;
+    fn out_of(record: Record) -> Option<Self>;
+
+    fn at(key: impl Into<Cow<'static, str>>) -> RecordKey {
+        RecordKey {
+            kind: Self::KIND,
+            key: key.into(),
         }
     }
 }
 
-impl Director {
-    /// Whether new work may be handed out.
-    pub fn hands_out(&self, now: Timestamp) -> bool {
-        self.paused.is_none() && self.cooldown_until.is_none_or(|until| until <= now)
-    }
+macro_rules! kinds {
+    ($($(#[$meta:meta])* $name:ident = $kind:literal;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Kind { $($(#[$meta])* $name,)* }
 
-    /// Of two, the one that lasts longer holds.
-    pub fn cool_down(&mut self, until: Timestamp, told: Paused) {
-        if self.cooldown_until.is_none_or(|known| known <= until) {
-            self.cooldown_until = Some(until);
-            self.cooldown = Some(told);
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind")]
+        pub enum Record { $($(#[$meta])* #[serde(rename = $kind)] $name($name),)* }
+
+        impl Kind {
+            pub const ALL: &'static [Kind] = &[$($(#[$meta])* Kind::$name,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $($(#[$meta])* Kind::$name => $kind,)* }
+            }
+
+            pub fn version(self) -> u32 {
+                match self { $($(#[$meta])* Kind::$name => $name::VERSION,)* }
+            }
+
+            pub(crate) fn lasts(self) -> bool {
+                match self { $($(#[$meta])* Kind::$name => $name::LASTS,)* }
+            }
+
+            pub(crate) fn history(self) -> Option<History> {
+                match self { $($(#[$meta])* Kind::$name => $name::HISTORY,)* }
+            }
         }
-    }
 
-    pub fn end_cooldown(&mut self) {
-        (self.cooldown_until, self.cooldown) = (None, None);
-    }
+        impl Record {
+            pub fn key(&self) -> RecordKey {
+                match self { $($(#[$meta])* Record::$name(row) => $name::at(Private::key(row)),)* }
+            }
 
-    /// What holds new work back, if anything does.
-    pub fn hold(&self, now: Timestamp) -> Option<Hold> {
-        if self.hands_out(now) {
-            return None;
+            pub fn owner(&self) -> &str {
+                match self { $($(#[$meta])* Record::$name(row) => row.owner(),)* }
+            }
+
+            pub fn position(&self) -> Option<i64> {
+                match self { $($(#[$meta])* Record::$name(row) => row.position(),)* }
+            }
+
+            pub fn due_at(&self) -> Option<Timestamp> {
+                match self { $($(#[$meta])* Record::$name(row) => row.due_at(),)* }
+            }
+
+            pub fn kind(&self) -> Kind {
+                match self { $($(#[$meta])* Record::$name(_) => Kind::$name,)* }
+            }
         }
-        let until = self.cooldown_until.filter(|_| self.paused.is_none());
-        let told = self.paused.as_ref().or(self.cooldown.as_ref());
-        Some(Hold {
-            by: told.map(|told| told.by.clone()).unwrap_or_default(),
-            why: told.map(|told| told.reason.clone()).unwrap_or_default(),
-            until,
-        })
-    }
+
+        $(
+            $(#[$meta])*
+            impl From<$name> for Record {
+                fn from(row: $name) -> Record {
+                    Record::$name(row)
+                }
+            }
+
+            $(#[$meta])*
+            impl From<$name> for Row {
+                fn from(row: $name) -> Row {
+                    Record::$name(row).into()
+                }
+            }
+
+            $(#[$meta])*
+            impl Listed for $name {
+                const KIND: Kind = Kind::$name;
+
+                fn of(record: &Record) -> Option<&Self> {
+                    match record { Record::$name(row) => Some(row), _ => None }
+                }
+
+                fn out_of(record: Record) -> Option<Self> {
+                    match record { Record::$name(row) => Some(row), _ => None }
+                }
+            }
+        )*
+    };
+}
+
+kinds! {
+    Director = "director";
+    Budget = "budget";
+    ServedTime = "served_time";
+    Coordinators = "coordinators";
+    #[cfg(any(test, feature = "ledger"))]
+    Sample = "sample";
 }

@@ -22,11 +22,10 @@ use crate::task::Task;
 use crate::token::Token;
 
 /// A kind of row.
-pub trait Noun: Clone + Debug + PartialEq + Sized + 'static {
+pub trait Noun: Clone + Debug + PartialEq + Into<Row> + Sized + 'static {
     type Key: Clone + Debug + Eq + Hash;
 
     fn key(&self) -> Self::Key;
-    fn into_row(self) -> Row;
     fn of(row: &Row) -> Option<&Self>;
     fn of_mut(row: &mut Row) -> Option<&mut Self>;
     fn named(key: Self::Key) -> RowKey;
@@ -64,16 +63,18 @@ macro_rules! nouns {
         }
 
         $(
+            impl From<$name> for Row {
+                fn from(row: $name) -> Row {
+                    Row::$name(Box::new(row))
+                }
+            }
+
             impl Noun for $name {
                 type Key = $key;
 
                 fn key(&self) -> $key {
                     let key: fn(&$name) -> $key = $key_of;
                     key(self)
-                }
-
-                fn into_row(self) -> Row {
-                    Row::$name(Box::new(self))
                 }
 
                 fn of(row: &Row) -> Option<&Self> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::head::Head;
 use crate::limits;
+use crate::record::Private;
 use crate::slice::Kept;
 use crate::time::Timestamp;
 
@@ -39,6 +40,8 @@ struct Gap {
     from: Timestamp,
     to: Timestamp,
 }
+
+impl Private for ServedTime {}
 
 impl ServedTime {
     /// Nobody served from one instant to the other.

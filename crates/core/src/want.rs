@@ -3,10 +3,12 @@
 //! A verb looks at what is loaded and asks for what is not; it is asked again after each load until it
 //! asks for nothing new. So a whole batch of verbs is loaded in a few rounds, whatever the engine.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::agent::Agent;
 use crate::changes::Nonce;
+use crate::director::{Director, Hold};
 use crate::engram::EngramEntry;
 use crate::id::{AgentId, MessageId, TaskId, TokenId};
 use crate::idempotency::{Key, Remembered};
@@ -15,7 +17,7 @@ use crate::lease::Lease;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
 use crate::quality::{Baseline, Snapshot};
-use crate::record::{Hold, Record, RecordKey};
+use crate::record::{Kind, Listed, Record, RecordKey, RecordRange};
 use crate::row::{Noun, RowKey};
 use crate::served::ServedTime;
 use crate::slice::{FinishedPage, InboxAsk, Kept, Slice};
@@ -69,6 +71,14 @@ pub enum Ask {
     SnapshotOf(TaskId),
     /// All engrams, without their texts, oldest first.
     Engrams,
+    /// Private rows of an owner, by position.
+    Records(RecordRange),
+    /// Private rows of a kind, by when they are due.
+    DueRecords {
+        kind: Kind,
+        until: Timestamp,
+        limit: usize,
+    },
     DueRetries {
         until: Timestamp,
         limit: usize,
@@ -360,20 +370,41 @@ impl<'a> Want<'a> {
         self.row(key)
     }
 
+    /// A private row by its key.
+    pub fn private<T: Listed + 'a>(&mut self, key: impl Into<Cow<'static, str>>) -> Option<&'a T> {
+        self.record(&T::at(key)).and_then(T::of)
+    }
+
+    /// Private rows of an owner, by position.
+    pub fn privates<T: Listed + 'a>(&mut self, range: &RecordRange) -> Vec<&'a T> {
+        debug_assert_eq!(range.kind, T::KIND);
+        let known = self.slice.ranges.records.get(range);
+        let found = self.or_ask(known, || Ask::Records(range.clone()));
+        self.of_kind(found)
+    }
+
+    /// Private rows that are due, the most overdue first.
+    pub fn due_privates<T: Listed + 'a>(&mut self, until: Timestamp, limit: usize) -> Vec<&'a T> {
+        let kind = T::KIND;
+        let known = self.slice.ranges.due_records.get(&(kind, until, limit));
+        let found = self.or_ask(known, || Ask::DueRecords { kind, until, limit });
+        self.of_kind(found)
+    }
+
+    fn of_kind<T: Listed + 'a>(&self, found: Option<&'a Vec<RecordKey>>) -> Vec<&'a T> {
+        let keys = found.into_iter().flatten();
+        let rows = keys.filter_map(|key| self.slice.row::<Record>(key));
+        rows.filter_map(T::of).collect()
+    }
+
     /// What keeps everyone from new work, if anything does.
     pub fn hold(&mut self, now: Timestamp) -> Option<Hold> {
-        match self.record(&RecordKey::Director)? {
-            Record::Director(director) => director.hold(now),
-            _ => None,
-        }
+        self.private::<Director>("")?.hold(now)
     }
 
     /// Which time counts; as if always served, while that is not known.
     pub fn served_time(&mut self) -> ServedTime {
-        match self.record(&RecordKey::ServedTime) {
-            Some(Record::ServedTime(time)) => time.clone(),
-            _ => ServedTime::default(),
-        }
+        self.private::<ServedTime>("").cloned().unwrap_or_default()
     }
 
     pub fn kept(&mut self) -> Option<Kept> {

@@ -30,7 +30,9 @@ use crate::text::unlist;
 
 mod stream;
 
-pub(crate) use stream::{ENGRAM, HELD, WHOLE_ENGRAM, engram, held, record, whole_engram};
+pub(crate) use stream::{
+    ENGRAM, HELD, WHOLE_ENGRAM, engram, held, record, record_range, whole_engram,
+};
 
 /// One row of a table, read by the number of a column.
 pub(crate) trait Columns {

@@ -9,6 +9,7 @@ use crate::limits;
 use crate::message::{Delivery, DeliveryState};
 use crate::path::LeasePath;
 use crate::quality::Snapshot;
+use crate::record::{Record, RecordKey, RecordRange};
 use crate::row::RowKey;
 use crate::slice::{FinishedPage, InboxAsk, Kept, Slice};
 use crate::task::{Task, TaskState, TaskStatus};
@@ -69,6 +70,22 @@ impl Ledger {
             Ask::Engrams => {
                 let entries = self.engrams.iter().map(|engram| engram.entry.clone());
                 slice.ranges.engrams = Some(entries.collect());
+            }
+            Ask::Records(range) => {
+                let found = self.records_in(range);
+                let keys = put_records(slice, &found);
+                slice.ranges.records.insert(range.clone(), keys);
+            }
+            Ask::DueRecords { kind, until, limit } => {
+                let mut due: Vec<&Record> = self.records.values().collect();
+                due.retain(|row| {
+                    row.kind() == *kind && row.due_at().is_some_and(|at| at <= *until)
+                });
+                due.sort_by_key(|row| (row.due_at(), row.key()));
+                due.truncate(*limit);
+                let keys = put_records(slice, &due);
+                let asked = (*kind, *until, *limit);
+                slice.ranges.due_records.insert(asked, keys);
             }
             Ask::Dependants(id) => {
                 let waiting = self.by_number(|task| task.dependencies.contains(id));
@@ -281,6 +298,24 @@ impl Ledger {
         put_leases(slice, &found)
     }
 
+    pub fn records_in(&self, range: &RecordRange) -> Vec<&Record> {
+        let (position, key) = range.begins_after();
+        let begin = (position, key.to_owned());
+        let place = |row: &Record| row.place().map(|at| (at.position, at.key.into_owned()));
+        let mut rows: Vec<&Record> = self.records.values().collect();
+        rows.retain(|row| row.kind() == range.kind && row.owner() == range.owner);
+        rows.retain(|row| match range.newest_first {
+            false => place(row).is_some_and(|at| at > begin),
+            true => place(row).is_some_and(|at| at < begin),
+        });
+        rows.sort_by_key(|row| place(row));
+        if range.newest_first {
+            rows.reverse();
+        }
+        rows.truncate(range.limit);
+        rows
+    }
+
     /// The tasks that `keep` keeps, oldest first.
     pub fn by_number(&self, keep: impl Fn(&Task) -> bool) -> Vec<&Task> {
         let mut tasks: Vec<&Task> = self.tasks.values().filter(|task| keep(task)).collect();
@@ -298,6 +333,13 @@ fn put_agents(slice: &mut Slice, agents: &[&Agent]) -> Vec<AgentId> {
         slice.put_agent(&agent.id, Some((*agent).clone()));
     }
     agents.iter().map(|agent| agent.id.clone()).collect()
+}
+
+fn put_records(slice: &mut Slice, rows: &[&Record]) -> Vec<RecordKey> {
+    for row in rows {
+        slice.put_row((*row).clone());
+    }
+    rows.iter().map(|row| row.key()).collect()
 }
 
 fn put_leases(slice: &mut Slice, leases: &[&Lease]) -> Vec<LeasePath> {

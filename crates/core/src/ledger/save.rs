@@ -10,6 +10,7 @@ use crate::event::Logged;
 use crate::id::MessageId;
 use crate::lease::Lease;
 use crate::message::{DeliveryState, Message};
+use crate::record::{Record, RecordKey, RecordRange};
 use crate::row::Noun;
 use crate::slice::Save;
 use crate::task::Task;
@@ -44,6 +45,9 @@ impl Ledger {
         }
         for (id, _) in save.drops::<Engram>() {
             self.engrams.retain(|engram| engram.entry.id != *id);
+        }
+        for (key, _) in save.drops::<Record>() {
+            self.records.remove(key);
         }
         for id in save.closed_lanes {
             self.lanes.remove(id);
@@ -131,6 +135,24 @@ impl Ledger {
                 for nonce in old.iter().take(*limit) {
                     self.nonces.remove(&nonce.key());
                 }
+                (0, 0)
+            }
+            Prune::Records {
+                kind,
+                owner,
+                before,
+                limit,
+            } => {
+                let mut old = self.records_in(&RecordRange {
+                    kind: *kind,
+                    owner: (*owner).into(),
+                    after: None,
+                    newest_first: false,
+                    limit: *limit,
+                });
+                old.retain(|row| row.position().is_some_and(|at| at < before.0));
+                let old: Vec<RecordKey> = old.iter().map(|row| row.key()).collect();
+                self.records.retain(|key, _| !old.contains(key));
                 (0, 0)
             }
         }

@@ -38,10 +38,7 @@ impl Slice {
             self.unsaved.head = true;
         }
         for prune in &changes.prunes {
-            if let Prune::Remembered { before, .. } = prune {
-                let is_kept = |row: Option<&Remembered>| row.is_some_and(|row| row.at >= *before);
-                self.rows.answers.retain(|_, row| is_kept(row));
-            }
+            self.forget_pruned(prune);
         }
         self.unsaved.prunes.extend(changes.prunes);
         for event in changes.events {
@@ -52,6 +49,21 @@ impl Slice {
                 at: now,
                 event,
             });
+        }
+    }
+
+    /// What is pruned must not be taken for a row that is there.
+    fn forget_pruned(&mut self, prune: &Prune) {
+        match prune {
+            Prune::Remembered { before, .. } => {
+                let is_kept = |row: Option<&Remembered>| row.is_some_and(|row| row.at >= *before);
+                self.rows.answers.retain(|_, row| is_kept(row));
+            }
+            Prune::Records { kind, .. } => {
+                self.rows.records.retain(|key, _| key.kind != *kind);
+                self.ranges.records_changed(*kind);
+            }
+            Prune::Events { .. } | Prune::Messages { .. } | Prune::Nonces { .. } => {}
         }
     }
 
@@ -74,6 +86,7 @@ impl Slice {
                 }
                 self.notices.work_resumed |=
                     matches!(&*record, Record::Director(told) if told.hands_out(now));
+                self.ranges.records_changed(record.kind());
                 self.rows.records.put(*record, 0);
             }
             Row::Engram(engram) => {
@@ -124,6 +137,10 @@ impl Slice {
             RowKey::Engram(id) => {
                 self.ranges.engrams = None;
                 self.rows.engrams.remove(id);
+            }
+            RowKey::Record(key) => {
+                self.ranges.records_changed(key.kind);
+                self.rows.records.remove(key);
             }
             other => unreachable!("no decision removes {other:?}"),
         }

@@ -12,7 +12,6 @@ use crate::lane::LaneId;
 use crate::lease::Lease;
 use crate::message::{Delivery, Message};
 use crate::path::LeasePath;
-use crate::record::RecordKey;
 use crate::row::{Noun, Rows};
 use crate::task::Task;
 use crate::time::Timestamp;
@@ -173,9 +172,7 @@ impl Slice {
     pub fn end_batch(&mut self) {
         self.ranges.clear();
         self.rows.end_batch();
-        // Every claim asks for this one.
-        let records = &mut self.rows.records;
-        records.retain(|key, _| *key == RecordKey::Director);
+        self.rows.records.retain(|key, _| key.kind.lasts());
         self.log.clear();
         self.notices = Notices::default();
         self.lanes.trim();

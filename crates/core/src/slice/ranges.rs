@@ -5,6 +5,7 @@ use crate::engram::EngramEntry;
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::path::LeasePath;
 use crate::quality::Snapshot;
+use crate::record::{Kind, RecordKey, RecordRange};
 use crate::time::Timestamp;
 
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Ranges {
     pub watched_tasks: Map<(Timestamp, usize), Vec<TaskId>>,
     pub numbered: Map<u64, Option<TaskId>>,
     pub engrams: Option<Vec<EngramEntry>>,
+    pub records: Map<RecordRange, Vec<RecordKey>>,
+    pub due_records: Map<(Kind, Timestamp, usize), Vec<RecordKey>>,
     pub due_leases: Map<(Timestamp, usize), Vec<LeasePath>>,
     pub due_deliveries: Map<(Timestamp, usize), Vec<(MessageId, AgentId)>>,
     pub kept: Option<Kept>,
@@ -74,6 +77,11 @@ impl Ranges {
     pub(super) fn inbox_changed(&mut self, agent: &AgentId) {
         self.inbox.retain(|ask, _| ask.agent != *agent);
         self.due_deliveries.clear();
+    }
+
+    pub(super) fn records_changed(&mut self, kind: Kind) {
+        self.records.retain(|range, _| range.kind != kind);
+        self.due_records.retain(|(of, ..), _| *of != kind);
     }
 
     pub(super) fn agents_changed(&mut self) {

@@ -5,8 +5,8 @@
 
 use super::Verb;
 use crate::changes::Changes;
+use crate::coordinators::Coordinators;
 use crate::limits;
-use crate::record::{Coordinators, Record, RecordKey};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -24,14 +24,12 @@ impl Verb for Attend {
     type Reply = Vec<String>;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        want.record(&RecordKey::Coordinators);
+        want.private::<Coordinators>("");
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Vec<String>, Changes), Refusal> {
-        let mut present = match Want::new(slice).record(&RecordKey::Coordinators) {
-            Some(Record::Coordinators(present)) => present.clone(),
-            _ => Coordinators::default(),
-        };
+        let known = Want::new(slice).private::<Coordinators>("");
+        let mut present = known.cloned().unwrap_or_default();
         // While nobody served, none of them could say anything.
         let floor = slice.head.floor;
         let is_gone = |seen: Timestamp| now.since(seen.max(floor)) > limits::COORDINATOR_GONE_AFTER;
@@ -42,7 +40,7 @@ impl Verb for Attend {
         let gone = present.seen.iter().filter(|(_, seen)| is_gone(**seen));
         let gone = gone.map(|(name, _)| name.clone()).collect();
         let mut changes = Changes::default();
-        changes.put(Record::Coordinators(present));
+        changes.put(present);
         Ok((gone, changes))
     }
 }

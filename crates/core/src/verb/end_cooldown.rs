@@ -4,9 +4,9 @@
 
 use super::Verb;
 use crate::changes::Changes;
+use crate::director::Director;
 use crate::event::Event;
 use crate::id::HUB;
-use crate::record::{Record, RecordKey};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -20,7 +20,7 @@ impl Verb for EndCooldown {
     type Reply = Option<Timestamp>;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        want.record(&RecordKey::Director);
+        want.private::<Director>("");
     }
 
     fn decide(
@@ -29,7 +29,7 @@ impl Verb for EndCooldown {
         now: Timestamp,
     ) -> Result<(Option<Timestamp>, Changes), Refusal> {
         let mut changes = Changes::default();
-        let Some(Record::Director(told)) = Want::new(slice).record(&RecordKey::Director) else {
+        let Some(told) = Want::new(slice).private::<Director>("") else {
             return Ok((None, changes));
         };
         if told.cooldown_until.is_none_or(|until| until > now) {
@@ -42,7 +42,7 @@ impl Verb for EndCooldown {
             order: "cooldown_ended".to_owned(),
             reason: "its time is over".to_owned(),
         });
-        changes.put(Record::Director(director));
+        changes.put(director);
         Ok((None, changes))
     }
 }

@@ -3,7 +3,6 @@
 use super::Verb;
 use crate::changes::Changes;
 use crate::event::Event;
-use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -26,7 +25,7 @@ impl Verb for NoteStep {
         let mut time = Want::new(slice).served_time();
         time.shake(now);
         let mut changes = Changes::default();
-        changes.put(Record::ServedTime(time));
+        changes.put(time);
         let by_ms = self.by_ms.unsigned_abs();
         changes.event(match self.by_ms {
             ..0 => Event::ClockSteppedBack { by_ms },

@@ -8,7 +8,7 @@ use crate::changes::{self, Changes};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::limits;
-use crate::record::Record;
+use crate::record::Kind;
 use crate::refusal::Refusal;
 use crate::served::ServedTime;
 use crate::slice::Slice;
@@ -96,9 +96,20 @@ impl Verb for Prune {
             let prune = changes::Prune::Remembered { before, limit };
             changes.prunes.push(prune);
         }
+        for (kind, history) in Kind::ALL
+            .iter()
+            .filter_map(|kind| Some((*kind, kind.history()?)))
+        {
+            changes.prunes.push(changes::Prune::Records {
+                kind,
+                owner: history.owner,
+                before: time.back(now, history.kept_for),
+                limit: limits::CARETAKER_STEP,
+            });
+        }
         let agents = want.gone_agents(time.back(now, self.keep.agents), limits::CARETAKER_STEP);
         let done = forget_agents(slice, agents, &mut time.hour.agents, &mut changes);
-        changes.put(Record::ServedTime(time));
+        changes.put(time);
         Ok((Step { done, more: false }, changes))
     }
 }
@@ -194,7 +205,7 @@ impl Verb for PruneTasks {
             }
         }
         if !changes.drops.is_empty() {
-            changes.put(Record::ServedTime(time));
+            changes.put(time);
         }
         Ok((page.next, changes))
     }
@@ -215,6 +226,7 @@ mod tests {
     use super::super::{Deregister, RotateKey};
     use super::*;
     use crate::head::Head;
+    use crate::record::Record;
     use crate::slice::Kept;
     use crate::task::TaskStatus;
 
@@ -306,7 +318,7 @@ mod tests {
         };
         let mut slice = Slice::default();
         count(&mut slice.head);
-        slice.put_row(Record::ServedTime(time));
+        slice.put_row(Record::from(time));
         slice.ranges.kept = Some(Kept {
             oldest_event: 1001,
             messages: 50_000,
@@ -328,12 +340,14 @@ mod tests {
             changes::Prune::Messages { before, .. } => ("messages", before),
             changes::Prune::Remembered { before, .. } => ("answers", before),
             changes::Prune::Nonces { before, .. } => ("nonces", before),
+            changes::Prune::Records { kind, before, .. } => (kind.as_str(), before),
         });
         let expected = [
             ("nonces", now),
             ("events", since_stop(keep.events)),
             ("messages", since_stop(keep.messages)),
             ("answers", since_stop(limits::IDEMPOTENCY_FOR)),
+            ("sample", now - HOUR),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);
     }
@@ -370,7 +384,7 @@ mod tests {
                     changes::Prune::Messages { limit, .. } => (*limit, 0, 0),
                     changes::Prune::Remembered { limit, .. } => (0, *limit, 0),
                     changes::Prune::Events { upto, .. } => (0, 0, *upto),
-                    changes::Prune::Nonces { .. } => (0, 0, 0),
+                    changes::Prune::Nonces { .. } | changes::Prune::Records { .. } => (0, 0, 0),
                 });
             }
             let Some(Record::ServedTime(after)) = changes.rows::<Record>().next() else {

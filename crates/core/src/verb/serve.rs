@@ -5,7 +5,6 @@ use crate::changes::{Changes, Served};
 use crate::event::Event;
 use crate::head::Head;
 use crate::limits;
-use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -42,7 +41,7 @@ impl Verb for Serve {
         if gap && served_at > Timestamp::ZERO {
             let mut time = Want::new(slice).served_time();
             time.add_gap(served_at, now);
-            changes.put(Record::ServedTime(time));
+            changes.put(time);
             changes.event(Event::OutageEnded { served_at });
         }
         Ok((outage, changes))
@@ -60,7 +59,7 @@ mod tests {
 
     use super::super::testing::Swarm;
     use super::*;
-    use crate::record::RecordKey;
+    use crate::record::Listed;
     use crate::served::ServedTime;
 
     const SERVE: Serve = Serve { starting: false };
@@ -94,10 +93,7 @@ mod tests {
         swarm.ok(START);
         let mut time = ServedTime::default();
         time.add_gap(stopped_at, swarm.now);
-        assert_eq!(
-            swarm.records.get(&RecordKey::ServedTime),
-            Some(&Record::ServedTime(time))
-        );
+        assert_eq!(swarm.records.get(&ServedTime::at("")), Some(&time.into()));
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::Verb;
 use crate::changes::Changes;
+use crate::director::{Director, Paused, Release};
 use crate::event::Event;
 use crate::limits;
-use crate::record::{Director, Paused, Record, RecordKey, Release};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -48,14 +48,12 @@ impl Verb for Steer {
     type Reply = Director;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        want.record(&RecordKey::Director);
+        want.private::<Director>("");
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Director, Changes), Refusal> {
-        let mut director = match Want::new(slice).record(&RecordKey::Director) {
-            Some(Record::Director(director)) => director.clone(),
-            _ => Director::default(),
-        };
+        let known = Want::new(slice).private::<Director>("");
+        let mut director = known.cloned().unwrap_or_default();
         let mut changes = Changes::default();
         let told = || Paused {
             by: self.by.clone(),
@@ -95,7 +93,7 @@ impl Verb for Steer {
                 reason: self.reason.clone(),
             },
         });
-        changes.put(Record::Director(director.clone()));
+        changes.put(director.clone());
         Ok((director, changes))
     }
 }

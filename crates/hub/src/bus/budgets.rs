@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use switchboard_core::budget::{Budget, Kind, Limits, Outcome, Resource, Standing, Urgency};
 use switchboard_core::verb::{AcquireBudget, BudgetReported, ReportBudget};
-use switchboard_core::{AgentId, GrantId, Record, RecordKey, RequestId, Timestamp};
+use switchboard_core::{AgentId, GrantId, RequestId, Timestamp};
 use switchboard_wire::agentbus::message::{BudgetGrant, BudgetRequest, BudgetResult, Outbound};
 use switchboard_wire::agentbus::{BudgetKind, BudgetPriority, BudgetResource, BudgetStatus};
 use tokio::sync::Notify;
@@ -255,11 +255,10 @@ impl Budgets {
     async fn read(&self) -> Result<Vec<Budget>, Error> {
         let mut rows = Vec::new();
         for resource in Resource::ALL {
-            let key = RecordKey::Budget(*resource);
-            let found = self.hub.read(move |reader| reader.record(&key)).await?;
-            if let Some(Record::Budget(budget)) = found {
-                rows.push(budget);
-            }
+            let read = self
+                .hub
+                .read(|reader| reader.private::<Budget>(resource.as_str()));
+            rows.extend(read.await?);
         }
         Ok(rows)
     }

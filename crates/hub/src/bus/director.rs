@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use switchboard_core::{Record, RecordKey, TaskStatus, Timestamp};
+use switchboard_core::{Director as Told, TaskStatus, Timestamp};
 use switchboard_wire::agentbus::UtcTime;
 use switchboard_wire::agentbus::message::DirectorStatus;
 use switchboard_wire::agentbus::{DirectorState, redact};
@@ -208,10 +208,9 @@ fn steer(director: &Director, orders: &Orders) -> Option<Cause> {
 }
 
 async fn orders(bus: &Shared) -> Orders {
-    let read = bus.hub.read(|reader| reader.record(&RecordKey::Director));
+    let read = bus.hub.read(|reader| reader.private::<Told>(""));
     let told = match read.await {
-        Ok(Some(Record::Director(director))) => director,
-        Ok(Some(_) | None) => switchboard_core::Director::default(),
+        Ok(told) => told.unwrap_or_default(),
         Err(error) => {
             return Orders {
                 why: Some((Why::Outage, Some(error.to_string()))),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard_core::verb::{IssueCommand, Order, Steer};
-use switchboard_core::{AgentId, CommandId, CommandKind, record};
+use switchboard_core::{AgentId, CommandId, CommandKind, director};
 use switchboard_wire::agentbus::message::{
     Inbound, OperatorAck, OperatorCommand, Outbound, ReleasePublished, Welcome, WelcomeDirector,
     WelcomeLimits,
@@ -79,7 +79,7 @@ impl Operator {
             OperatorOrder::Release => match &command.release {
                 None => Err("release: is missing".to_owned()),
                 Some(named) => {
-                    let release = record::Release {
+                    let release = director::Release {
                         id: named.release_id.clone(),
                         branch: named.release_branch.clone(),
                         pr_number: named.release_pr_number,
@@ -125,7 +125,7 @@ impl Operator {
         let steered = bus.hub.run(Steer {
             by: self.id.to_string(),
             reason: String::new(),
-            order: Order::Release(record::Release {
+            order: Order::Release(director::Release {
                 id: release.tag.clone(),
                 branch: bus.config.sync_main.branch.clone(),
                 pr_number: None,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use switchboard_core::query::{AgentFilter, HeldTask, Page, Readable};
-use switchboard_core::{Agent, AgentId, Record, RecordKey, TaskStatus, Timestamp};
+use switchboard_core::{Agent, AgentId, Director, TaskStatus, Timestamp};
 use switchboard_wire::agentbus::Stage;
 use switchboard_wire::agentbus::Text;
 use switchboard_wire::agentbus::message::{
@@ -134,10 +134,9 @@ impl Look {
             });
             agent.holds = tasks.iter().map(|task| task.number).collect();
         }
-        let release = match ledger.record(&RecordKey::Director)? {
-            Some(Record::Director(director)) => director.release,
-            Some(_) | None => None,
-        };
+        let release = ledger
+            .private::<Director>("")?
+            .and_then(|told| told.release);
         let mut eligible = ledger.next_in_queue(QUEUE_SHOWN_MAX)?;
         // Between the two looks one may have come back.
         eligible.retain(|number| claimed.binary_search(number).is_err());

@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use switchboard_core::rights::Right;
 use switchboard_core::verb::Serve;
-use switchboard_core::{Head, Record, RecordKey, limits};
+use switchboard_core::{Director, Head, limits};
 use switchboard_wire::jetpack::{
     AgentCounts, EventRange, IdempotencyUse, MessageCounts, ProofQuery, ProofResponse, QueueUse,
     StatusResponse, from_wire, to_wire,
@@ -35,16 +35,13 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
                 reader.agent_counts()?,
                 reader.oldest_event()?,
                 reader.baseline()?,
-                reader.record(&RecordKey::Director)?,
+                reader.private::<Director>("")?,
                 reader.warnings(),
             ))
         })
         .await?;
     let stats = app.hub.stats();
-    let hold = match told {
-        Some(Record::Director(told)) => told.hold(app.hub.time()),
-        _ => None,
-    };
+    let hold = told.and_then(|told| told.hold(app.hub.time()));
     Ok(Reply::ok(&StatusResponse {
         success: true,
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -7,7 +7,7 @@ use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    Logged, Message, MessageId, Record, RecordKey, Snapshot, Task, TaskId, Timestamp,
+    Logged, Message, MessageId, Record, RecordKey, RecordRange, Snapshot, Task, TaskId, Timestamp,
 };
 use switchboard_store::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
@@ -56,6 +56,7 @@ impl Readable for FailingReader {
         engram(id: &EngramId) -> Option<Engram>;
         engrams_with(words: &str, limit: usize) -> Vec<Engram>;
         record(key: &RecordKey) -> Option<Record>;
+        records(range: &RecordRange) -> Vec<Record>;
         events(after: u64, limit: usize) -> Vec<Logged>;
         oldest_event() -> Option<u64>;
         tokens() -> Vec<Token>;

@@ -6,7 +6,7 @@ use switchboard_core::idempotency::Remembered;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, Baseline, Delivery, Engram, FormerAgent, Head, Lane, Learning, Lease, Message, Metrics,
-    Snapshot, Task, Timestamp,
+    Record, RecordKey, Snapshot, Task, Timestamp,
 };
 
 use super::{
@@ -308,6 +308,26 @@ pub(crate) fn learning(learning: &Learning, row: &mut impl Values) {
         .text(learning.task.as_ref().map(|id| id.as_str()))
         .text(learning.agent.as_ref().map(|id| id.as_str()))
         .int(learning.created_at.0);
+}
+
+/// A private row, its key last.
+pub(crate) fn record(record: &Record, row: &mut impl Values) -> serde_json::Result<()> {
+    #[derive(serde::Serialize)]
+    struct Body<'a> {
+        v: u32,
+        #[serde(flatten)]
+        record: &'a Record,
+    }
+    let (RecordKey { kind, key }, position) = (record.key(), record.position());
+    let v = kind.version();
+    let value = serde_json::to_string(&Body { v, record })?;
+    row.text(value.as_str())
+        .text(position.map(|_| record.owner()))
+        .int(position)
+        .int(record.due_at().map(|at| at.0))
+        .text(kind.as_str())
+        .text(&*key);
+    Ok(())
 }
 
 pub(crate) fn engram(engram: &Engram, row: &mut impl Values) {

@@ -201,6 +201,14 @@ const CASES: &[(&str, Case)] = &[
         "what stays of a forgotten agent",
         prunes::what_stays_of_a_forgotten_agent,
     ),
+    (
+        "private rows by owner and position",
+        records::private_rows_by_owner_and_position,
+    ),
+    (
+        "private rows that are due",
+        records::private_rows_that_are_due,
+    ),
     ("records come back", records::records_come_back),
     (
         "records change by their verbs",

@@ -42,6 +42,7 @@ impl Verb for Put {
                 RowKey::Agent(id) => drop(want.agent(id)),
                 RowKey::Task(id) => drop(want.task(id)),
                 RowKey::Lease(path) => drop(want.leases_near(path)),
+                RowKey::Record(key) => drop(want.record(key)),
                 _ => {}
             }
         }

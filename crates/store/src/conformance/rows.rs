@@ -1,11 +1,12 @@
 //! Everything a reader can see, gathered page by page.
 
 use switchboard_core::attempt::Attempt;
-use switchboard_core::budget::Resource;
+use switchboard_core::budget::{Budget, Resource};
+use switchboard_core::record::{Listed, RecordRange, Sample};
 use switchboard_core::replay::Replay;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, Baseline, Delivery, Engram, Head, Learning, Lease, Logged, Message, Record, RecordKey,
+    Agent, Baseline, Delivery, Director, Engram, Head, Learning, Lease, Logged, Message, Record,
     Snapshot, Task,
 };
 
@@ -77,12 +78,13 @@ impl Everything {
         learnings.sort_by(|left, right| left.id.cmp(&right.id));
         let mut engrams = must("list engrams", reader.engrams_with("", usize::MAX >> 1));
         engrams.reverse();
-        let budgets = Resource::ALL
-            .iter()
-            .map(|resource| RecordKey::Budget(*resource));
-        let records = std::iter::once(RecordKey::Director).chain(budgets);
+        let budgets = Resource::ALL.iter();
+        let budgets = budgets.map(|resource| Budget::at(resource.as_str()));
+        let records = std::iter::once(Director::at("")).chain(budgets);
         let records = records.filter_map(|key| must("read a record", reader.record(&key)));
-        let records = records.collect();
+        let samples = RecordRange::of::<Sample>("", usize::MAX >> 1);
+        let samples = must("list rows", reader.records(&samples));
+        let records = records.chain(samples).collect();
         let mut tokens = must("list tokens", reader.tokens());
         tokens.sort_by(|left, right| left.id.cmp(&right.id));
         Everything {

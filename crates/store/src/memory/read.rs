@@ -5,8 +5,8 @@ use switchboard_core::ledger::Ledger;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Doing, Engram, EngramEntry, EngramId, Head, Learning,
-    Lease, Logged, Message, MessageId, Presence, Record, RecordKey, Snapshot, Task, TaskId,
-    TaskState, TaskStatus, Timestamp, limits,
+    Lease, Logged, Message, MessageId, Presence, Record, RecordKey, RecordRange, Snapshot, Task,
+    TaskId, TaskState, TaskStatus, Timestamp, limits,
 };
 
 use super::Shared;
@@ -228,6 +228,11 @@ impl Readable for MemoryReader {
 
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {
         Ok(self.0.get().records.get(key).cloned())
+    }
+
+    fn records(&self, range: &RecordRange) -> Result<Vec<Record>, Error> {
+        let rows = self.0.get();
+        Ok(rows.records_in(range).into_iter().cloned().collect())
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {

@@ -107,10 +107,15 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0016_log_hash.sql"),
         floor: 5,
     },
-    // The last one must be one that a build can do without, so that tests have a build before it.
     Step {
         name: "0017_guards",
         sql: include_str!("schema/0017_guards.sql"),
+        floor: 5,
+    },
+    // The last one must be one that a build can do without, so that tests have a build before it.
+    Step {
+        name: "0018_private_rows",
+        sql: include_str!("schema/0018_private_rows.sql"),
         floor: 5,
     },
 ];

@@ -502,14 +502,21 @@ impl Engine for PostgresEngine {
                (SELECT min(expires_at) FROM sb_delivery WHERE state = 'queued' AND expires_at IS NOT NULL),
                (SELECT min(seen_at + silent_ms) FROM agents WHERE presence = 'live' AND rev > 0),
                (SELECT min(expires_at) FROM leases),
-               (SELECT min(look_at) FROM tasks WHERE look_at IS NOT NULL)";
+               (SELECT min(look_at) FROM tasks WHERE look_at IS NOT NULL),
+               (SELECT min(due_at) FROM sb_record WHERE due_at IS NOT NULL)";
         let rows = self.ask(|engine| engine.send(None, vec![Query::new(DUE)], None))?;
         let Some(row) = rows.first().and_then(|rows| rows.first()) else {
             return Ok(None);
         };
         let lease = row.text(3)?;
         let lease = lease.and_then(|text| switchboard_core::iso::parse(&text));
-        let due = [row.int(0)?, row.int(1)?, row.int(2)?, row.int(4)?];
+        let due = [
+            row.int(0)?,
+            row.int(1)?,
+            row.int(2)?,
+            row.int(4)?,
+            row.int(5)?,
+        ];
         let due = due.into_iter().flatten().map(Timestamp);
         Ok(due.chain(lease).min())
     }

@@ -6,13 +6,15 @@ use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    Logged, Message, MessageId, Record, RecordKey, Snapshot, Task, TaskId, Timestamp, limits,
+    Logged, Message, MessageId, Record, RecordKey, RecordRange, Snapshot, Task, TaskId, Timestamp,
+    limits,
 };
 use tokio_postgres::Row;
 
 use super::address::Address;
 use super::filter::{ENGRAM_WORDS, LEARNING_WORDS, Scan, Way, Where, prefixes, select};
 use super::line::{Here, Line};
+use super::load;
 use super::rows::{rows_max, signed};
 use super::secret;
 use super::session::Query;
@@ -396,9 +398,11 @@ impl Readable for PostgresReader {
     }
 
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {
-        let (kind, name) = key.names();
-        let query = select("value", "sb_record WHERE kind = $1 AND key = $2");
-        self.row(&query.text(kind).text(name), rows::record)
+        self.row(&load::record(key), rows::record)
+    }
+
+    fn records(&self, range: &RecordRange) -> Result<Vec<Record>, Error> {
+        self.rows(&load::records(range), rows::record)
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {

@@ -7,7 +7,7 @@ use switchboard_core::lane::Position;
 use switchboard_core::slice::{FinishedPage, InboxAsk};
 use switchboard_core::{
     Agent, AgentId, Ask, Baseline, Delivery, LaneId, Lease, LeasePath, Message, MessageId, Record,
-    RowKey, Slice, TaskId, Timestamp, limits,
+    RecordRange, RowKey, Slice, TaskId, Timestamp, limits,
 };
 
 use super::rows;
@@ -131,7 +131,11 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
         Ask::Row(RowKey::Remembered(_) | RowKey::Nonce(_) | RowKey::Token(_)) => {
             calls(db, ask, slice)
         }
-        Ask::Row(RowKey::Record(_)) | Ask::Engrams | Ask::Kept => memory(db, ask, slice),
+        Ask::Row(RowKey::Record(_))
+        | Ask::Records(_)
+        | Ask::DueRecords { .. }
+        | Ask::Engrams
+        | Ask::Kept => memory(db, ask, slice),
         Ask::DueRetries { .. }
         | Ask::WatchedTasks { .. }
         | Ask::DueLeases { .. }
@@ -416,11 +420,29 @@ fn calls(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
 fn memory(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     match ask {
         Ask::Row(RowKey::Record(key)) => {
-            let (kind, name) = key.names();
             let row = select(db, "value", "sb_record WHERE kind = ? AND key = ?")?
-                .query_row([kind, name], rows::record)
+                .query_row([key.kind.as_str(), &*key.key], rows::record)
                 .optional()?;
             slice.load::<Record>(key.clone(), row);
+        }
+        Ask::Records(range) => {
+            let found = records(db, range)?;
+            let keys = found.iter().map(Record::key).collect();
+            found.into_iter().for_each(|row| slice.put_row(row));
+            slice.ranges.records.insert(range.clone(), keys);
+        }
+        Ask::DueRecords { kind, until, limit } => {
+            let found = list(
+                db,
+                "SELECT value FROM sb_record INDEXED BY sb_record_due
+                 WHERE kind = ? AND due_at IS NOT NULL AND due_at <= ? ORDER BY due_at, key LIMIT ?",
+                params![kind.as_str(), until.0, rows_max(*limit)],
+                rows::record,
+            )?;
+            let keys = found.iter().map(Record::key).collect();
+            found.into_iter().for_each(|row| slice.put_row(row));
+            let asked = (*kind, *until, *limit);
+            slice.ranges.due_records.insert(asked, keys);
         }
         Ask::Kept => {
             let kept = select(db, rows::KEPT, "sb_head")?.query_row([], rows::kept)?;
@@ -435,6 +457,19 @@ fn memory(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
         _ => unreachable!("only asks about memory come here"),
     }
     Ok(())
+}
+
+/// Private rows of an owner, by position.
+pub(super) fn records(db: &Connection, range: &RecordRange) -> Result<Vec<Record>> {
+    let (is_behind, order) = rows::record_range(range);
+    let (position, key) = range.begins_after();
+    let sql = format!(
+        "SELECT value FROM sb_record INDEXED BY sb_record_owned WHERE kind = ? AND owner = ? AND position IS NOT NULL
+         AND (position, key) {is_behind} (?, ?) ORDER BY {order} LIMIT ?"
+    );
+    let (kind, limit) = (range.kind.as_str(), rows_max(range.limit));
+    let values = params![kind, &*range.owner, position, key, limit];
+    list(db, &sql, values, rows::record)
 }
 
 fn due(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {

@@ -48,6 +48,10 @@ const STEPS: &[Step] = &[
         name: "0009_log_chain",
         sql: include_str!("schema/0009_log_chain.sql"),
     },
+    Step {
+        name: "0010_private_rows",
+        sql: include_str!("schema/0010_private_rows.sql"),
+    },
 ];
 
 /// The newest schema this build knows.

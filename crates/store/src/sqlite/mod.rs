@@ -330,6 +330,7 @@ impl Engine for SqliteEngine {
             "SELECT min(expires_at) FROM sb_delivery INDEXED BY sb_delivery_due WHERE state = 'queued' AND expires_at IS NOT NULL",
             "SELECT min(look_at) FROM tasks INDEXED BY sb_tasks_watched WHERE look_at IS NOT NULL",
             "SELECT min(seen_at + silent_ms) FROM agents INDEXED BY sb_agents_quiet WHERE presence = 'live'",
+            "SELECT min(due_at) FROM sb_record INDEXED BY sb_record_due WHERE due_at IS NOT NULL",
         ];
         let mut due: Vec<Timestamp> = Vec::new();
         for sql in numbers {

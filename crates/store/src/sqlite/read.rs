@@ -9,14 +9,14 @@ use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    Logged, Message, MessageId, Priority, Record, RecordKey, Snapshot, Task, TaskId, Timestamp,
-    limits,
+    Logged, Message, MessageId, Priority, Record, RecordKey, RecordRange, Snapshot, Task, TaskId,
+    Timestamp, limits,
 };
 
 use super::alarm::Alarm;
 use super::condition::Condition;
 use super::errors::open_error;
-use super::load::{list, rows_max, select, signed};
+use super::load::{self, list, rows_max, select, signed};
 use super::rows;
 use super::text::Iso;
 use crate::paging::{self, LANES_LOOKED_AT, LANES_SCANNED, cursor, pages};
@@ -503,10 +503,14 @@ impl Readable for SqliteReader {
     }
 
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {
-        let (kind, name) = key.names();
+        let names = [key.kind.as_str(), &*key.key];
         select(&self.db, "value", "sb_record WHERE kind = ? AND key = ?")
-            .and_then(|mut s| s.query_row([kind, name], rows::record).optional())
+            .and_then(|mut s| s.query_row(names, rows::record).optional())
             .map_err(|error| self.alarm.hear(error))
+    }
+
+    fn records(&self, range: &RecordRange) -> Result<Vec<Record>, Error> {
+        load::records(&self.db, range).map_err(|error| self.alarm.hear(error))
     }
 
     fn tokens(&self) -> Result<Vec<Token>, Error> {

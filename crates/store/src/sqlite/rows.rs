@@ -18,7 +18,7 @@ use crate::rows::{self, Columns, Unreadable};
 
 pub(super) use crate::rows::{
     AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, HELD, KEPT, LANE, LEARNING,
-    LEASE, MARK, MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM,
+    LEASE, MARK, MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM, record_range,
 };
 
 /// The readers of nouns, in the shape that rusqlite takes.

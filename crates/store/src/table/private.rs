@@ -58,9 +58,11 @@ pub(crate) const LEARNINGS: Table = table("sb_learning", &["n"], &[
     own(I, "n").shown(), own(T, "id"), own(T, "text"), own(T, "task"), own(T, "agent"), own(I, "created_at"),
 ]);
 
+/// Nouns that are few or slow, each as JSON.
 #[rustfmt::skip]
 pub(crate) const RECORDS: Table = table("sb_record", &["kind", "key"], &[
-    own(T, "kind").shown(), own(T, "key").shown(), own(T, "value"),
+    own(T, "kind").shown(), own(T, "key").shown(), own(T, "value"), own(T, "owner"), own(I, "position"),
+    own(I, "due_at"),
 ]);
 
 #[rustfmt::skip]

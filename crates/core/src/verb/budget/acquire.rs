@@ -6,7 +6,6 @@ use crate::budget::{Budget, Kind, Limits, Request, Resource, Standing, Urgency};
 use crate::changes::Changes;
 use crate::id::{AgentId, RequestId};
 use crate::limits;
-use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -60,7 +59,7 @@ impl Verb for AcquireBudget {
         changes.events.extend(budget.settle(now, is_there));
         let standing = budget.standing(&self.agent, &self.request, now);
         let standing = standing.expect("whoever is there stays in the queue or gets a grant");
-        changes.put(Record::Budget(budget));
+        changes.put(budget);
         Ok((standing, changes))
     }
 }

@@ -4,7 +4,6 @@ use super::super::Verb;
 use super::{budget_of, is_there, want_those_who_wait};
 use crate::budget::Resource;
 use crate::changes::Changes;
-use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -50,7 +49,7 @@ impl Verb for GrantBudgets {
             changes.events.extend(granted);
             due = due.into_iter().chain(budget.next_at()).min();
             if budget != *known {
-                changes.put(Record::Budget(budget));
+                changes.put(budget);
             }
         }
         let granted = changes.events.len();

@@ -11,7 +11,7 @@ use super::testing::{ask, limits_of, report};
 use super::{BudgetReported, GrantBudgets};
 use crate::budget::{Budget, Kind, Outcome, Resource, Urgency};
 use crate::event::Event;
-use crate::record::{Record, RecordKey};
+use crate::record::Listed;
 use crate::time::Timestamp;
 
 const AGENTS: [&str; 4] = ["A", "B", "C", "D"];
@@ -63,12 +63,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 
 fn budgets(swarm: &Swarm) -> impl Iterator<Item = &Budget> {
     let rows = Resource::ALL.iter();
-    rows.filter_map(
-        |resource| match swarm.records.get(&RecordKey::Budget(*resource)) {
-            Some(Record::Budget(budget)) => Some(budget),
-            _ => None,
-        },
-    )
+    let rows = rows.filter_map(|resource| swarm.records.get(&Budget::at(resource.as_str())));
+    rows.filter_map(Budget::of)
 }
 
 fn act(swarm: &mut Swarm, act: Act) {

@@ -15,16 +15,12 @@ pub use report::{BudgetReported, ReportBudget};
 use crate::agent::Agent;
 use crate::budget::{Budget, Resource};
 use crate::id::AgentId;
-use crate::record::{Record, RecordKey};
 use crate::slice::Slice;
 use crate::want::Want;
 
 /// Asks for the budget, or finds it.
 fn budget_of<'a>(want: &mut Want<'a>, resource: Resource) -> Option<&'a Budget> {
-    match want.record(&RecordKey::Budget(resource))? {
-        Record::Budget(budget) => Some(budget),
-        _ => None,
-    }
+    want.private(resource.as_str())
 }
 
 /// Asks for everyone who waits.

@@ -7,7 +7,6 @@ use super::{budget_of, is_there, want_those_who_wait};
 use crate::budget::{Budget, Outcome, Resource};
 use crate::changes::Changes;
 use crate::id::{AgentId, GrantId};
-use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -58,7 +57,7 @@ impl Verb for ReportBudget {
         changes.events.extend(cooled);
         let is_there = |agent: &AgentId| *agent == self.agent || is_there(slice, agent);
         changes.events.extend(budget.settle(now, is_there));
-        changes.put(Record::Budget(budget));
+        changes.put(budget);
         Ok((reported, changes))
     }
 }

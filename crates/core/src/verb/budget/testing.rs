@@ -6,7 +6,7 @@ use super::super::testing::{Swarm, register};
 use super::{AcquireBudget, BudgetReported, GrantBudgets, ReportBudget};
 use crate::agent::Agent;
 use crate::budget::{Budget, Kind, Limits, Outcome, Resource, Standing, Urgency};
-use crate::record::{Record, RecordKey};
+use crate::record::Listed;
 
 pub(super) const TICK: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -82,10 +82,8 @@ impl Swarm {
     }
 
     pub(super) fn budget(&self, resource: Resource) -> &Budget {
-        match self.records.get(&RecordKey::Budget(resource)) {
-            Some(Record::Budget(budget)) => budget,
-            other => panic!("no budget of {resource}: {other:?}"),
-        }
+        let found = self.records.get(&Budget::at(resource.as_str()));
+        found.and_then(Budget::of).expect("somebody asked for it")
     }
 
     /// The id of the grant, or the place in the queue.

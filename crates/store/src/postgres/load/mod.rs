@@ -7,7 +7,8 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::lane::Position;
 use switchboard_core::{
-    Agent, AgentId, Ask, LaneId, LeasePath, Record, RowKey, Slice, TaskId, Timestamp,
+    Agent, AgentId, Ask, LaneId, LeasePath, Record, RecordKey, RecordRange, RowKey, Slice, TaskId,
+    Timestamp,
 };
 use tokio_postgres::Row;
 
@@ -62,6 +63,8 @@ pub(super) fn loads(asks: &[Ask], queue_page: usize) -> Vec<Load<'_>> {
             | Ask::GoneAgents { .. }
             | Ask::Numbered(_)
             | Ask::Row(_)
+            | Ask::Records(_)
+            | Ask::DueRecords { .. }
             | Ask::Engrams
             | Ask::Kept
             | Ask::WatchedTasks { .. }
@@ -110,6 +113,37 @@ impl<'a> Many<'a> {
         messages::loads(&self.messages, loads);
         calls(&self.calls, loads);
     }
+}
+
+pub(super) fn record(key: &RecordKey) -> Query {
+    let query = select("value", "sb_record WHERE kind = $1 AND key = $2");
+    query.text(key.kind.as_str()).text(&key.key)
+}
+
+/// Private rows of an owner, by position.
+pub(super) fn records(range: &RecordRange) -> Query {
+    let (is_behind, order) = rows::record_range(range);
+    let (position, key) = range.begins_after();
+    let rest = format!(
+        "sb_record WHERE kind = $1 AND owner = $2 AND position IS NOT NULL AND (position, key) {is_behind} ($3, $4)
+         ORDER BY {order} LIMIT $5"
+    );
+    let query = select("value", &rest).text(range.kind.as_str());
+    query
+        .text(&range.owner)
+        .int(position)
+        .text(key)
+        .int(rows_max(range.limit))
+}
+
+fn put_records(rows: &[Row], slice: &mut Slice) -> Result<Vec<RecordKey>> {
+    let mut keys = Vec::with_capacity(rows.len());
+    for row in rows {
+        let row = rows::record(row)?;
+        keys.push(row.key());
+        slice.put_row(row);
+    }
+    Ok(keys)
 }
 
 pub(super) fn load<'a>(
@@ -374,14 +408,29 @@ fn one(ask: &Ask) -> Load<'_> {
                 Ok(())
             },
         ),
-        Ask::Row(RowKey::Record(key)) => {
-            let (kind, name) = key.names();
-            let query = select("value", "sb_record WHERE kind = $1 AND key = $2");
-            load(query.text(kind).text(name), |rows, slice| {
-                slice.load::<Record>(key.clone(), rows.first().map(rows::record).transpose()?);
+        Ask::Row(RowKey::Record(key)) => load(record(key), |rows, slice| {
+            slice.load::<Record>(key.clone(), rows.first().map(rows::record).transpose()?);
+            Ok(())
+        }),
+        Ask::Records(range) => load(records(range), |rows, slice| {
+            let keys = put_records(&rows, slice)?;
+            slice.ranges.records.insert(range.clone(), keys);
+            Ok(())
+        }),
+        Ask::DueRecords { kind, until, limit } => load(
+            select(
+                "value",
+                "sb_record WHERE kind = $1 AND due_at IS NOT NULL AND due_at <= $2 ORDER BY due_at, key LIMIT $3",
+            )
+            .text(kind.as_str())
+            .int(until.0)
+            .int(rows_max(*limit)),
+            |rows, slice| {
+                let keys = put_records(&rows, slice)?;
+                slice.ranges.due_records.insert((*kind, *until, *limit), keys);
                 Ok(())
-            })
-        }
+            },
+        ),
         Ask::Kept => load(select(rows::KEPT, "sb_head"), |rows, slice| {
             slice.ranges.kept = rows.first().map(rows::kept).transpose()?;
             Ok(())

@@ -51,10 +51,9 @@ fn engrams(save: &Save<'_>, queries: &mut Vec<Query>) {
 fn records(save: &Save<'_>, queries: &mut Vec<Query>) -> Result<(), Error> {
     let mut batch = Batch::default();
     for (record, _) in save.puts::<Record>() {
-        let (kind, name) = record.key().names();
-        let value =
-            serde_json::to_string(record).map_err(|error| Error::Unavailable(error.to_string()))?;
-        batch.text(value.as_str()).text(kind).text(name).end();
+        columns::record(record, &mut batch)
+            .map_err(|error| Error::Unavailable(error.to_string()))?;
+        batch.end();
     }
     push(queries, &RECORD, batch);
     Ok(())

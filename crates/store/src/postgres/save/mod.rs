@@ -3,7 +3,7 @@
 
 use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
-use switchboard_core::{Delivery, Engram, Head, Lease, Logged, Message};
+use switchboard_core::{Delivery, Engram, Head, Lease, Logged, Message, Record, RecordKey};
 
 mod agents;
 mod appended;
@@ -92,6 +92,16 @@ fn delete(save: &Save<'_>, queries: &mut Vec<Query>) {
     if !evicted.is_empty() {
         let ids = evicted;
         queries.push(Query::new("DELETE FROM sb_engram WHERE id = ANY($1)").texts(ids));
+    }
+    let dropped: Vec<&RecordKey> = save.drops::<Record>().map(|(key, _)| key).collect();
+    if !dropped.is_empty() {
+        let (kinds, keys) = dropped
+            .iter()
+            .map(|key| (key.kind.as_str(), &*key.key))
+            .unzip();
+        let sql = "DELETE FROM sb_record WHERE (kind, key) IN (SELECT * FROM unnest($1::text[], $2::text[]))";
+        let (kinds, keys): (Vec<&str>, Vec<&str>) = (kinds, keys);
+        queries.push(Query::new(sql).texts(kinds).texts(keys));
     }
     if !save.closed_lanes.is_empty() {
         let lanes = save.closed_lanes.iter().map(|lane| signed(lane.0));
@@ -244,6 +254,19 @@ fn prune(prune: &Prune, queries: &mut Vec<Query>) {
             before,
             limit,
         ),
+        Prune::Records {
+            kind,
+            owner,
+            before,
+            limit,
+        } => {
+            let sql = "DELETE FROM sb_record WHERE (kind, key) IN (
+               SELECT kind, key FROM sb_record WHERE kind = $3 AND owner = $4 AND position IS NOT NULL AND position < $1
+               ORDER BY position, key LIMIT $2)";
+            let query = Query::new(sql).int(before.0).int(rows_max(*limit));
+            queries.push(query.text(kind.as_str()).text(owner));
+            return;
+        }
         Prune::Messages { before, limit } => {
             queries.push(
                 Query::new(

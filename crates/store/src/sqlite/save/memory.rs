@@ -5,7 +5,7 @@ use switchboard_core::slice::Save;
 use switchboard_core::{Engram, Record};
 
 use super::{Result, put, statements};
-use crate::columns::{self, Values};
+use crate::columns;
 use crate::table::print::sqlite::{append, upsert};
 use crate::table::{ENGRAMS, NEW, RECORDS};
 
@@ -15,13 +15,14 @@ statements! {
 }
 
 pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
+    for (key, _) in save.drops::<Record>() {
+        db.prepare_cached("DELETE FROM sb_record WHERE kind = ? AND key = ?")?
+            .execute([key.kind.as_str(), &*key.key])?;
+    }
     for (record, _) in save.puts::<Record>() {
-        let (kind, name) = record.key().names();
-        let value = serde_json::to_string(record)
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        put(db, &RECORD, |row| {
-            row.text(value.as_str()).text(kind).text(name);
-        })?;
+        let mut written = Ok(());
+        put(db, &RECORD, |row| written = columns::record(record, row))?;
+        written.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     }
     for (id, _) in save.drops::<Engram>() {
         let row: Option<(i64, String)> = db

@@ -311,6 +311,19 @@ fn prune(db: &Connection, prune: &Prune, pruned: &mut Pruned) -> Result {
             )?
             .execute(params![before.0, rows_max(*limit)])?;
         }
+        Prune::Records {
+            kind,
+            owner,
+            before,
+            limit,
+        } => {
+            db.prepare_cached(
+                "DELETE FROM sb_record WHERE (kind, key) IN (
+                   SELECT kind, key FROM sb_record INDEXED BY sb_record_owned
+                   WHERE kind = ? AND owner = ? AND position IS NOT NULL AND position < ? ORDER BY position, key LIMIT ?)",
+            )?
+            .execute(params![kind.as_str(), owner, before.0, rows_max(*limit)])?;
+        }
     }
     Ok(())
 }

@@ -93,6 +93,8 @@ fn fill(file: &Path, seed: u64, steps: usize) {
          INSERT INTO sb_dep SELECT 'gone ' || (i / 900), i, 'task' FROM n;
          INSERT INTO sb_former_agent VALUES ('ä' || char(0), 'former', 1, 2, 3, 4, 5);
          INSERT INTO sb_sql_agent VALUES ('direct');
+         INSERT INTO sb_record(kind, key, value, owner, position, due_at) VALUES ('sample', 'ä',
+           '{\"v\":2,\"kind\":\"sample\",\"name\":\"ä\",\"owner\":\"\",\"position\":-7,\"due_at\":9}', '', -7, 9);
          INSERT INTO messages(number, id, type, from_agent, to_agent, rev, copy_of) VALUES (-3, 'm:direct', 'custom', 'a', 'direct', 1, 1);
          INSERT INTO migrations(id, name) VALUES (1, 'theirs');
          INSERT INTO swarm_metadata(key, value) VALUES ('note', NULL);

@@ -1,6 +1,6 @@
 //! What holds new work back.
 
-use switchboard_core::record::Hold;
+use switchboard_core::director::Hold;
 
 use crate::jetpack::{PauseResponse, Paused};
 
