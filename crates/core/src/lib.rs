@@ -63,7 +63,7 @@ pub use id::{HUB, STEWARD};
 pub use lane::{Lane, LaneId, LaneKey};
 pub use lease::Lease;
 pub use memory::Learning;
-pub use message::{Delivery, DeliveryState, Message, Received, Sender};
+pub use message::{Delivery, DeliveryState, Meaning, Message, Received, Sender};
 pub use path::LeasePath;
 pub use quality::{Baseline, GatePolicy, Metrics, Regression, Severity, Snapshot};
 pub use record::{Record, RecordKey, RecordRange};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, CorrId, MessageId, TaskId};
+use crate::path::LeasePath;
 use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,17 @@ pub struct Message {
     pub acknowledged: Option<(AgentId, Timestamp)>,
     pub delivered_at: Option<Timestamp>,
     pub rev: u64,
+}
+
+/// What a message asks of the hub, beside being delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Meaning {
+    #[default]
+    Nothing,
+    /// The sender offers a task that it holds; the recipient's acknowledgement takes it.
+    Offer(TaskId),
+    /// The sender wants a file: whoever holds it is the recipient.
+    Wants(LeasePath),
 }
 
 /// Who speaks.

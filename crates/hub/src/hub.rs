@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::call::{Guard, Ids, Outcome, VerbJob};
 use crate::caretaker;
 use crate::readers::Readers;
-use crate::sequencer::{Input, Sequencer};
+use crate::sequencer::{Adoption, Input, Sequencer};
 use crate::stream;
 use crate::tail::Follower;
 use crate::time::LedgerTime;
@@ -41,6 +41,8 @@ pub struct HubConfig {
     pub stale_after: Duration,
     /// What completions that were written by hand are held against.
     pub policy: Arc<GatePolicy>,
+    /// The project's absolute directory, which paths in messages that were written by hand are relative to.
+    pub root: String,
     /// Called when the ledger can no longer be made durable. Must end the process.
     pub on_fatal: fn(&StoreError) -> !,
 }
@@ -53,6 +55,7 @@ impl Default for HubConfig {
             keep: Retention::default(),
             stale_after: limits::STALE_AFTER,
             policy: Arc::default(),
+            root: "/".to_owned(),
             on_fatal: end_process,
         }
     }
@@ -179,8 +182,8 @@ impl Hub {
         let announce = tail.as_ref().map(|tail| tail.announcer());
         let readers = Readers::start(opened.readers);
         let shared = Arc::new(Shared::new(sender, readers, is_shared, announce, &config));
-        let policy = Arc::clone(&config.policy);
-        let sequencer = Sequencer::new(opened.engine, receiver, Arc::clone(&shared), policy);
+        let adoption = Adoption::new(Arc::clone(&config.policy), config.root);
+        let sequencer = Sequencer::new(opened.engine, receiver, Arc::clone(&shared), adoption);
         let writer = std::thread::Builder::new()
             .name("writer".to_owned())
             .spawn(move || sequencer.run())

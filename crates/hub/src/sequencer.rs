@@ -4,16 +4,13 @@
 //! while a batch waits for the ledger's head, which other coordinators may hold: who came meanwhile goes along.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use switchboard_core::event::Logged;
 use switchboard_core::slice::Notices;
 use switchboard_core::verb::{BeginEpoch, NoteStep, Serve};
-use switchboard_core::{
-    Changes, GatePolicy, LaneKey, LedgerEpoch, Slice, Timestamp, Verb, Want, limits,
-};
+use switchboard_core::{Changes, LaneKey, LedgerEpoch, Slice, Timestamp, Verb, Want, limits};
 use switchboard_store::{Begun, Engine, Error as StoreError};
 use tokio::sync::oneshot;
 
@@ -128,7 +125,7 @@ impl<L: Listener> Sequencer<L> {
         engine: Box<dyn Engine>,
         input: Receiver<Input>,
         listener: L,
-        policy: Arc<GatePolicy>,
+        adoption: Adoption,
     ) -> Self {
         Sequencer {
             is_shared: engine.is_shared(),
@@ -140,7 +137,7 @@ impl<L: Listener> Sequencer<L> {
             stopping: false,
             failing: false,
             looking: false,
-            adoption: Adoption::new(policy),
+            adoption,
             clock_stepped_ms: 0,
         }
     }
@@ -437,4 +434,4 @@ mod load;
 #[cfg(test)]
 mod tests;
 
-use adopt::Adoption;
+pub(crate) use adopt::Adoption;

@@ -151,6 +151,7 @@ impl Running {
             keep: config.retention,
             stale_after: config.tasks.stale_after,
             policy: Arc::new(config.quality.clone()),
+            root: config.project.to_string_lossy().into_owned(),
             ..HubConfig::default()
         };
         let sql = engine.door().map(|door| Sql::start(raw_sql::Door(door)));

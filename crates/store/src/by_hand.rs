@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use switchboard_core::changes::AdoptedRow;
 use switchboard_core::verb::{AgentWritten, Note, Written};
 use switchboard_core::{
-    Agent, AgentId, Ask, Lease, LeasePath, Message, MessageId, Metrics, Slice, Task, TaskId,
+    Agent, AgentId, Ask, Lease, LeasePath, Message, MessageId, Metrics, Slice, Task,
 };
 
 use crate::rows::{self, Columns, Unreadable};
@@ -192,15 +192,7 @@ impl RawNote {
         let is = self.became.as_deref().map(read).transpose()?;
         let reader = is.as_ref().and_then(|(_, reader)| reader.clone());
         let is = is.map(|(message, _)| message);
-        let named = |kind: &str, field: &str| {
-            let is = is.as_ref().filter(|is| is.kind == kind)?;
-            let payload: Value = serde_json::from_str(&is.payload).ok()?;
-            payload.get(field)?.as_str().map(str::to_owned)
-        };
         Ok(Written::Message {
-            handoff: named("task.handoff", "taskId").map(TaskId::from),
-            lock: named("file.lock_request", "filePath")
-                .and_then(|path| LeasePath::parse(&path, "/").ok()),
             id,
             was: was.map(|(message, _)| message),
             is,

@@ -203,6 +203,7 @@ mod tests {
     use super::super::testing::{Standing, Swarm, complete, send, word};
     use super::super::{Receive, ReleaseTask, Send};
     use super::*;
+    use crate::message::Meaning;
     use crate::task::TaskStatus;
 
     fn acknowledge(agent: &str, message: &str) -> Acknowledge {
@@ -215,7 +216,7 @@ mod tests {
     fn offered(status: TaskStatus) -> Swarm {
         let mut swarm = Swarm::with_task(status);
         swarm.ok(Send {
-            handoff: Some("T".into()),
+            meaning: Meaning::Offer("T".into()),
             ..send("offer", "A", Some("B"))
         });
         swarm
@@ -325,11 +326,14 @@ mod tests {
 
     #[test]
     fn an_offer_that_ran_out_moves_nothing_but_a_late_receipt_counts() {
-        for (handoff, expected) in [(Some("T".into()), "invalid"), (None, "ok")] {
+        for (meaning, expected) in [
+            (Meaning::Offer("T".into()), "invalid"),
+            (Meaning::Nothing, "ok"),
+        ] {
             let mut swarm = Swarm::with_task(TaskStatus::Claimed);
             let expires_in = Some(Duration::from_secs(30));
             swarm.ok(Send {
-                handoff,
+                meaning,
                 expires_in,
                 ..send("offer", "A", Some("B"))
             });

@@ -13,7 +13,7 @@ use crate::changes::{Adopted, AdoptedRow, Changes};
 use crate::event::Event;
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::lease::Lease;
-use crate::message::Message;
+use crate::message::{Meaning, Message};
 use crate::path::LeasePath;
 use crate::quality::{GatePolicy, Metrics};
 use crate::refusal::Refusal;
@@ -58,9 +58,6 @@ pub enum Written {
         is: Option<Box<Message>>,
         /// Whose copy of a broadcast it was; otherwise the message's own recipient is meant.
         reader: Option<AgentId>,
-        /// What the payload of an offer or of a request for a file names.
-        handoff: Option<TaskId>,
-        lock: Option<LeasePath>,
     },
     Lease {
         path: LeasePath,
@@ -106,9 +103,12 @@ impl<V: Verb + Send> Step for V {
 
 type Steps = Vec<Box<dyn Step>>;
 
+/// Reads what a message means, or tells what is wrong with it.
+pub type Meant<'a> = &'a dyn Fn(&Message) -> Result<Meaning, String>;
+
 impl Note {
     /// What it amounts to, in order. If one is refused, the rest is left out and [`Note::undone`] told instead.
-    pub fn steps(&self, policy: &Arc<GatePolicy>) -> Vec<Box<dyn Step>> {
+    pub fn steps(&self, policy: &Arc<GatePolicy>, meaning: Meant<'_>) -> Vec<Box<dyn Step>> {
         let mut steps: Steps = vec![Box::new(Open {
             adopted: self.adopted(),
         })];
@@ -126,18 +126,13 @@ impl Note {
                 agent::steps(&mut steps, id, was.as_deref(), is.as_deref(), *how);
             }
             Written::Message {
-                was,
-                is,
-                reader,
-                handoff,
-                lock,
-                ..
+                was, is, reader, ..
             } => message::steps(
                 &mut steps,
                 was.as_deref(),
                 is.as_deref(),
                 reader.as_ref(),
-                (handoff.as_ref(), lock.as_ref()),
+                meaning,
             ),
             Written::Lease { path, was, is } => {
                 lease::steps(&mut steps, path, was.as_ref(), is.as_ref());

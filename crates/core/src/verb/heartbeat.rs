@@ -227,6 +227,7 @@ mod tests {
     use super::super::testing::{Standing, Swarm, complete, fail, order, send, word};
     use super::super::{Acknowledge, Cancel, Deregister, MarkSilent, ReleaseTask, Send};
     use super::*;
+    use crate::message::Meaning;
     use crate::task::TaskStatus;
 
     fn beat(agent: &str, doing: Doing) -> Heartbeat {
@@ -394,7 +395,7 @@ mod tests {
             })),
             "hand over" => {
                 swarm.ok(Send {
-                    handoff: Some("T".into()),
+                    meaning: Meaning::Offer("T".into()),
                     ..send("offer", "A", Some("B"))
                 });
                 swarm.ok(Acknowledge {

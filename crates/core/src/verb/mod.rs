@@ -70,7 +70,7 @@ mod why;
 pub use acknowledge::{Acknowledge, Acknowledged};
 pub use acquire_lease::{AcquireLease, LeaseAnswer};
 pub use adopt::{
-    AgentWritten, DEPENDS_ON_DEPENDENCIES, Note, Step as HandStep, TRANSITIONS, Written,
+    AgentWritten, DEPENDS_ON_DEPENDENCIES, Meant, Note, Step as HandStep, TRANSITIONS, Written,
     is_stewards,
 };
 pub use adopt_issue::AdoptIssue;

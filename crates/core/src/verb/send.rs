@@ -8,8 +8,7 @@ use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, CorrId, HUB, MessageId, TaskId};
 use crate::limits;
-use crate::message::{Delivery, DeliveryState, Message, Sender};
-use crate::path::LeasePath;
+use crate::message::{Delivery, DeliveryState, Meaning, Message, Sender};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -25,10 +24,7 @@ pub struct Send {
     pub ack_required: bool,
     pub expires_in: Option<Duration>,
     pub corr_id: CorrId,
-    /// A `task.handoff`: the sender offers this task.
-    pub handoff: Option<TaskId>,
-    /// A `file.lock_request` without a target goes to whoever holds this.
-    pub lock: Option<LeasePath>,
+    pub meaning: Meaning,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +49,7 @@ impl Verb for Send {
             want.agent(id);
         }
         want.message(&self.id);
-        if let Some(task) = &self.handoff {
+        if let Meaning::Offer(task) = &self.meaning {
             want.task(task);
         }
         match self.recipients(want, now) {
@@ -146,7 +142,7 @@ impl Send {
         if let Some(to) = &self.to {
             return Recipients::One(to.clone());
         }
-        if let Some(path) = &self.lock {
+        if let Meaning::Wants(path) = &self.meaning {
             let mut near = want.leases_near(path);
             let held = near.find(|lease| !lease.is_over(now) && lease.path.overlaps(path));
             return held.map_or(Recipients::LockIsFree, |lease| {
@@ -158,7 +154,7 @@ impl Send {
 
     /// Only what one holds can be offered, and only to somebody.
     fn offered(&self, slice: &Slice) -> Result<Option<(TaskId, u64)>, Refusal> {
-        let Some(id) = &self.handoff else {
+        let Meaning::Offer(id) = &self.meaning else {
             return Ok(None);
         };
         let Sender::Agent(from) = &self.from else {
@@ -246,6 +242,7 @@ mod tests {
     use super::super::testing::{Standing, Swarm, send, word};
     use super::super::{Deregister, Receive};
     use super::*;
+    use crate::path::LeasePath;
     use crate::task::TaskStatus;
 
     fn waiting(swarm: &Swarm) -> Vec<(&str, &str)> {
@@ -309,13 +306,13 @@ mod tests {
         let from = || Sender::Person("steward".into());
         let offer = Send {
             from: from(),
-            handoff: Some("T".into()),
+            meaning: Meaning::Offer("T".into()),
             ..send("offer", "steward", Some("B"))
         };
         assert_eq!(word(&swarm.run(offer)), "invalid");
         let ask = |id: &str| Send {
             from: from(),
-            lock: Some(LeasePath::stored("src/a.rs")),
+            meaning: Meaning::Wants(LeasePath::stored("src/a.rs")),
             ..send(id, "steward", None)
         };
         assert_eq!(word(&swarm.run(ask("free"))), "invalid");
@@ -387,7 +384,7 @@ mod tests {
     fn only_the_holder_can_offer_a_task_and_only_to_somebody() {
         // jetpack.send.type_enum: task.handoff
         let offer = |from: &str, to: Option<&str>| Send {
-            handoff: Some("T".into()),
+            meaning: Meaning::Offer("T".into()),
             ..send("m", from, to)
         };
         let mut swarm = Swarm::with_task(TaskStatus::Claimed);
@@ -410,7 +407,7 @@ mod tests {
         // jetpack.send.type_enum: file.lock_request
         let ask = |id: &str| Send {
             kind: "file.lock_request".to_owned(),
-            lock: Some(LeasePath::stored("src/a.rs")),
+            meaning: Meaning::Wants(LeasePath::stored("src/a.rs")),
             ..send(id, "A", None)
         };
         let mut swarm = Swarm::with_agent(Standing::Live);

@@ -9,7 +9,7 @@ use crate::agent::{AgentKind, Capabilities, CommandKind, Machine};
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::ledger::Ledger;
-use crate::message::Sender;
+use crate::message::{Meaning, Sender};
 use crate::path::LeasePath;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
@@ -364,8 +364,7 @@ pub(crate) fn send(id: &str, from: &str, to: Option<&str>) -> Send {
         ack_required: false,
         expires_in: None,
         corr_id: id.into(),
-        handoff: None,
-        lock: None,
+        meaning: Meaning::Nothing,
     }
 }
 

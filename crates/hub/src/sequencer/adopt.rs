@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use switchboard_core::verb::{HandStep, Note, Written};
-use switchboard_core::{GatePolicy, Refusal, Timestamp, Want};
+use switchboard_core::{GatePolicy, Meaning, Message, Refusal, Timestamp, Want};
 use switchboard_store::Error as StoreError;
+use switchboard_wire::jetpack::from_wire;
 
 use super::load::ROUNDS_MAX;
 use super::{Listener, Sequencer};
@@ -15,8 +16,10 @@ const NOTES_PER_PAGE: usize = 512;
 /// Pages taken in by one batch. It is over within the five seconds that direct clients wait for the file's lock.
 const PAGES_MAX: usize = 64;
 
-pub(super) struct Adoption {
+pub(crate) struct Adoption {
     policy: Arc<GatePolicy>,
+    /// What paths in messages are relative to.
+    root: String,
     /// The note that is being taken in.
     current: Option<u64>,
     /// Notes that no step may be taken for: one of them panicked.
@@ -24,12 +27,19 @@ pub(super) struct Adoption {
 }
 
 impl Adoption {
-    pub fn new(policy: Arc<GatePolicy>) -> Adoption {
+    pub fn new(policy: Arc<GatePolicy>, root: String) -> Adoption {
         Adoption {
             policy,
+            root,
             current: None,
             spoiled: HashSet::new(),
         }
+    }
+
+    fn meaning(&self, message: &Message) -> Result<Meaning, String> {
+        let (kind, payload) = (&message.kind, &message.payload);
+        let meaning = from_wire::meaning(kind, payload, message.to.is_some(), &self.root);
+        meaning.map_err(|malformed| malformed.to_string())
     }
 
     /// Whether it was a hand write that panicked; its row will be put back.
@@ -76,7 +86,9 @@ impl<L: Listener> Sequencer<L> {
             self.step(&*note.restore(), now)?;
             return Ok(Some("the hub could not make sense of it".to_owned()));
         }
-        for step in note.steps(&self.adoption.policy) {
+        let adoption = &self.adoption;
+        let steps = note.steps(&adoption.policy, &|message| adoption.meaning(message));
+        for step in steps {
             if let Some(refusal) = self.step(&*step, now)? {
                 return Ok(Some(refusal.to_string()));
             }

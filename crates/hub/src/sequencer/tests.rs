@@ -198,7 +198,8 @@ impl Script {
             is_shared: true,
         };
         let ears = Ears(self.record.clone());
-        Sequencer::new(Box::new(engine), receiver, ears, Arc::default()).run();
+        let adoption = Adoption::new(Arc::default(), "/".to_owned());
+        Sequencer::new(Box::new(engine), receiver, ears, adoption).run();
         self.record
     }
 }

@@ -7,7 +7,9 @@ use switchboard_core::verb::{
     AcquireLease, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter, LeaseAnswer,
     NewTask, Register, Send,
 };
-use switchboard_core::{AgentId, FailureKind, GatePolicy, LeasePath, Sender, Skills, TaskId};
+use switchboard_core::{
+    AgentId, FailureKind, GatePolicy, LeasePath, Meaning, Sender, Skills, TaskId,
+};
 
 use super::ledger::Ledger;
 
@@ -71,8 +73,7 @@ pub fn send(id: &str, from: &str, to: Option<&str>) -> Send {
         ack_required: false,
         expires_in: None,
         corr_id: id.into(),
-        handoff: None,
-        lock: None,
+        meaning: Meaning::Nothing,
     }
 }
 

@@ -12,7 +12,9 @@ use switchboard_core::verb::{
     Receive, ReleaseLease, ReleaseRetries, Retention, RetryTask, Review, RevokeToken, RotateKey,
     Ruling, Send, Serve, SetBaseline, Why,
 };
-use switchboard_core::{AgentId, CorrId, LeasePath, Message, MessageId, Patch, Sender, TaskStatus};
+use switchboard_core::{
+    AgentId, CorrId, LeasePath, Meaning, Message, MessageId, Patch, Sender, TaskStatus,
+};
 
 use super::deeds::{Deed, Maker};
 
@@ -94,19 +96,18 @@ pub(super) fn message(make: &mut Maker<'_>) -> Deed {
 fn send(make: &mut Maker<'_>) -> Deed {
     let mut to = make.random.percent(60).then(|| make.agent());
     let mut from = make.agent();
-    let mut handoff = None;
-    let mut lock = None;
+    let mut meaning = Meaning::Nothing;
     let mut kind = "info.discovery";
     match make.random.below(6) {
         0 | 1 => {
             let (holder, task, _) = make.held();
             from = holder;
             to = to.or_else(|| Some(make.agent()));
-            handoff = Some(task);
+            meaning = Meaning::Offer(task);
             kind = "task.handoff";
         }
         2 => {
-            lock = Some(path(make));
+            meaning = Meaning::Wants(path(make));
             kind = "file.lock_request";
         }
         3 => kind = "custom",
@@ -127,8 +128,7 @@ fn send(make: &mut Maker<'_>) -> Deed {
         payload: r#"{"a":[1,null,"x"]}"#.into(),
         ack_required: make.random.percent(50),
         expires_in: expires.then(|| Duration::from_millis(1 + make.random.below(60_000))),
-        handoff,
-        lock,
+        meaning,
     })
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard_core::query::Since;
-use switchboard_core::{GatePolicy, Skills, TaskId, limits, verb};
-use switchboard_wire::jetpack::from_wire::{self, Call, Context, Fetch};
+use switchboard_core::{GatePolicy, LeasePath, Meaning, Skills, TaskId, limits, verb};
+use switchboard_wire::jetpack::from_wire::{self, Call, Context, Fetch, meaning};
 use switchboard_wire::jetpack::{
     CreateTasksRequest, MessageQuery, Operation, PatchTaskRequest, Request,
 };
@@ -165,57 +165,78 @@ fn what_else_a_result_says_is_kept_up_to_a_bound() {
 
 #[test]
 fn the_hub_understands_handoffs_and_lock_requests_and_no_other_payload() {
-    let send = |kind: &str, to: Value, payload: Value| {
-        let body =
-            json!({ "agentId": "a", "message": { "type": kind, "to": to, "payload": payload } });
+    let offer = |task: &str| Ok(Meaning::Offer(task.into()));
+    let wants = |path: &str| Ok(Meaning::Wants(LeasePath::stored(path)));
+    let (nothing, bad) = (Ok(Meaning::Nothing), |field: &str| Err(field.to_owned()));
+    let (handoff, lock) = ("task.handoff", "file.lock_request");
+    let table = [
+        (handoff, true, r#"{"taskId":"t1","note":1}"#, offer("t1")),
+        (handoff, true, "null", nothing.clone()),
+        (handoff, true, "{}", nothing.clone()),
+        (handoff, false, r#"{"taskId":"t1"}"#, offer("t1")),
+        (
+            handoff,
+            true,
+            r#"{"taskId":7}"#,
+            bad("message.payload.taskId"),
+        ),
+        (
+            handoff,
+            true,
+            r#"{"taskId":""}"#,
+            bad("message.payload.taskId"),
+        ),
+        (handoff, true, "[]", bad("message.payload")),
+        (
+            lock,
+            false,
+            r#"{"filePath":"./src//a.rs"}"#,
+            wants("src/a.rs"),
+        ),
+        (
+            lock,
+            false,
+            r#"{"filePath":"/home/me/project/a"}"#,
+            wants("a"),
+        ),
+        (
+            lock,
+            false,
+            r#"{"filePath":"/etc/a"}"#,
+            bad("message.payload.filePath"),
+        ),
+        (
+            lock,
+            false,
+            r#"{"filePath":7}"#,
+            bad("message.payload.filePath"),
+        ),
+        (lock, false, "{}", bad("message.payload.filePath")),
+        (lock, false, "null", bad("message.payload.filePath")),
+        (lock, false, r#""x""#, bad("message.payload")),
+        (lock, true, "{}", nothing.clone()),
+        (lock, true, r#"{"filePath":"a"}"#, nothing.clone()),
+        ("custom", false, r#"["taskId"]"#, nothing.clone()),
+        ("task.handoff_done", true, r#"{"taskId":7}"#, nothing),
+    ];
+    for (kind, has_recipient, payload, expected) in table {
+        let found = meaning(kind, payload, has_recipient, "/home/me/project");
+        let found = found.map_err(|malformed| malformed.field.unwrap_or_default());
+        assert_eq!(found, expected, "{kind} {has_recipient} {payload}");
+    }
+    let send = |kind: &str, payload: Value| {
+        let message = json!({ "type": kind, "to": "b", "payload": payload });
+        let body = json!({ "agentId": "a", "message": message });
         match call(Operation::SendMessage, &body) {
-            Ok(Call::Send(send)) => Ok(send),
-            Ok(other) => panic!("{other:?}"),
-            Err(malformed) => Err(malformed.field.unwrap_or_default()),
+            Ok(Call::Send(send)) => send,
+            other => panic!("{other:?}"),
         }
     };
-    let handoff = send(
-        "task.handoff",
-        json!("b"),
-        json!({ "taskId": "t1", "note": 1 }),
-    )
-    .expect("a handoff");
-    assert_eq!(handoff.handoff, Some(TaskId::from("t1")));
-    assert_eq!(handoff.corr_id.as_str(), handoff.id.as_str());
-    assert_eq!(
-        send("task.handoff", json!("b"), json!(null))
-            .expect("a message")
-            .handoff,
-        None
-    );
-    let lock = send(
-        "file.lock_request",
-        json!(null),
-        json!({ "filePath": "./src//a.rs" }),
-    )
-    .expect("a request");
-    assert_eq!(lock.lock.expect("a path").as_str(), "src/a.rs");
-    assert_eq!(
-        send("file.lock_request", json!(null), json!({})),
-        Err("message.payload.filePath".to_owned())
-    );
-    assert_eq!(
-        send("file.lock_request", json!(null), json!("x")),
-        Err("message.payload".to_owned())
-    );
-    assert_eq!(
-        send("file.lock_request", json!("b"), json!({}))
-            .expect("directed")
-            .lock,
-        None
-    );
-    let custom = send("custom", json!(null), json!(["taskId"])).expect("a message");
-    assert_eq!(
-        (custom.handoff, custom.lock, &*custom.payload),
-        (None, None, "[\"taskId\"]")
-    );
+    let sent = send(handoff, json!({ "taskId": "t1" }));
+    assert_eq!(sent.meaning, Meaning::Offer("t1".into()));
+    assert_eq!(sent.corr_id.as_str(), sent.id.as_str());
     for kind in ["task.claimed", "agent.started", "my-tool.v2.done"] {
-        assert!(send(kind, json!(null), json!(1)).is_ok(), "{kind}");
+        assert_eq!(&*send(kind, json!(["a"])).payload, r#"["a"]"#, "{kind}");
     }
 }
 

@@ -1,12 +1,11 @@
 //! Messages that were written, read or confirmed by hand.
 
-use super::{Step, Steps};
+use super::{Meant, Step, Steps};
 use crate::changes::Changes;
 use crate::event::Event;
-use crate::id::{AgentId, MessageId, TaskId};
+use crate::id::{AgentId, MessageId};
 use crate::limits;
-use crate::message::{DeliveryState, Message, Sender};
-use crate::path::LeasePath;
+use crate::message::{DeliveryState, Meaning, Message, Sender};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -19,14 +18,13 @@ pub(super) fn steps(
     was: Option<&Message>,
     is: Option<&Message>,
     reader: Option<&AgentId>,
-    (handoff, lock): (Option<&TaskId>, Option<&LeasePath>),
+    meaning: Meant<'_>,
 ) {
     let Some(is) = is else { return };
     let Some(was) = was else {
         steps.push(Box::new(Post {
             message: is.clone(),
-            handoff: handoff.cloned(),
-            lock: lock.cloned(),
+            meaning: meaning(is),
         }));
         return;
     };
@@ -50,14 +48,18 @@ pub(super) fn steps(
 /// Sent in SQL, by an agent or by somebody who is none.
 struct Post {
     message: Message,
-    handoff: Option<TaskId>,
-    lock: Option<LeasePath>,
+    /// Or what is wrong with it.
+    meaning: Result<Meaning, String>,
 }
 
 impl Post {
-    fn send(&self, from: Sender, now: Timestamp) -> Send {
+    fn send(&self, from: Sender, now: Timestamp) -> Result<Send, Refusal> {
         let is = &self.message;
-        Send {
+        let meaning = self.meaning.clone().map_err(|message| Refusal::Invalid {
+            field: "messages.payload",
+            message,
+        })?;
+        Ok(Send {
             id: is.id.clone(),
             from,
             to: is.to.clone(),
@@ -68,16 +70,17 @@ impl Post {
                 .expires_at
                 .map(|at| at.since(now).min(limits::MESSAGE_EXPIRES_MAX)),
             corr_id: is.corr_id.clone(),
-            handoff: self.handoff.clone(),
-            lock: self.lock.clone(),
-        }
+            meaning,
+        })
     }
 }
 
 impl Step for Post {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         let from = Sender::Agent(self.message.from.clone());
-        Verb::asks(&self.send(from, now), want, now);
+        if let Ok(send) = self.send(from, now) {
+            Verb::asks(&send, want, now);
+        }
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
@@ -92,7 +95,7 @@ impl Step for Post {
             }
             Sender::Person(id)
         };
-        Verb::decide(&self.send(from, now), slice, now).map(|(_, changes)| changes)
+        Verb::decide(&self.send(from, now)?, slice, now).map(|(_, changes)| changes)
     }
 }
 

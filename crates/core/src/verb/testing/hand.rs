@@ -7,7 +7,7 @@ use crate::changes::{AdoptedRow, Changes};
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::lane::Lane;
 use crate::lease::Lease;
-use crate::message::{DeliveryState, Message};
+use crate::message::{DeliveryState, Meaning, Message};
 use crate::path::LeasePath;
 use crate::quality::{GatePolicy, Metrics};
 use crate::refusal::Refusal;
@@ -22,13 +22,31 @@ impl Swarm {
     }
 
     pub fn adopt_under(&mut self, policy: GatePolicy, written: Written) -> Result<(), Refusal> {
+        self.adopt_note(policy, &Ok(Meaning::Nothing), written)
+    }
+
+    /// The same for a message that means this, or means nothing that can be read.
+    pub fn adopt_meant(
+        &mut self,
+        meaning: Result<Meaning, String>,
+        written: Written,
+    ) -> Result<(), Refusal> {
+        self.adopt_note(GatePolicy::default(), &meaning, written)
+    }
+
+    fn adopt_note(
+        &mut self,
+        policy: GatePolicy,
+        meaning: &Result<Meaning, String>,
+        written: Written,
+    ) -> Result<(), Refusal> {
         let note = Note {
             number: self.adopted.len() as u64 + 1,
             written,
         };
         self.said.clear();
         let mut outcome = Ok(());
-        for step in note.steps(&Arc::new(policy)) {
+        for step in note.steps(&Arc::new(policy), &|_| meaning.clone()) {
             outcome = self.step(&*step);
             if outcome.is_err() {
                 break;
@@ -120,8 +138,6 @@ impl Swarm {
             was: Some(was.into()),
             is: Some(is.into()),
             reader: reader.map(AgentId::from),
-            handoff: None,
-            lock: None,
         }
     }
 

@@ -1,11 +1,12 @@
 //! Messages from and to agents of every dialect.
 
 use switchboard_core::verb::{Acknowledge, Send};
-use switchboard_core::{CorrId, MessageId, Received, Sender, TaskId};
+use switchboard_core::{CorrId, MessageId, Received, Sender};
 use switchboard_wire::Json;
 use switchboard_wire::agentbus::message::{AgentMessage, AgentMessageAck, MailState};
 use switchboard_wire::agentbus::parts::InParts as _;
 use switchboard_wire::agentbus::redact;
+use switchboard_wire::jetpack::from_wire;
 use tokio::time::Instant;
 
 use super::super::frame::Frame;
@@ -97,14 +98,9 @@ impl Worker {
     }
 
     async fn keep_mail(&self, bus: &Shared, mail: AgentMessage) -> Result<(), String> {
-        let handoff = if mail.kind == "task.handoff" {
-            let body: serde_json::Value = serde_json::from_str(mail.body.get()).unwrap_or_default();
-            body.get("taskId")
-                .and_then(|id| id.as_str())
-                .map(TaskId::from)
-        } else {
-            None
-        };
+        let (body, has_recipient) = (mail.body.get(), mail.to.is_some());
+        let meaning = from_wire::meaning(&mail.kind, body, has_recipient, &bus.root);
+        let meaning = meaning.map_err(|malformed| malformed.to_string())?;
         let id = MessageId::from(mail.message_id.as_str());
         let message = Send {
             corr_id: CorrId::from(mail.corr_id.unwrap_or(mail.message_id)),
@@ -115,8 +111,7 @@ impl Worker {
             payload: redact::said_json(mail.body.get()).into(),
             ack_required: mail.ack_required,
             expires_in: None,
-            handoff,
-            lock: None,
+            meaning,
         };
         match self.insist(bus, message).await {
             Ok(_) => Ok(()),

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::Value;
 use switchboard_core::verb::{HandStep, Note, Written};
-use switchboard_core::{Ask, GatePolicy, Slice, Timestamp, Want};
+use switchboard_core::{Ask, GatePolicy, LeasePath, Meaning, Message, Slice, Timestamp, Want};
 use switchboard_store::conformance::{AnyVerb, Everything};
 use switchboard_store::{Engine, ManualClock, Reader};
 
@@ -94,7 +95,7 @@ impl<H> Desk<H> {
 
     fn take_in(&mut self, note: &Note, now: Timestamp) {
         let mut why = None;
-        for step in note.steps(&self.policy) {
+        for step in note.steps(&self.policy, &meaning) {
             why = self.step(&*step, now);
             if why.is_some() {
                 break;
@@ -141,4 +142,21 @@ impl<H> Desk<H> {
 fn real_now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     Timestamp(i64::try_from(since.as_millis()).unwrap())
+}
+
+/// As whoever reads the payloads of the document's messages says it.
+fn meaning(message: &Message) -> Result<Meaning, String> {
+    let payload: Value = serde_json::from_str(&message.payload).map_err(|it| it.to_string())?;
+    let named = |member: &str| {
+        payload[member]
+            .as_str()
+            .ok_or(format!("{member} is required"))
+    };
+    match (message.kind.as_str(), &message.to) {
+        ("task.handoff", _) => Ok(Meaning::Offer(named("taskId")?.into())),
+        ("file.lock_request", None) => {
+            LeasePath::parse(named("filePath")?, "/").map(Meaning::Wants)
+        }
+        _ => Ok(Meaning::Nothing),
+    }
 }

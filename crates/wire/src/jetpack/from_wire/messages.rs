@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use switchboard_core::query::{MessageSince, Since};
-use switchboard_core::{
-    AgentId, CorrId, LeasePath, MessageId, STEWARD, Sender, TaskId, limits, verb,
-};
+use switchboard_core::{AgentId, CorrId, Meaning, MessageId, STEWARD, Sender, limits, verb};
 
 use super::check::{self, agent_id, each, id, message_id, span, task_id, wait_for};
 use super::{Context, lease_path};
-use crate::jetpack::{
-    AckRequest, MessageQuery, NewMessage, ReceiveMessagesRequest, SendMessageRequest,
-};
+use crate::jetpack::{AckRequest, MessageQuery, ReceiveMessagesRequest, SendMessageRequest};
 use crate::{IsoTime, Malformed};
 
 /// SEND_MESSAGE.
@@ -38,7 +34,8 @@ pub fn send(
         .as_deref()
         .map(|to| agent_id("message.to", to))
         .transpose()?;
-    let (handoff, lock) = meant(&message, to.as_ref(), context.root)?;
+    let payload = message.payload.get();
+    let meaning = meaning(&message.kind, payload, to.is_some(), context.root)?;
     let fresh = match &message.id {
         Some(given) => message_id("message.id", given)?,
         None => MessageId::from((context.fresh)("msg")),
@@ -60,8 +57,7 @@ pub fn send(
         ack_required: message.ack_required.unwrap_or(false),
         expires_in: expires_in.map(|span| span.min(limits::MESSAGE_EXPIRES_MAX)),
         corr_id,
-        handoff,
-        lock,
+        meaning,
     })
 }
 
@@ -81,12 +77,15 @@ fn kind(kind: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The two types whose payload the hub understands: an offered task, a wanted file.
-fn meant(
-    message: &NewMessage,
-    to: Option<&AgentId>,
+/// The two types whose payload the hub understands, whichever door they come through: an offered task, a wanted file.
+///
+/// A message with a recipient goes there, whatever file it is about.
+pub fn meaning(
+    kind: &str,
+    payload: &str,
+    has_recipient: bool,
     root: &str,
-) -> Result<(Option<TaskId>, Option<LeasePath>), Malformed> {
+) -> Result<Meaning, Malformed> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Payload {
@@ -94,38 +93,30 @@ fn meant(
         file_path: Option<String>,
     }
 
-    let known = matches!(message.kind.as_str(), "task.handoff" | "file.lock_request");
-    let payload = if known && !message.payload.is_null() {
-        crate::parse::<Payload>(message.payload.get().as_bytes()).map_err(|malformed| {
-            Malformed {
-                field: Some(match malformed.field {
-                    Some(field) => format!("message.payload.{field}"),
-                    None => "message.payload".to_owned(),
-                }),
-                ..malformed
-            }
-        })?
-    } else {
+    if !matches!(kind, "task.handoff" | "file.lock_request") {
+        return Ok(Meaning::Nothing);
+    }
+    let named = if payload == "null" {
         Payload::default()
+    } else {
+        crate::parse::<Payload>(payload.as_bytes()).map_err(|malformed| Malformed {
+            field: Some(match malformed.field {
+                Some(field) => format!("message.payload.{field}"),
+                None => "message.payload".to_owned(),
+            }),
+            ..malformed
+        })?
     };
-    match (message.kind.as_str(), to) {
-        ("task.handoff", _) => {
-            let task = payload
-                .task_id
-                .map(|task| task_id("message.payload.taskId", &task))
-                .transpose()?;
-            Ok((task, None))
-        }
-        ("file.lock_request", None) => {
-            let path = payload
-                .file_path
-                .ok_or_else(|| Malformed::missing("message.payload.filePath"))?;
-            Ok((
-                None,
-                Some(lease_path("message.payload.filePath", &path, root)?),
-            ))
-        }
-        _ => Ok((None, None)),
+    if kind == "task.handoff" {
+        let task = named.task_id.as_deref();
+        let task = task.map(|task| task_id("message.payload.taskId", task));
+        Ok(task.transpose()?.map_or(Meaning::Nothing, Meaning::Offer))
+    } else if has_recipient {
+        Ok(Meaning::Nothing)
+    } else {
+        let field = "message.payload.filePath";
+        let path = named.file_path.ok_or_else(|| Malformed::missing(field))?;
+        lease_path(field, &path, root).map(Meaning::Wants)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::Malformed;
 pub use agents::{command, heartbeat, register};
 pub use check::{agent_id, idempotency_key, message_id, page_size, task_id, wait_for};
 pub use leases::{acquire_lease, check_lease, extend_lease, lease_path, release_lease};
-pub use messages::{Fetch, acknowledge, receive, receive_query, send};
+pub use messages::{Fetch, acknowledge, meaning, receive, receive_query, send};
 pub use pause::{pause, resume};
 pub use quality::{baseline, proof_nonce, token_name};
 pub use report::{complete, fail, progress};

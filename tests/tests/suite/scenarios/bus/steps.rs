@@ -235,12 +235,12 @@ impl Play {
         Ok(json!({"success": true, "status": after["status"], "willRetry": false}))
     }
 
-    /// Requests for locks, and an end of their own, have no word; the word for what a message is about is free.
+    /// An end of their own has no word; the word for what a message is about is free.
     pub(super) async fn send(&mut self, call: &Call, agent: &str) -> Option<Answered> {
         let kind = text(call, "message.type")?;
         let ends = call.given["message"].get("expiresIn").is_some();
         let is_free = kind != "custom" && !kind.contains('.');
-        if ends || is_free || kind == "file.lock_request" {
+        if ends || is_free {
             return None;
         }
         let message = named(call, "message.id");

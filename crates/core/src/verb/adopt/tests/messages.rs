@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::limits;
-use crate::message::{Delivery, DeliveryState};
+use crate::message::{Delivery, DeliveryState, Meaning};
 use crate::verb::Receive;
 use crate::verb::testing::send;
 
@@ -42,8 +42,6 @@ fn posted(is: Message) -> Written {
         was: None,
         is: Some(is.into()),
         reader: None,
-        handoff: None,
-        lock: None,
     }
 }
 
@@ -302,15 +300,8 @@ fn a_handoff_offered_and_accepted_by_hand_moves_the_claim_and_its_leases() {
         payload: r#"{"taskId":"T"}"#.into(),
         ..row(&swarm, "M", "A", Some("B"))
     };
-    let offer = |is: Message, task: &str| Written::Message {
-        id: is.id.clone(),
-        was: None,
-        is: Some(is.into()),
-        reader: None,
-        handoff: Some(task.into()),
-        lock: None,
-    };
-    assert_eq!(swarm.adopt(offer(is, "T")), Ok(()));
+    let offer = || Ok(Meaning::Offer("T".into()));
+    assert_eq!(swarm.adopt_meant(offer(), posted(is)), Ok(()));
     assert_eq!(swarm.message("M").handoff, Some(("T".into(), 1)));
     assert_eq!(swarm.task("T").holder(), Some(&"A".into()));
 
@@ -327,38 +318,43 @@ fn a_handoff_offered_and_accepted_by_hand_moves_the_claim_and_its_leases() {
 
     // What one does not hold one does not offer.
     let again = row(&swarm, "again", "A", Some("B"));
-    assert_eq!(word(&swarm.adopt(offer(again, "T"))), "not_holder");
+    let outcome = swarm.adopt_meant(offer(), posted(again));
+    assert_eq!(word(&outcome), "not_holder");
     assert_eq!(swarm.said(), ["write_undone"]);
     assert!(!swarm.messages.contains_key(&MessageId::from("again")));
 }
 
 #[test]
 fn a_request_for_a_file_by_hand_goes_to_its_holder_or_is_granted() {
-    let ask = |swarm: &Swarm, id: &str, from: &str| Written::Message {
-        id: id.into(),
-        was: None,
-        is: Some(Box::new(Message {
+    let ask = |swarm: &mut Swarm, id: &str, from: &str| {
+        let is = Message {
             kind: "file.lock_request".to_owned(),
             ..row(swarm, id, from, None)
-        })),
-        reader: None,
-        handoff: None,
-        lock: Some(LeasePath::stored("src/a.rs")),
+        };
+        let file = LeasePath::stored("src/a.rs");
+        swarm.adopt_meant(Ok(Meaning::Wants(file)), posted(is))
     };
     let mut swarm = three();
-    let written = ask(&swarm, "free", "B");
-    assert_eq!(swarm.adopt(written), Ok(()));
+    assert_eq!(ask(&mut swarm, "free", "B"), Ok(()));
     assert_eq!(swarm.message("free").kind, "file.lock_granted");
     assert_eq!(receives(&mut swarm, "B"), ["free"]);
 
     swarm.lease("A", "src/a.rs", None);
-    let written = ask(&swarm, "held", "B");
-    assert_eq!(swarm.adopt(written), Ok(()));
+    assert_eq!(ask(&mut swarm, "held", "B"), Ok(()));
     assert_eq!(receives(&mut swarm, "A"), ["held"]);
 
     swarm.leases.clear();
     swarm.head.leases = 0;
-    let written = ask(&swarm, "nobody", "a-person");
-    assert_eq!(word(&swarm.adopt(written)), "invalid");
+    assert_eq!(word(&ask(&mut swarm, "nobody", "a-person")), "invalid");
     assert_eq!(swarm.said(), ["write_undone"]);
+}
+
+#[test]
+fn a_message_by_hand_whose_meaning_cannot_be_read_is_undone() {
+    let mut swarm = three();
+    let is = row(&swarm, "M", "A", None);
+    let outcome = swarm.adopt_meant(Err("filePath: is required".to_owned()), posted(is));
+    assert_eq!(word(&outcome), "invalid");
+    assert_eq!(swarm.said(), ["write_undone"]);
+    assert!(receives(&mut swarm, "B").is_empty());
 }
