@@ -2,7 +2,7 @@
 
 use switchboard_client::Error;
 use switchboard_client::jetpack::{
-    AgentPage, EventPage, LeasePage, MessagePage, SnapshotPage, TaskPage,
+    AgentPage, EventPage, IncidentPage, LeasePage, MessagePage, SnapshotPage, TaskPage,
 };
 
 /// Most rows the hub gives in one page.
@@ -58,6 +58,7 @@ pages! {
     TaskPage.tasks by String,
     AgentPage.agents by String,
     MessagePage.messages by String,
+    IncidentPage.incidents by String,
     LeasePage.leases by String,
     SnapshotPage.snapshots by String,
     EventPage.events by u64,

@@ -256,6 +256,19 @@ pub enum Event {
     TokenCreated { name: String, scope: String },
     /// An access token no longer counts.
     TokenRevoked { name: String },
+    /// Something happened that a person should look after.
+    IncidentOpened {
+        incident: String,
+        kind: String,
+        subject: String,
+        message: String,
+    },
+    /// A person has looked after it.
+    IncidentResolved {
+        incident: String,
+        by: String,
+        why: String,
+    },
     /// Nobody served the ledger for a while; silence of agents counts from here.
     OutageEnded { served_at: Timestamp },
     /// The wall clock was set back; the ledger's time goes on.
@@ -329,6 +342,8 @@ impl Event {
             Event::BudgetCooled { .. } => "budget_cooled",
             Event::TokenCreated { .. } => "token_created",
             Event::TokenRevoked { .. } => "token_revoked",
+            Event::IncidentOpened { .. } => "incident_opened",
+            Event::IncidentResolved { .. } => "incident_resolved",
             Event::OutageEnded { .. } => "outage_ended",
             Event::ClockSteppedBack { .. } => "clock_stepped_back",
             Event::EpochBegan { .. } => "epoch_began",

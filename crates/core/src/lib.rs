@@ -18,6 +18,7 @@ pub mod event;
 pub mod head;
 pub mod id;
 pub mod idempotency;
+pub mod incident;
 pub mod iso;
 pub mod lane;
 pub mod lease;
@@ -60,6 +61,7 @@ pub use id::{
     TaskId, TokenId,
 };
 pub use id::{HUB, STEWARD};
+pub use incident::Incident;
 pub use lane::{Lane, LaneId, LaneKey};
 pub use lease::Lease;
 pub use memory::Learning;

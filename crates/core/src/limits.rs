@@ -11,6 +11,9 @@ pub const DESCRIPTION_BYTES_MAX: usize = 256 * 1024;
 pub const NOTE_BYTES_MAX: usize = 16 * 1024;
 /// Failure details: stack traces, logs.
 pub const DETAILS_BYTES_MAX: usize = 64 * 1024;
+/// Past it the oldest open incident is resolved by the hub.
+pub const INCIDENTS_OPEN_MAX: usize = 1000;
+pub const RESOLVED_INCIDENTS_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 /// What a result says beyond the protocol's members.
 pub const OTHER_BYTES_MAX: usize = 64 * 1024;
 pub const SKILL_BYTES_MAX: usize = 64;

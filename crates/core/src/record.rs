@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Budget;
 use crate::coordinators::Coordinators;
 use crate::director::Director;
+use crate::incident::Incident;
 use crate::row::Row;
 use crate::served::ServedTime;
 use crate::time::Timestamp;
@@ -233,6 +234,7 @@ kinds! {
     Budget = "budget";
     ServedTime = "served_time";
     Coordinators = "coordinators";
+    Incident = "incident";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

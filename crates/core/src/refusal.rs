@@ -69,6 +69,10 @@ pub enum Refusal {
     /// A signed request that was seen before.
     Replayed,
     TokenNotFound,
+    IncidentNotFound {
+        incident: String,
+        is_resolved: bool,
+    },
     SnapshotNotFound {
         task: TaskId,
     },
@@ -222,6 +226,13 @@ impl fmt::Display for Refusal {
                 f.write_str("this signed request was seen before; sign each request anew")
             }
             Refusal::TokenNotFound => f.write_str("there is no such token"),
+            Refusal::IncidentNotFound {
+                incident,
+                is_resolved: true,
+            } => write!(f, "incident {incident} is resolved already"),
+            Refusal::IncidentNotFound { incident, .. } => {
+                write!(f, "no incident {incident} is open")
+            }
             Refusal::SnapshotNotFound { task } => {
                 write!(
                     f,

@@ -208,6 +208,8 @@ fn said(event: &Event) -> Option<Said<'_>> {
         | Event::BudgetCooled { .. }
         | Event::TokenCreated { .. }
         | Event::TokenRevoked { .. }
+        | Event::IncidentOpened { .. }
+        | Event::IncidentResolved { .. }
         | Event::OutageEnded { .. }
         | Event::EpochBegan { .. }
         | Event::ClockSteppedBack { .. }

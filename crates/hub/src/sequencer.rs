@@ -309,7 +309,7 @@ impl<L: Listener> Sequencer<L> {
                 self.drain(jobs);
             }
             if let Some(rewound) = begun.rewound {
-                self.begin_epoch(rewound, begun.now);
+                self.begin_epoch(rewound, begun.now)?;
             }
             self.note_time(&begun)?;
             if !begun.by_hand || self.adopt(begun.now)? {
@@ -398,7 +398,7 @@ impl<L: Listener> Sequencer<L> {
     }
 
     /// Others may have acted by what the ledger no longer has: it says so before anything else.
-    fn begin_epoch(&mut self, rewound: BeginEpoch, now: Timestamp) {
+    fn begin_epoch(&mut self, rewound: BeginEpoch, now: Timestamp) -> Result<(), StoreError> {
         let BeginEpoch { told, common } = rewound;
         tracing::error!(
             told,
@@ -406,9 +406,7 @@ impl<L: Listener> Sequencer<L> {
             "the ledger was told up to event {told} and is so only up to {common}: the database has lost what was acknowledged, as \
              after a failover to a standby that had not received it; a new epoch begins"
         );
-        if let Ok((_, changes)) = rewound.decide(&self.slice, now) {
-            self.slice.apply(changes, now);
-        }
+        self.note(&rewound, now)
     }
 
     /// Writes the signs of life that were held back.

@@ -242,6 +242,8 @@ impl News {
             | Event::BudgetCooled { .. }
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
+            | Event::IncidentOpened { .. }
+            | Event::IncidentResolved { .. }
             | Event::OutageEnded { .. }
             | Event::ClockSteppedBack { .. }
             | Event::EpochBegan { .. }

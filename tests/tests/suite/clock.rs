@@ -132,13 +132,23 @@ fn a_clock_that_is_set_while_no_hub_runs_is_told_by_the_next() {
     let mut client = hub.client();
     stepped(&mut client, &[400 * DAY_S]);
     swarm.is_untouched(&mut client);
-    let doctor = Command::new(switchboard())
-        .arg("doctor")
-        .current_dir(project.root())
-        .output()
-        .expect("it runs");
-    let said = String::from_utf8_lossy(&doctor.stdout);
+    let say = |arguments: &[&str]| {
+        let mut command = Command::new(switchboard());
+        let output = command.args(arguments).current_dir(project.root()).output();
+        String::from_utf8_lossy(&output.expect("it runs").stdout).into_owned()
+    };
+    let said = say(&["doctor"]);
     assert!(said.contains("the hub's clock was set forward"), "{said}");
+    assert!(said.contains("switchboard incident list"), "{said}");
+    let id = "clock_stepped:wall clock";
+    let listed = say(&["incident", "list"]);
+    assert!(listed.contains(id), "{listed}");
+    say(&["incident", "resolve", id, "--reason", "NTP is back"]);
+    let listed = say(&["incident", "list"]);
+    assert!(listed.contains("no open incidents"), "{listed}");
+    let resolved: Value =
+        serde_json::from_str(&say(&["incident", "list", "--resolved", "--json"])).expect("JSON");
+    assert_eq!(resolved["incidents"][0]["resolved"]["why"], "NTP is back");
     drop(client);
     let logged = hub.stop().stderr;
     assert!(logged.contains("ERROR"), "{logged}");

@@ -7,6 +7,7 @@ pub mod cert;
 pub mod completions;
 pub mod doctor;
 pub mod events;
+pub mod incident;
 pub mod init;
 pub mod key;
 pub mod lease;
@@ -64,6 +65,9 @@ pub enum Errand {
     #[command(subcommand, visible_alias = "leases", after_help = lease::EXAMPLES)]
     Lease(lease::Command),
     Events(events::Args),
+    /// See and resolve incidents: what a person should look after
+    #[command(subcommand, visible_alias = "incidents", after_help = incident::EXAMPLES)]
+    Incident(incident::Command),
     /// The quality baseline and what was measured
     #[command(subcommand, after_help = quality::EXAMPLES)]
     Quality(quality::Command),
@@ -92,6 +96,7 @@ impl Errand {
             Errand::Message(command) => command.run(context).await,
             Errand::Lease(command) => command.run(context).await,
             Errand::Events(args) => events::run(args, context).await,
+            Errand::Incident(command) => command.run(context).await,
             Errand::Quality(command) => command.run(context).await,
             Errand::Memory(command) => command.run(context).await,
             Errand::Pause(args) => pause::run(args, context).await,

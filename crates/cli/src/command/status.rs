@@ -88,6 +88,10 @@ fn print(screen: &mut Screen, status: &StatusResponse, client: &Client) -> io::R
         let words = crate::command::pause::words(paused);
         facts.fact("paused", crate::screen::toned(words, Tone::Warn));
     }
+    if status.incidents > 0 {
+        let words = format!("{} open; see 'switchboard incident list'", status.incidents);
+        facts.fact("incidents", crate::screen::toned(words, Tone::Warn));
+    }
     facts.fact("tasks", cell(format_args!("{} in all", status.tasks.total)));
     let tasks = tasks(status);
     if !tasks.is_empty() {

@@ -4,6 +4,7 @@ use super::Verb;
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::head::LedgerEpoch;
+use crate::incident::Alarm;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -20,14 +21,12 @@ pub struct BeginEpoch {
 impl Verb for BeginEpoch {
     type Reply = LedgerEpoch;
 
-    fn asks(&self, _want: &mut Want<'_>, _now: Timestamp) {}
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        self.alarm(self.epoch(want.slice())).asks(want);
+    }
 
-    fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(LedgerEpoch, Changes), Refusal> {
-        let head = &slice.head;
-        let epoch = LedgerEpoch {
-            number: head.epoch.number + 1,
-            after: self.common.min(head.seq),
-        };
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(LedgerEpoch, Changes), Refusal> {
+        let epoch = self.epoch(slice);
         let mut changes = Changes {
             epoch: Some(epoch),
             ..Changes::default()
@@ -37,7 +36,29 @@ impl Verb for BeginEpoch {
             after: epoch.after,
             told: self.told,
         });
+        self.alarm(epoch).raise(slice, &mut changes, now);
         Ok((epoch, changes))
+    }
+}
+
+impl BeginEpoch {
+    fn epoch(&self, slice: &Slice) -> LedgerEpoch {
+        LedgerEpoch {
+            number: slice.head.epoch.number + 1,
+            after: self.common.min(slice.head.seq),
+        }
+    }
+
+    fn alarm(&self, epoch: LedgerEpoch) -> Alarm {
+        Alarm {
+            kind: "ledger_rewound",
+            subject: format!("epoch {}", epoch.number),
+            corr_id: None,
+            message: format!(
+                "events after {} up to {} were acknowledged and are lost, as after a failover to a standby that had not received them",
+                epoch.after, self.told
+            ),
+        }
     }
 }
 
@@ -54,7 +75,7 @@ mod tests {
             number: 2,
             after: 0,
         };
-        assert_eq!((swarm.head.epoch, swarm.head.seq), (first, 1));
+        assert_eq!((swarm.head.epoch, swarm.head.seq), (first, 2));
         assert!(swarm.said().contains(&"epoch_began"));
         swarm.ok(BeginEpoch { told: 9, common: 0 });
         let second = LedgerEpoch {
@@ -63,6 +84,6 @@ mod tests {
         };
         assert_eq!(swarm.head.epoch, second);
         swarm.ok(BeginEpoch { told: 9, common: 1 });
-        assert_eq!((swarm.head.epoch.after, swarm.head.seq), (1, 3));
+        assert_eq!((swarm.head.epoch.after, swarm.head.seq), (1, 6));
     }
 }

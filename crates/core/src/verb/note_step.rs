@@ -3,6 +3,7 @@
 use super::Verb;
 use crate::changes::Changes;
 use crate::event::Event;
+use crate::incident::Alarm;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -19,6 +20,7 @@ impl Verb for NoteStep {
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         want.served_time();
+        self.alarm().asks(want);
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<((), Changes), Refusal> {
@@ -31,7 +33,22 @@ impl Verb for NoteStep {
             ..0 => Event::ClockSteppedBack { by_ms },
             0.. => Event::ClockSteppedForward { by_ms },
         });
+        self.alarm().raise(slice, &mut changes, now);
         Ok(((), changes))
+    }
+}
+
+impl NoteStep {
+    fn alarm(&self) -> Alarm {
+        Alarm {
+            kind: "clock_stepped",
+            subject: "wall clock".to_owned(),
+            corr_id: None,
+            message: format!(
+                "the wall clock was set by {} ms; if it is right now, restart the hub with --clock-is-right",
+                self.by_ms
+            ),
+        }
     }
 }
 
@@ -48,7 +65,7 @@ mod tests {
         ] {
             let mut swarm = Swarm::new();
             swarm.ok(NoteStep { by_ms });
-            assert_eq!(swarm.said, [event]);
+            assert_eq!(swarm.said.first(), Some(&event));
         }
     }
 }

@@ -347,6 +347,7 @@ mod tests {
             ("events", since_stop(keep.events)),
             ("messages", since_stop(keep.messages)),
             ("answers", since_stop(limits::IDEMPOTENCY_FOR)),
+            ("incident", since_stop(limits::RESOLVED_INCIDENTS_KEPT_FOR)),
             ("sample", now - HOUR),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);

@@ -398,6 +398,7 @@ pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
         Refusal::KeyReused => "key_reused",
         Refusal::Replayed => "replayed",
         Refusal::TokenNotFound => "token_not_found",
+        Refusal::IncidentNotFound { .. } => "incident_not_found",
         Refusal::SnapshotNotFound { .. } => "snapshot_not_found",
         Refusal::TooMany { .. } => "too_many",
         Refusal::Invalid { .. } => "invalid",

@@ -13,6 +13,7 @@ mod change;
 mod error;
 mod events;
 mod gate;
+mod incidents;
 mod leases;
 mod memory;
 mod messages;

@@ -15,8 +15,8 @@ use super::error::Failure;
 use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
-    Shared, admin, agents, batch, events, leases, memory, messages, pause, pipeline, quality,
-    status, tasks,
+    Shared, admin, agents, batch, events, incidents, leases, memory, messages, pause, pipeline,
+    quality, status, tasks,
 };
 
 /// Every call and who answers it.
@@ -60,6 +60,8 @@ pub fn router(app: Shared) -> Router {
         .get("/api/v1/memory/search", "searchMemory", memory::search)
         .post("/api/v1/pause", "pause", pause::pause)
         .post("/api/v1/resume", "resume", pause::resume)
+        .get("/api/v1/incidents", "listIncidents", incidents::list)
+        .post("/api/v1/incidents/{id}/resolve", "resolveIncident", incidents::resolve)
         .get("/api/v1/status", "status", status::status)
         .get("/api/v1/events", "events", events::events)
         .post("/api/v1/protocol", "protocol", protocol)

@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use switchboard_core::rights::Right;
 use switchboard_core::verb::Serve;
-use switchboard_core::{Director, Head, limits};
+use switchboard_core::{Director, Head, Incident, limits};
 use switchboard_wire::jetpack::{
     AgentCounts, EventRange, IdempotencyUse, MessageCounts, ProofQuery, ProofResponse, QueueUse,
     StatusResponse, from_wire, to_wire,
@@ -27,7 +27,7 @@ const READY_WITHIN: Duration = Duration::from_secs(5);
 
 pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
-    let (head, agents, oldest, baseline, told, warnings) = app
+    let (head, agents, oldest, baseline, told, incidents, warnings) = app
         .hub
         .read(|reader| {
             Ok((
@@ -36,6 +36,7 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
                 reader.oldest_event()?,
                 reader.baseline()?,
                 reader.private::<Director>("")?,
+                reader.records(&Incident::range(false, limits::INCIDENTS_OPEN_MAX))?,
                 reader.warnings(),
             ))
         })
@@ -75,6 +76,7 @@ pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
             capacity: stats.capacity as u64,
         },
         baseline: baseline.as_ref().map(to_wire::baseline),
+        incidents: incidents.len() as u64,
         paused: hold.as_ref().map(to_wire::paused),
         warnings,
     }))

@@ -171,6 +171,8 @@ impl<'a> Told<'a> {
             | Event::BudgetCooled { .. }
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
+            | Event::IncidentOpened { .. }
+            | Event::IncidentResolved { .. }
             | Event::OutageEnded { .. }
             | Event::ClockSteppedBack { .. }
             | Event::ClockSteppedForward { .. }

@@ -19,6 +19,7 @@ mod files_astray;
 mod files_kit;
 mod harness;
 mod idempotency;
+mod incidents;
 mod lifecycle;
 mod limits;
 mod master_key;

@@ -42,7 +42,7 @@ async fn every_stream_is_told_and_sent_back() {
         let (seq, kind, data) = stream.next().await.unwrap();
         assert_eq!((seq, &*kind), (told - 2, "ledger_rewound"));
         assert_eq!((&data["epoch"], &data["seq"]), (&2.into(), &seq.into()));
-        for expected in [told - 1, told, told + 2] {
+        for expected in [told - 1, told, told + 3] {
             let (seq, kind, _) = stream.next().await.unwrap();
             assert_eq!((seq, &*kind), (expected, "task_created"));
         }

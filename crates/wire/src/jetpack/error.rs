@@ -158,7 +158,8 @@ impl From<&Refusal> for ErrorBody {
             | Refusal::LeaseNotFound { .. }
             | Refusal::KeyReused
             | Refusal::Replayed
-            | Refusal::TokenNotFound => {}
+            | Refusal::TokenNotFound
+            | Refusal::IncidentNotFound { .. } => {}
         }
         body
     }
@@ -181,7 +182,9 @@ fn code(refusal: &Refusal) -> ErrorCode {
         Refusal::LeaseNotFound { .. } => ErrorCode::LeaseNotFound,
         Refusal::KeyReused => ErrorCode::IdempotencyKeyReused,
         Refusal::Replayed => ErrorCode::Unauthenticated,
-        Refusal::TokenNotFound | Refusal::SnapshotNotFound { .. } => ErrorCode::NotFound,
+        Refusal::TokenNotFound
+        | Refusal::SnapshotNotFound { .. }
+        | Refusal::IncidentNotFound { .. } => ErrorCode::NotFound,
         Refusal::WrongState { .. }
         | Refusal::UnknownDependency { .. }
         | Refusal::DependencyCycle { .. }

@@ -116,6 +116,10 @@ pub const ROUTES: &[Route] = &[
         .right(Right::Operate).tag("hub").may_take(of::<PauseRequest>),
     post("/api/v1/resume", "resume", "New work is handed out again.", json::<PauseResponse>())
         .right(Right::Operate).tag("hub").may_take(of::<ResumeRequest>),
+    get("/api/v1/incidents", "listIncidents", "What a person should look after.", json::<IncidentPage>())
+        .tag("hub").query(IncidentQuery::PARAMETERS),
+    post("/api/v1/incidents/{id}/resolve", "resolveIncident", "Somebody has looked after it.", json::<IncidentResponse>())
+        .right(Right::Operate).tag("hub").may_take(of::<ResolveIncidentRequest>).errors(&[E::NotFound]),
     get("/api/v1/status", "status", "The hub at a glance.", json::<StatusResponse>()).tag("hub"),
     get("/api/v1/events", "events", "The event log: a page, or a stream.", Answer::JsonOrStream(of::<EventPage>))
         .tag("hub").query(EventQuery::PARAMETERS),

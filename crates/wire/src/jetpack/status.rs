@@ -29,6 +29,9 @@ pub struct StatusResponse {
     pub idempotency: IdempotencyUse,
     pub queue: QueueUse,
     pub baseline: Option<Baseline>,
+    /// Those that are open.
+    #[serde(default)]
+    pub incidents: u64,
     /// Nobody gets new work at the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,

@@ -205,6 +205,14 @@ words! {
 }
 
 words! {
+    /// Whether somebody has looked after an incident.
+    pub enum IncidentState {
+        Open = "open",
+        Resolved = "resolved",
+    }
+}
+
+words! {
     /// What a token may do.
     pub enum Scope {
         Steward = "steward",

@@ -54,6 +54,7 @@ async fn ask(client: &Client) -> Vec<Check> {
             checks.push(clock(wall, before, now()));
             checks.extend(ledger_time(status.clock_ahead_ms));
             checks.push(pause(&status));
+            checks.push(incidents(&status));
             let warnings = status.warnings.into_iter();
             checks.extend(warnings.map(|text| Check::warn("store", text)));
         }
@@ -84,6 +85,19 @@ fn pause(status: &StatusResponse) -> Check {
             let words = crate::command::pause::words(paused);
             Check::warn("work", format!("{words}; 'switchboard resume' ends it"))
         }
+    }
+}
+
+/// What a person should look after.
+fn incidents(status: &StatusResponse) -> Check {
+    match status.incidents {
+        0 => Check::ok("incidents", "none is open"),
+        open => Check::warn(
+            "incidents",
+            format!(
+                "{open} open; see 'switchboard incident list', then 'switchboard incident resolve'"
+            ),
+        ),
     }
 }
 

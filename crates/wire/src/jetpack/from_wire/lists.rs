@@ -1,14 +1,18 @@
 //! Lists: what is asked for becomes a filter and a page.
 
-use switchboard_core::limits;
 use switchboard_core::query::{
     AgentFilter, LeaseFilter, MessageFilter, Page, SnapshotFilter, TaskFilter,
 };
+use switchboard_core::record::RecordRange;
+use switchboard_core::{self as core, limits};
 
 use super::check::{agent_id, maybe, page_size, task_id};
 use super::lease_path;
 use crate::Malformed;
-use crate::jetpack::{AgentQuery, LeaseQuery, ListOrder, MessageQuery, SnapshotQuery, TaskQuery};
+use crate::jetpack::{
+    AgentQuery, IncidentQuery, IncidentState, LeaseQuery, ListOrder, MessageQuery, SnapshotQuery,
+    TaskQuery,
+};
 
 /// The page that a query asks for.
 pub fn page(limit: Option<u32>, after: Option<String>) -> Result<Page, Malformed> {
@@ -44,6 +48,18 @@ pub fn agents(query: AgentQuery) -> Result<(AgentFilter, Page), Malformed> {
         with_gone: false,
     };
     Ok((filter, page(query.limit, query.after)?))
+}
+
+pub fn incidents(query: IncidentQuery) -> Result<RecordRange, Malformed> {
+    let is_resolved = query.state == Some(IncidentState::Resolved);
+    let after = query.after.map(|after| after.parse());
+    let after = after
+        .transpose()
+        .map_err(|_| Malformed::field("after", "must be the 'next' of the page before"))?;
+    Ok(RecordRange {
+        after,
+        ..core::Incident::range(is_resolved, page_size(query.limit)?)
+    })
 }
 
 /// `root` is the project's absolute directory, which lease paths are relative to.

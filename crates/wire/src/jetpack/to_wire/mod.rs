@@ -2,6 +2,7 @@
 
 mod agents;
 mod events;
+mod incidents;
 mod leases;
 mod memory;
 mod messages;
@@ -15,6 +16,7 @@ use crate::IsoTime;
 
 pub use agents::{agent, command, heartbeat, registered};
 pub use events::{event, event_json};
+pub use incidents::incident;
 pub use leases::{lease, lease_answer, lease_granted, lease_state};
 pub use memory::{engram_found, learning};
 pub use messages::{acknowledged, delivery, message, read_messages, received, sent};
