@@ -213,8 +213,8 @@ fn addr_of(doors: &[(&'static str, Open)], name: &str) -> Option<SocketAddr> {
     door.addr
 }
 
-/// For tests of a rolling upgrade: `previous` makes this build behave like the one before its last schema step.
-const PREVIOUS_SCHEMA: &str = "SWITCHBOARD_TEST_SCHEMA";
+/// For tests of a rolling upgrade: `next` makes this build behave like one with another schema step.
+const NEXT_SCHEMA: &str = "SWITCHBOARD_TEST_SCHEMA";
 
 /// A ledger, and what was imported into it.
 type Opened = (Box<dyn Engine>, Option<String>);
@@ -244,8 +244,8 @@ fn abandon_move(place: &Place) -> Result<(), ServeError> {
 fn open_store(config: &Config) -> Result<Opened, ServeError> {
     match &config.store {
         StoreAt::Postgres(url) => {
-            let steps = match std::env::var(PREVIOUS_SCHEMA) {
-                Ok(word) if word == "previous" => Steps::but_the_last(),
+            let steps = match std::env::var(NEXT_SCHEMA) {
+                Ok(word) if word == "next" => Steps::and_the_next(),
                 Ok(_) | Err(_) => Steps::all(),
             };
             if let Some(hint) = swarm_db::hint(&config.project).filter(|_| config.swarm_db) {

@@ -112,13 +112,19 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0017_guards.sql"),
         floor: 5,
     },
-    // The last one must be one that a build can do without, so that tests have a build before it.
     Step {
         name: "0018_private_rows",
         sql: include_str!("schema/0018_private_rows.sql"),
         floor: 5,
     },
 ];
+
+/// A step of a build after this one, for tests: this one can do without it.
+const NEXT: Step = Step {
+    name: "next",
+    sql: "ALTER TABLE sb_head ADD COLUMN next BIGINT",
+    floor: SCHEMA_VERSION,
+};
 
 /// From this step on guards are printed.
 const GUARDS_SINCE: u32 = 17;
@@ -135,9 +141,15 @@ impl Steps {
         Steps(SCHEMA_VERSION)
     }
 
-    /// As the build before knew them: what a rolling upgrade meets.
-    pub fn but_the_last() -> Steps {
-        Steps(SCHEMA_VERSION - 1)
+    /// As a build before some step knew them.
+    pub fn before(step: &str) -> Option<Steps> {
+        let place = STEPS.iter().position(|known| known.name == step)?;
+        u32::try_from(place).ok().map(Steps)
+    }
+
+    /// As the next build might know them: what a rolling upgrade meets.
+    pub fn and_the_next() -> Steps {
+        Steps(SCHEMA_VERSION + 1)
     }
 
     pub(super) fn known(self) -> u32 {
@@ -198,7 +210,8 @@ async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
         let head = Query::new("SELECT 1 FROM sb_head FOR UPDATE");
         session.query(&head).await.map_err(world)?;
     }
-    let missing = (1_u32..).zip(STEPS).take(steps.known() as usize);
+    let all = STEPS.iter().chain([&NEXT]);
+    let missing = (1_u32..).zip(all).take(steps.known() as usize);
     for (version, step) in missing.skip(found as usize) {
         session.simple(step.sql).await.map_err(world)?;
         let note =

@@ -333,9 +333,9 @@ fn a_database_chains_what_any_build_logs_and_a_change_is_found() {
             create(&mut ledger, n);
         }
     };
-    fill(Steps::all(), 0);
-    // As a build that knows nothing of it.
-    fill(Steps::but_the_last(), 10);
+    fill(Steps::and_the_next(), 0);
+    // As the build before.
+    fill(Steps::all(), 10);
     let verify = || switchboard_store::postgres::verify_log(&address(), None);
     let sound = || {
         let verified = verify().expect("it is sound");

@@ -126,15 +126,16 @@ fn several_coordinators_may_start_at_once_on_an_empty_database() {
 }
 
 #[test]
-fn a_build_that_knows_one_step_less_goes_on_beside_a_newer_one() {
+fn a_build_goes_on_beside_a_newer_one_that_knows_one_more_step() {
     let Some(server) = Cluster::shared("two builds on one ledger") else {
         return;
     };
     let database = server.create_database();
     let address = Address::parse(&database.url).expect("an address");
-    let before = || PostgresEngine::open_with(address.clone(), None, Steps::but_the_last());
+    let before = || PostgresEngine::open(address.clone());
     let mut old = before().expect("the older build makes the ledger");
-    let mut new = PostgresEngine::open(address.clone()).expect("the newer one brings it on");
+    let new = PostgresEngine::open_with(address.clone(), None, Steps::and_the_next());
+    let mut new = new.expect("the newer one brings it on");
     for engine in [&mut old, &mut new] {
         let mut slice = Slice::default();
         engine.begin(&mut slice).expect("both serve it");

@@ -9,8 +9,8 @@ use super::Team;
 use super::troubles::Load;
 use crate::crash::world::World;
 
-/// Makes the binary know one step of the schema less.
-const SCHEMA: (&str, &str) = ("SWITCHBOARD_TEST_SCHEMA", "previous");
+/// Makes the binary know one more step of the schema.
+const SCHEMA: (&str, &str) = ("SWITCHBOARD_TEST_SCHEMA", "next");
 const COORDINATORS: usize = 3;
 /// Changes between the steps of the upgrade.
 const CHANGES: u64 = 150;
@@ -21,7 +21,8 @@ fn coordinators_are_upgraded_one_by_one_under_load_with_a_schema_step_between_th
         return;
     };
     let database = server.create_database();
-    let old = || Project::on(&database.url).with_variable(SCHEMA.0, SCHEMA.1);
+    let old = || Project::on(&database.url);
+    let new = || old().with_variable(SCHEMA.0, SCHEMA.1);
     let team = Team::of((0..COORDINATORS).map(|_| old()).collect());
     let before = steps(&database);
     // Who leaves in good order may tell its last callers to come back.
@@ -29,7 +30,7 @@ fn coordinators_are_upgraded_one_by_one_under_load_with_a_schema_step_between_th
     Load::of(team, &database).run(&world, |load, _| {
         for hub in 0..COORDINATORS {
             world.wait_for_more(CHANGES);
-            load.replace(&world, hub, Project::on(&database.url));
+            load.replace(&world, hub, new());
             assert_eq!(steps(&database), before + 1);
         }
         world.wait_for_more(CHANGES);
@@ -46,8 +47,8 @@ fn two_builds_see_each_others_work() {
         return;
     };
     let database = server.create_database();
-    let old = Project::on(&database.url).with_variable(SCHEMA.0, SCHEMA.1);
-    let team = Team::of(vec![old, Project::on(&database.url)]);
+    let new = Project::on(&database.url).with_variable(SCHEMA.0, SCHEMA.1);
+    let team = Team::of(vec![Project::on(&database.url), new]);
     let [mut old, mut new] = [team.client(0), team.client(1)];
     old.register("a");
     for (makes, takes, name) in [(0, 1, "made-by-old"), (1, 0, "made-by-new")] {
