@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
 use crate::changes::{Adopted, Nonce};
-use crate::engram::Engram;
 use crate::event::Logged;
 use crate::head::Head;
 use crate::id::{AgentId, MessageId, TaskId, TokenId};
@@ -48,8 +47,6 @@ pub struct Ledger {
     pub nonces: BTreeMap<(AgentId, Box<str>), Nonce>,
     pub tokens: BTreeMap<TokenId, Token>,
     pub records: BTreeMap<RecordKey, Record>,
-    /// In the order of keeping.
-    pub engrams: Vec<Engram>,
     /// Notes of hand writes that were taken up.
     pub adopted: Vec<Adopted>,
     /// Remembered answers that the batch deleted so far: rows and bytes that its head does not know of.

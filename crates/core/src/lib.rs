@@ -53,7 +53,7 @@ pub use attempt::{Attempt, Outcome};
 pub use changes::Changes;
 pub use description::{Description, Patch};
 pub use director::Director;
-pub use engram::{Engram, EngramEntry};
+pub use engram::{Engram, EngramEntry, EngramText};
 pub use event::{Event, Logged};
 pub use head::{Head, LedgerEpoch};
 pub use id::{

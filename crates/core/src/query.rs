@@ -8,9 +8,9 @@ use crate::attempt::Attempt;
 use crate::record::Listed;
 use crate::token::Token;
 use crate::{
-    Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    LeasePath, Logged, Message, MessageId, Phase, Priority, Record, RecordKey, RecordRange,
-    Snapshot, Task, TaskId, TaskKind, TaskStatus, Timestamp,
+    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, LeasePath, Logged, Message,
+    MessageId, Phase, Priority, Record, RecordKey, RecordRange, Snapshot, Task, TaskId, TaskKind,
+    TaskStatus, Timestamp,
 };
 
 /// Lists and single rows, as last committed. Every list is bounded.
@@ -63,11 +63,8 @@ pub trait Readable {
     ) -> Result<Pages<Snapshot>, Self::Error>;
     /// Learnings that have all the words, best first.
     fn learnings(&self, words: &str, limit: usize) -> Result<Vec<Learning>, Self::Error>;
-    /// Engrams without their texts, oldest first.
-    fn engrams(&self) -> Result<Vec<EngramEntry>, Self::Error>;
-    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Self::Error>;
-    /// Engrams that have all the words, best first.
-    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Self::Error>;
+    /// Texts of engrams that have all the words, best first.
+    fn engram_texts(&self, words: &str, limit: usize) -> Result<Vec<Record>, Self::Error>;
     /// A private row.
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Self::Error>;
     /// Private rows of an owner, by position.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Budget;
 use crate::coordinators::Coordinators;
 use crate::director::Director;
+use crate::engram::{EngramEntry, EngramText};
 use crate::incident::Incident;
 use crate::row::Row;
 use crate::served::ServedTime;
@@ -93,6 +94,14 @@ impl RecordRange {
             after: None,
             newest_first: false,
             limit,
+        }
+    }
+
+    /// The last ones of an owner, the last one first.
+    pub fn newest<T: Listed>(owner: impl Into<Cow<'static, str>>, limit: usize) -> RecordRange {
+        RecordRange {
+            newest_first: true,
+            ..RecordRange::of::<T>(owner, limit)
         }
     }
 
@@ -235,6 +244,8 @@ kinds! {
     ServedTime = "served_time";
     Coordinators = "coordinators";
     Incident = "incident";
+    EngramEntry = "engram";
+    EngramText = "engram_text";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

@@ -8,8 +8,7 @@ use std::hash::Hash;
 use crate::agent::{Agent, FormerAgent};
 use crate::attempt::Attempt;
 use crate::changes::Nonce;
-use crate::engram::Engram;
-use crate::id::{AgentId, EngramId, LearningId, MessageId, SnapshotId, TaskId, TokenId};
+use crate::id::{AgentId, LearningId, MessageId, SnapshotId, TaskId, TokenId};
 use crate::idempotency::{Key, Remembered};
 use crate::lease::Lease;
 use crate::memory::Learning;
@@ -114,7 +113,6 @@ nouns! {
     snapshots: Snapshot, SnapshotId, |row| row.id.clone(), batch;
     baselines: Baseline, (), |_| (), batch;
     learnings: Learning, LearningId, |row| row.id.clone(), batch;
-    engrams: Engram, EngramId, |row| row.entry.id.clone(), batch;
     records: Record, RecordKey, |row| row.key(), lasting;
     tokens: Token, TokenId, |row| row.id.clone(), batch;
     answers: Remembered, Key, |row| row.key.clone(), batch;

@@ -9,7 +9,6 @@ use std::collections::HashSet;
 use crate::agent::Agent;
 use crate::changes::Nonce;
 use crate::director::{Director, Hold};
-use crate::engram::EngramEntry;
 use crate::id::{AgentId, MessageId, TaskId, TokenId};
 use crate::idempotency::{Key, Remembered};
 use crate::lane::{Lane, LaneId, LaneKey, Position, Rep};
@@ -69,8 +68,6 @@ pub enum Ask {
     LeasesOfTask(TaskId),
     Inbox(InboxAsk),
     SnapshotOf(TaskId),
-    /// All engrams, without their texts, oldest first.
-    Engrams,
     /// Private rows of an owner, by position.
     Records(RecordRange),
     /// Private rows of a kind, by when they are due.
@@ -409,11 +406,6 @@ impl<'a> Want<'a> {
 
     pub fn kept(&mut self) -> Option<Kept> {
         self.or_ask(self.slice.ranges.kept, || Ask::Kept)
-    }
-
-    pub fn engrams(&mut self) -> &'a [EngramEntry] {
-        self.or_ask(self.slice.ranges.engrams.as_deref(), || Ask::Engrams)
-            .unwrap_or_default()
     }
 
     pub fn due_leases(

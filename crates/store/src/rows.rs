@@ -30,9 +30,7 @@ use crate::text::unlist;
 
 mod stream;
 
-pub(crate) use stream::{
-    ENGRAM, HELD, WHOLE_ENGRAM, engram, held, record, record_range, whole_engram,
-};
+pub(crate) use stream::{HELD, held, record, record_range};
 
 /// One row of a table, read by the number of a column.
 pub(crate) trait Columns {

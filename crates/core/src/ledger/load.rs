@@ -67,10 +67,6 @@ impl Ledger {
                     messages: self.messages.len() as u64,
                 });
             }
-            Ask::Engrams => {
-                let entries = self.engrams.iter().map(|engram| engram.entry.clone());
-                slice.ranges.engrams = Some(entries.collect());
-            }
             Ask::Records(range) => {
                 let found = self.records_in(range);
                 let keys = put_records(slice, &found);

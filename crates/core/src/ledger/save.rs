@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::Ledger;
 use crate::agent::Agent;
 use crate::changes::Prune;
-use crate::engram::Engram;
 use crate::event::Logged;
 use crate::id::MessageId;
 use crate::lease::Lease;
@@ -42,9 +41,6 @@ impl Ledger {
         }
         for (path, _) in save.drops::<Lease>() {
             self.leases.remove(path);
-        }
-        for (id, _) in save.drops::<Engram>() {
-            self.engrams.retain(|engram| engram.entry.id != *id);
         }
         for (key, _) in save.drops::<Record>() {
             self.records.remove(key);
@@ -84,7 +80,6 @@ impl Ledger {
         into(save, &mut self.answers);
         into(save, &mut self.nonces);
         into(save, &mut self.tokens);
-        self.engrams.extend(rows(save));
         self.attempts.extend(rows(save));
         self.snapshots.extend(rows(save));
         self.learnings.extend(rows(save));

@@ -89,10 +89,6 @@ impl Slice {
                 self.ranges.records_changed(record.kind());
                 self.rows.records.put(*record, 0);
             }
-            Row::Engram(engram) => {
-                self.ranges.engrams = None;
-                self.rows.engrams.put(*engram, 0);
-            }
             Row::Snapshot(snapshot) => {
                 if let Some(task) = &snapshot.task {
                     let snapshot = Some((*snapshot).clone());
@@ -133,10 +129,6 @@ impl Slice {
                     self.ranges
                         .lease_changed(&lease.path, &lease.agent, lease.task.as_ref());
                 }
-            }
-            RowKey::Engram(id) => {
-                self.ranges.engrams = None;
-                self.rows.engrams.remove(id);
             }
             RowKey::Record(key) => {
                 self.ranges.records_changed(key.kind);

@@ -1,7 +1,6 @@
 //! Answers to asks that are not a single row. A change that could alter an answer drops it.
 
 use super::Map;
-use crate::engram::EngramEntry;
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::path::LeasePath;
 use crate::quality::Snapshot;
@@ -22,7 +21,6 @@ pub struct Ranges {
     pub due_retries: Map<(Timestamp, usize), Vec<TaskId>>,
     pub watched_tasks: Map<(Timestamp, usize), Vec<TaskId>>,
     pub numbered: Map<u64, Option<TaskId>>,
-    pub engrams: Option<Vec<EngramEntry>>,
     pub records: Map<RecordRange, Vec<RecordKey>>,
     pub due_records: Map<(Kind, Timestamp, usize), Vec<RecordKey>>,
     pub due_leases: Map<(Timestamp, usize), Vec<LeasePath>>,

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use super::Verb;
 use crate::changes::Changes;
-use crate::engram::{Budget, Budgets, Engram, EngramEntry, Scope};
+use crate::engram::{Budget, Budgets, Engram, EngramEntry, EngramText, Scope};
 use crate::event::Event;
 use crate::id::EngramId;
 use crate::limits;
+use crate::record::{Listed, Record};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -44,11 +45,11 @@ impl Verb for KeepEngram {
     type Reply = Kept;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        want.engrams();
+        want.privates::<EngramEntry>(&EngramEntry::all());
     }
 
     fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(Kept, Changes), Refusal> {
-        let known = Want::new(slice).engrams();
+        let known = known(slice);
         check(&self.engram)?;
         let new = &self.engram.entry;
         let done = known.iter().map(|entry| entry.to_seq).max();
@@ -60,7 +61,7 @@ impl Verb for KeepEngram {
             return Ok((Kept::TooLate, Changes::default()));
         }
         let mut changes = Changes::default();
-        let mut left: Vec<&EngramEntry> = known.iter().collect();
+        let mut left = known.clone();
         left.retain(|entry| !self.instead_of.contains(&entry.id));
         left.push(new);
         let mut evicted = self.instead_of.clone();
@@ -75,11 +76,11 @@ impl Verb for AdoptEngrams {
     type Reply = Kept;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        want.engrams();
+        want.privates::<EngramEntry>(&EngramEntry::all());
     }
 
     fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(Kept, Changes), Refusal> {
-        if !Want::new(slice).engrams().is_empty() {
+        if !known(slice).is_empty() {
             return Ok((Kept::TooLate, Changes::default()));
         }
         self.engrams.iter().try_for_each(check)?;
@@ -99,6 +100,11 @@ impl Verb for AdoptEngrams {
         }
         Ok((Kept::Yes { evicted }, changes))
     }
+}
+
+/// Oldest first.
+fn known(slice: &Slice) -> Vec<&EngramEntry> {
+    Want::new(slice).privates(&EngramEntry::all())
 }
 
 /// Which of these, oldest first, have no room: of each tier the oldest, and never the last one.
@@ -139,13 +145,16 @@ fn keep(changes: &mut Changes, engram: Engram) {
         scope: engram.entry.scope.as_str().to_owned(),
         version: engram.entry.version.clone(),
     });
-    changes.put(engram);
+    let (entry, text) = engram.into_rows();
+    changes.put(entry);
+    changes.put(text);
 }
 
 fn evict(changes: &mut Changes, evicted: &[EngramId]) {
     for id in evicted {
         changes.event(Event::EngramEvicted { engram: id.clone() });
-        changes.remove::<Engram>(id.clone());
+        changes.remove::<Record>(EngramEntry::at(id.to_string()));
+        changes.remove::<Record>(EngramText::at(id.to_string()));
     }
 }
 
@@ -164,6 +173,7 @@ fn check(engram: &Engram) -> Result<(), Refusal> {
 mod tests {
     use super::super::testing::{Swarm, word};
     use super::*;
+    use crate::record::RecordRange;
 
     const WIDE: Budgets = Budgets {
         short_term: Budget {
@@ -215,8 +225,12 @@ mod tests {
     }
 
     fn ids(swarm: &Swarm) -> Vec<&str> {
-        let engrams = swarm.engrams.iter();
-        engrams.map(|engram| engram.entry.id.as_str()).collect()
+        let listed = |range: &RecordRange| swarm.records_in(range).into_iter();
+        let entries = listed(&EngramEntry::all()).filter_map(EngramEntry::of);
+        let ids: Vec<&str> = entries.map(|entry| entry.id.as_str()).collect();
+        let texts = listed(&RecordRange::of::<EngramText>("", 99)).filter_map(EngramText::of);
+        assert!(texts.map(|text| text.id.as_str()).eq(ids.iter().copied()));
+        ids
     }
 
     #[test]

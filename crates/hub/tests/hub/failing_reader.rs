@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    Logged, Message, MessageId, Record, RecordKey, RecordRange, Snapshot, Task, TaskId, Timestamp,
+    Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId, Record,
+    RecordKey, RecordRange, Snapshot, Task, TaskId, Timestamp,
 };
 use switchboard_store::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
@@ -52,9 +52,7 @@ impl Readable for FailingReader {
         baseline() -> Option<Baseline>;
         snapshots(filter: &SnapshotFilter, page: &Page) -> Pages<Snapshot>;
         learnings(words: &str, limit: usize) -> Vec<Learning>;
-        engrams() -> Vec<EngramEntry>;
-        engram(id: &EngramId) -> Option<Engram>;
-        engrams_with(words: &str, limit: usize) -> Vec<Engram>;
+        engram_texts(words: &str, limit: usize) -> Vec<Record>;
         record(key: &RecordKey) -> Option<Record>;
         records(range: &RecordRange) -> Vec<Record>;
         events(after: u64, limit: usize) -> Vec<Logged>;

@@ -5,8 +5,8 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, Baseline, Delivery, Engram, FormerAgent, Head, Lane, Learning, Lease, Message, Metrics,
-    Record, RecordKey, Snapshot, Task, Timestamp,
+    Agent, Baseline, Delivery, FormerAgent, Head, Lane, Learning, Lease, Message, Metrics, Record,
+    RecordKey, Snapshot, Task, Timestamp,
 };
 
 use super::{
@@ -328,21 +328,6 @@ pub(crate) fn record(record: &Record, row: &mut impl Values) -> serde_json::Resu
         .text(kind.as_str())
         .text(&*key);
     Ok(())
-}
-
-pub(crate) fn engram(engram: &Engram, row: &mut impl Values) {
-    let entry = &engram.entry;
-    row.text(entry.id.as_str())
-        .text(entry.scope.as_str())
-        .text(entry.version.as_str())
-        .int(entry.created_at.0)
-        .text(entry.hash.as_str())
-        .count(entry.bytes)
-        .list(&entry.topics)
-        .count(entry.from_seq)
-        .count(entry.to_seq)
-        .text(&*engram.body)
-        .text(&*engram.words);
 }
 
 /// A kept answer.

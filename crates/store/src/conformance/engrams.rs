@@ -1,11 +1,13 @@
 //! Engrams: kept in order, found by their words, gone when they are evicted.
 
 use switchboard_core::engram::{Budget, Budgets, Scope};
+use switchboard_core::query::Readable;
 use switchboard_core::verb::{AdoptEngrams, KeepEngram, Kept, NoteMemory};
-use switchboard_core::{Ask, Engram, EngramEntry, EngramId, Event, Timestamp};
+use switchboard_core::{Ask, Engram, EngramEntry, EngramId, Event, Timestamp, Want};
 
 use super::World;
 use super::ledger::{Ledger, must};
+use crate::Error;
 
 const FEW: Budgets = Budgets {
     short_term: Budget {
@@ -131,13 +133,10 @@ pub(super) fn engrams_are_adopted_together(world: &mut World<'_>) {
 /// The writer and the readers see these, in this order.
 fn holds(ledger: &mut Ledger, engrams: &[Engram], when: &str) {
     let entries: Vec<EngramEntry> = engrams.iter().map(|it| it.entry.clone()).collect();
-    let slice = ledger.look(&[Ask::Engrams]);
-    assert_eq!(
-        slice.ranges.engrams.as_deref(),
-        Some(&*entries),
-        "the writer, {when}"
-    );
-    let reader = ledger.reader();
+    let slice = ledger.look(&[Ask::Records(EngramEntry::all())]);
+    let known = Want::new(&slice).privates::<EngramEntry>(&EngramEntry::all());
+    assert!(known.into_iter().eq(&entries), "the writer, {when}");
+    let reader = &*ledger.reader() as &dyn Readable<Error = Error>;
     assert_eq!(must("list engrams", reader.engrams()), entries, "{when}");
     for engram in engrams {
         let found = must("read an engram", reader.engram(&engram.entry.id));
@@ -147,7 +146,8 @@ fn holds(ledger: &mut Ledger, engrams: &[Engram], when: &str) {
 }
 
 fn found(ledger: &Ledger, words: &str, limit: usize) -> Vec<String> {
-    let found = must("search engrams", ledger.reader().engrams_with(words, limit));
+    let reader = &*ledger.reader() as &dyn Readable<Error = Error>;
+    let found = must("search engrams", reader.engrams_with(words, limit));
     let mut ids: Vec<String> = found.iter().map(|it| it.entry.id.to_string()).collect();
     ids.sort();
     ids

@@ -34,7 +34,7 @@ impl Verb for Put {
                 Row::Nonce(nonce) => drop(want.nonce_was_seen(nonce)),
                 Row::Token(token) => drop(want.token(&token.id)),
                 Row::Record(record) => drop(want.record(&record.key())),
-                Row::Attempt(_) | Row::Snapshot(_) | Row::Learning(_) | Row::Engram(_) => {}
+                Row::Attempt(_) | Row::Snapshot(_) | Row::Learning(_) => {}
             }
         }
         for key in &changes.drops {

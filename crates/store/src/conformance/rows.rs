@@ -2,6 +2,7 @@
 
 use switchboard_core::attempt::Attempt;
 use switchboard_core::budget::{Budget, Resource};
+use switchboard_core::query::Readable;
 use switchboard_core::record::{Listed, RecordRange, Sample};
 use switchboard_core::replay::Replay;
 use switchboard_core::token::Token;
@@ -12,8 +13,8 @@ use switchboard_core::{
 
 use super::ledger::must;
 use crate::{
-    AgentCounts, AgentFilter, LeaseFilter, MessageFilter, Page, Pages, Reader, SnapshotFilter,
-    TaskFilter,
+    AgentCounts, AgentFilter, Error, LeaseFilter, MessageFilter, Page, Pages, Reader,
+    SnapshotFilter, TaskFilter,
 };
 
 /// A whole ledger, as its readers see it.
@@ -76,7 +77,8 @@ impl Everything {
         }
         let mut learnings = must("list learnings", reader.learnings("", usize::MAX >> 1));
         learnings.sort_by(|left, right| left.id.cmp(&right.id));
-        let mut engrams = must("list engrams", reader.engrams_with("", usize::MAX >> 1));
+        let readable = reader as &dyn Readable<Error = Error>;
+        let mut engrams = must("list engrams", readable.engrams_with("", usize::MAX >> 1));
         engrams.reverse();
         let budgets = Resource::ALL.iter();
         let budgets = budgets.map(|resource| Budget::at(resource.as_str()));

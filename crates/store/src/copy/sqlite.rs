@@ -372,7 +372,9 @@ impl Target for SqliteSide<'_> {
             side.run(
                 "INSERT INTO sb_learning_words(sb_learning_words) VALUES ('rebuild');
                  INSERT INTO sb_learning_words(sb_learning_words, rank) VALUES ('integrity-check', 1);
-                 INSERT INTO sb_engram_words(sb_engram_words) VALUES ('rebuild');
+                 DELETE FROM sb_engram_words;
+                 INSERT INTO sb_engram_words(key, words)
+                   SELECT key, value ->> '$.words' FROM sb_record WHERE kind = 'engram_text';
                  INSERT INTO sb_engram_words(sb_engram_words, rank) VALUES ('integrity-check', 1);",
             )?;
             let names = listed(HEAD.names());

@@ -112,7 +112,7 @@ mod tests {
     fn is_own(table: &str) -> bool {
         OWN_TABLES.contains(&table)
             || table.starts_with("sb_learning_words")
-            || table.starts_with("sb_engram_words")
+            || table.starts_with("sb_engram")
     }
 
     #[test]

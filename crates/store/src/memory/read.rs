@@ -2,11 +2,12 @@
 
 use switchboard_core::attempt::Attempt;
 use switchboard_core::ledger::Ledger;
+use switchboard_core::record::Listed;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Doing, Engram, EngramEntry, EngramId, Head, Learning,
-    Lease, Logged, Message, MessageId, Presence, Record, RecordKey, RecordRange, Snapshot, Task,
-    TaskId, TaskState, TaskStatus, Timestamp, limits,
+    Agent, AgentId, Baseline, Delivery, Doing, EngramText, Head, Learning, Lease, Logged, Message,
+    MessageId, Presence, Record, RecordKey, RecordRange, Snapshot, Task, TaskId, TaskState,
+    TaskStatus, Timestamp, limits,
 };
 
 use super::Shared;
@@ -203,27 +204,15 @@ impl Readable for MemoryReader {
         Ok(found.take(limit).cloned().collect())
     }
 
-    fn engrams(&self) -> Result<Vec<EngramEntry>, Error> {
-        let rows = self.0.get();
-        let entries = rows.engrams.iter().map(|engram| engram.entry.clone());
-        Ok(entries.collect())
-    }
-
-    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error> {
-        let rows = self.0.get();
-        let found = rows.engrams.iter().find(|engram| engram.entry.id == *id);
-        Ok(found.cloned())
-    }
-
-    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Error> {
+    fn engram_texts(&self, words: &str, limit: usize) -> Result<Vec<Record>, Error> {
         let words = words.to_lowercase();
-        let rows = self.0.get();
-        let newest_first = rows.engrams.iter().rev();
-        let found = newest_first.filter(|engram| {
-            let text = engram.words.to_lowercase();
-            words.split_whitespace().all(|word| text.contains(word))
+        let mut newest_first = self.records(&RecordRange::newest::<EngramText>("", usize::MAX))?;
+        newest_first.retain(|row| {
+            let text = EngramText::of(row).map(|row| row.words.to_lowercase());
+            text.is_some_and(|text| words.split_whitespace().all(|word| text.contains(word)))
         });
-        Ok(found.take(limit).cloned().collect())
+        newest_first.truncate(limit);
+        Ok(newest_first)
     }
 
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {

@@ -159,8 +159,7 @@ pub(super) fn prefixes(words: &str) -> String {
 pub(super) const LEARNING_WORDS: &str =
     "to_tsvector('simple', regexp_replace(text, '[[:punct:]]+', ' ', 'g'))";
 /// The same of an engram.
-pub(super) const ENGRAM_WORDS: &str =
-    "to_tsvector('simple', regexp_replace(words, '[[:punct:]]+', ' ', 'g'))";
+pub(super) const ENGRAM_WORDS: &str = "to_tsvector('simple', regexp_replace(replace(value, '\\u0000', '\\u0020')::json ->> 'words', '[[:punct:]]+', ' ', 'g'))";
 
 #[cfg(test)]
 mod tests {

@@ -5,9 +5,8 @@ use std::cell::RefCell;
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    Logged, Message, MessageId, Record, RecordKey, RecordRange, Snapshot, Task, TaskId, Timestamp,
-    limits,
+    Agent, AgentId, Baseline, Delivery, EngramText, Head, Learning, Lease, Logged, Message,
+    MessageId, Record, RecordKey, RecordRange, Snapshot, Task, TaskId, Timestamp, limits,
 };
 use tokio_postgres::Row;
 
@@ -373,28 +372,17 @@ impl Readable for PostgresReader {
         self.rows(&query, rows::learning)
     }
 
-    fn engrams(&self) -> Result<Vec<EngramEntry>, Error> {
-        self.rows(&select(rows::ENGRAM, "sb_engram ORDER BY n"), rows::engram)
-    }
-
-    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error> {
-        let query = select(rows::WHOLE_ENGRAM, "sb_engram WHERE id = $1").text(id.as_str());
-        self.row(&query, rows::whole_engram)
-    }
-
-    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Error> {
-        let columns = rows::WHOLE_ENGRAM;
-        let query = if paging::words(words).next().is_none() {
-            select(columns, "sb_engram ORDER BY n DESC LIMIT $1").int(rows_max(limit))
-        } else {
-            // There are never many engrams: budgets bound them.
-            let sql = format!(
-                "SELECT {columns} FROM sb_engram WHERE {ENGRAM_WORDS} @@ (SELECT to_tsquery('simple', $1))
-                 ORDER BY ts_rank({ENGRAM_WORDS}, (SELECT to_tsquery('simple', $1))) DESC, n DESC LIMIT $2"
-            );
-            Query::new(sql).text(&prefixes(words)).int(rows_max(limit))
-        };
-        self.rows(&query, rows::whole_engram)
+    fn engram_texts(&self, words: &str, limit: usize) -> Result<Vec<Record>, Error> {
+        if paging::words(words).next().is_none() {
+            return self.records(&RecordRange::newest::<EngramText>("", limit));
+        }
+        // There are never many engrams: budgets bound them.
+        let sql = format!(
+            "SELECT value FROM sb_record WHERE kind = 'engram_text' AND {ENGRAM_WORDS} @@ (SELECT to_tsquery('simple', $1))
+             ORDER BY ts_rank({ENGRAM_WORDS}, (SELECT to_tsquery('simple', $1))) DESC, position DESC LIMIT $2"
+        );
+        let query = Query::new(sql).text(&prefixes(words)).int(rows_max(limit));
+        self.rows(&query, rows::record)
     }
 
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Error> {

@@ -1,11 +1,9 @@
-//! Rows that only streams and their operators look at: engrams, records, what is in whose hands.
+//! Rows that only streams and their operators look at: private rows, what is in whose hands.
 
-use switchboard_core::engram::Scope;
-use switchboard_core::{Engram, EngramEntry, EngramId, Record, RecordRange, TaskStatus, Timestamp};
+use switchboard_core::{Record, RecordRange, TaskStatus};
 
-use super::{Columns, id, int, number, progress, strings, text, unreadable, unsigned, word};
+use super::{Columns, id, number, progress, text, unreadable, unsigned, word};
 use crate::HeldTask;
-use crate::table::{BESIDE, ENGRAMS, Groups, READ, at, list};
 
 /// Of a task `t` that agent `a` holds.
 pub(crate) const HELD: &str = "a.id, t.id, t.number, t.status, t.retry_count, t.progress";
@@ -18,35 +16,6 @@ pub(crate) fn held<R: Columns>(row: &R) -> Result<HeldTask, R::Error> {
         status: word(row, 3, TaskStatus::parse)?,
         retries: number(row, 4)?,
         phase: progress(row, 5)?.map(|progress| progress.phase),
-    })
-}
-
-pub(crate) const ENGRAM: &str = list!(ENGRAMS, READ);
-
-pub(crate) const WHOLE_ENGRAM: &str = list!(ENGRAMS, WHOLE);
-
-const WHOLE: Groups = READ | BESIDE;
-
-pub(crate) fn engram<R: Columns>(row: &R) -> Result<EngramEntry, R::Error> {
-    Ok(EngramEntry {
-        id: EngramId::from(text(row, at!(ENGRAMS.id))?),
-        scope: word(row, at!(ENGRAMS.scope), Scope::parse)?,
-        version: text(row, at!(ENGRAMS.version))?,
-        created_at: Timestamp(int(row, at!(ENGRAMS.created_at))?),
-        hash: text(row, at!(ENGRAMS.hash))?,
-        bytes: unsigned(row, at!(ENGRAMS.bytes))?,
-        topics: strings(row, at!(ENGRAMS.topics))?,
-        from_seq: unsigned(row, at!(ENGRAMS.from_seq))?,
-        to_seq: unsigned(row, at!(ENGRAMS.to_seq))?,
-    })
-}
-
-/// With its texts, as [`WHOLE_ENGRAM`] has them.
-pub(crate) fn whole_engram<R: Columns>(row: &R) -> Result<Engram, R::Error> {
-    Ok(Engram {
-        entry: engram(row)?,
-        body: text(row, at!(WHOLE, ENGRAMS.body))?.into_boxed_str(),
-        words: text(row, at!(WHOLE, ENGRAMS.words))?.into_boxed_str(),
     })
 }
 

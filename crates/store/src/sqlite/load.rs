@@ -131,11 +131,9 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
         Ask::Row(RowKey::Remembered(_) | RowKey::Nonce(_) | RowKey::Token(_)) => {
             calls(db, ask, slice)
         }
-        Ask::Row(RowKey::Record(_))
-        | Ask::Records(_)
-        | Ask::DueRecords { .. }
-        | Ask::Engrams
-        | Ask::Kept => memory(db, ask, slice),
+        Ask::Row(RowKey::Record(_)) | Ask::Records(_) | Ask::DueRecords { .. } | Ask::Kept => {
+            memory(db, ask, slice)
+        }
         Ask::DueRetries { .. }
         | Ask::WatchedTasks { .. }
         | Ask::DueLeases { .. }
@@ -447,12 +445,6 @@ fn memory(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
         Ask::Kept => {
             let kept = select(db, rows::KEPT, "sb_head")?.query_row([], rows::kept)?;
             slice.ranges.kept = Some(kept);
-        }
-        Ask::Engrams => {
-            let found = select(db, rows::ENGRAM, "sb_engram ORDER BY n")?
-                .query_map([], rows::engram)?
-                .collect::<Result<_>>()?;
-            slice.ranges.engrams = Some(found);
         }
         _ => unreachable!("only asks about memory come here"),
     }

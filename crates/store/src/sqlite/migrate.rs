@@ -118,3 +118,68 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), Error> {
     super::triggers::install(&tx).map_err(open_error)?;
     tx.commit().map_err(open_error)
 }
+
+#[cfg(test)]
+mod tests {
+    use switchboard_core::query::Readable;
+
+    use super::*;
+    use crate::sqlite::SqliteEngine;
+    use crate::{Engine as _, ManualClock, conformance};
+
+    #[test]
+    fn engrams_of_an_older_file_are_found_as_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch(
+            "CREATE TABLE sb_migration (version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL,
+               applied_at TEXT NOT NULL DEFAULT '')",
+        )
+        .unwrap();
+        let before = STEPS
+            .iter()
+            .take_while(|step| step.name != "0010_private_rows");
+        for (version, step) in (1_u32..).zip(before) {
+            db.execute_batch(step.sql).unwrap();
+            db.execute(
+                "INSERT INTO sb_migration(version, name, checksum) VALUES (?, ?, ?)",
+                params![version, step.name, checksum(step.sql)],
+            )
+            .unwrap();
+        }
+        db.execute_batch(
+            r#"INSERT INTO sb_record VALUES ('director', '', '{"kind":"director","paused":null,"cooldown_until":7,
+                 "cooldown":null,"release":null}');
+               INSERT INTO sb_engram VALUES
+                 (1, 'e_b', 'lt', '20260212-120000Z', 5, 'sha256:1', 4, '["é","\"q\""]', 1, 10, '{"b' || char(10), 'Mind the lock'),
+                 (2, 'e_a', 'st', '20260212-120001Z', 6, 'sha256:2', 2, '[]', 11, 20, '{}', 'late orders');
+               INSERT INTO sb_engram_words(sb_engram_words) VALUES ('rebuild');"#,
+        )
+        .unwrap();
+        drop(db);
+        let clock = ManualClock::at(conformance::START);
+        let engine = SqliteEngine::open(&path, Box::new(clock)).unwrap();
+        let reader = engine.reader().unwrap();
+        let reader = &*reader as &dyn Readable<Error = Error>;
+        let told: Option<switchboard_core::Director> = reader.private("").unwrap();
+        assert_eq!(
+            told.and_then(|told| told.cooldown_until).map(|at| at.0),
+            Some(7)
+        );
+        let ids: Vec<String> = reader
+            .engrams()
+            .unwrap()
+            .iter()
+            .map(|it| it.id.to_string())
+            .collect();
+        assert_eq!(ids, ["e_b", "e_a"], "in the order in which they were kept");
+        let found = reader.engrams_with("loc", 9).unwrap();
+        assert_eq!(found.len(), 1);
+        let (entry, body) = (&found[0].entry, &*found[0].body);
+        assert_eq!((entry.id.as_str(), body), ("e_b", "{\"b\n"));
+        assert_eq!(entry.topics, ["é", "\"q\""]);
+        assert_eq!((entry.from_seq, entry.to_seq, entry.bytes), (1, 10, 4));
+        assert_eq!(&*found[0].words, "Mind the lock");
+    }
+}

@@ -8,9 +8,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, ToSql, params, params_f
 use switchboard_core::attempt::Attempt;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Engram, EngramEntry, EngramId, Head, Learning, Lease,
-    Logged, Message, MessageId, Priority, Record, RecordKey, RecordRange, Snapshot, Task, TaskId,
-    Timestamp, limits,
+    Agent, AgentId, Baseline, Delivery, EngramText, Head, Learning, Lease, Logged, Message,
+    MessageId, Priority, Record, RecordKey, RecordRange, Snapshot, Task, TaskId, Timestamp, limits,
 };
 
 use super::alarm::Alarm;
@@ -477,28 +476,16 @@ impl Readable for SqliteReader {
         Ok(oldest.map(i64::unsigned_abs))
     }
 
-    fn engrams(&self) -> Result<Vec<EngramEntry>, Error> {
-        self.rows(rows::ENGRAM, "sb_engram ORDER BY n", &[], rows::engram)
-    }
-
-    fn engram(&self, id: &EngramId) -> Result<Option<Engram>, Error> {
-        select(&self.db, rows::WHOLE_ENGRAM, "sb_engram WHERE id = ?")
-            .and_then(|mut s| s.query_row([id.as_str()], rows::whole_engram).optional())
-            .map_err(|error| self.alarm.hear(error))
-    }
-
-    fn engrams_with(&self, words: &str, limit: usize) -> Result<Vec<Engram>, Error> {
+    fn engram_texts(&self, words: &str, limit: usize) -> Result<Vec<Record>, Error> {
         let Some(query) = prefixes(words) else {
-            let newest = [Value::Integer(rows_max(limit))];
-            let rest = "sb_engram ORDER BY n DESC LIMIT ?";
-            return self.rows(rows::WHOLE_ENGRAM, rest, &newest, rows::whole_engram);
+            return self.records(&RecordRange::newest::<EngramText>("", limit));
         };
-        let values = [Value::Text(query), Value::Integer(rows_max(limit))];
         self.rows(
-            &qualified(rows::WHOLE_ENGRAM, "e"),
-            "sb_engram_words w JOIN sb_engram e ON e.n = w.rowid WHERE sb_engram_words MATCH ? ORDER BY rank, e.n DESC LIMIT ?",
-            &values,
-            rows::whole_engram,
+            "r.value",
+            "sb_engram_words w JOIN sb_record r ON r.kind = 'engram_text' AND r.key = w.key
+             WHERE sb_engram_words MATCH ? ORDER BY rank, r.position DESC LIMIT ?",
+            &[Value::Text(query), Value::Integer(rows_max(limit))],
+            rows::record,
         )
     }
 

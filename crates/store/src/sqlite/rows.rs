@@ -8,8 +8,8 @@ use switchboard_core::attempt::Attempt;
 use switchboard_core::slice::Kept;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, Baseline, Delivery, Engram, EngramEntry, FormerAgent, Head, Lane, Learning, Lease,
-    Message, Record, Snapshot, Task,
+    Agent, Baseline, Delivery, FormerAgent, Head, Lane, Learning, Lease, Message, Record, Snapshot,
+    Task,
 };
 
 use crate::HeldTask;
@@ -17,8 +17,8 @@ use crate::clock::Mark;
 use crate::rows::{self, Columns, Unreadable};
 
 pub(super) use crate::rows::{
-    AGENT, ATTEMPT, BASELINE, DELIVERY, ENGRAM, FORMER_AGENT, HEAD, HELD, KEPT, LANE, LEARNING,
-    LEASE, MARK, MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, WHOLE_ENGRAM, record_range,
+    AGENT, ATTEMPT, BASELINE, DELIVERY, FORMER_AGENT, HEAD, HELD, KEPT, LANE, LEARNING, LEASE,
+    MARK, MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, record_range,
 };
 
 /// The readers of nouns, in the shape that rusqlite takes.
@@ -33,7 +33,7 @@ macro_rules! readers {
 readers! {
     task: Task, agent: Agent, former_agent: FormerAgent, lane: Lane, lease: Lease, message: Message,
     delivery: Delivery, attempt: Attempt, snapshot: Snapshot, baseline: Baseline, learning: Learning,
-    token: Token, head: Head, engram: EngramEntry, whole_engram: Engram, record: Record, held: HeldTask,
+    token: Token, head: Head, record: Record, held: HeldTask,
     kept: Kept, mark: Mark,
 }
 

@@ -66,13 +66,6 @@ pub(crate) const RECORDS: Table = table("sb_record", &["kind", "key"], &[
 ]);
 
 #[rustfmt::skip]
-pub(crate) const ENGRAMS: Table = table("sb_engram", &["n"], &[
-    own(I, "n").shown(), own(T, "id"), own(T, "scope"), own(T, "version"), own(I, "created_at"),
-    own(T, "hash"), own(I, "bytes"), own(T, "topics"), own(I, "from_seq"), own(I, "to_seq"),
-    own(T, "body").beside(), own(T, "words").beside(),
-]);
-
-#[rustfmt::skip]
 pub(crate) const ANSWERS: Table = table("sb_answer", &["n"], &[
     own(I, "n"), own(T, "principal"), own(T, "operation"), own(T, "key"), own(B, "body_hash"),
     own(B, "answer"), own(I, "at"),

@@ -1,5 +1,6 @@
 //! The PostgreSQL engine: the same histories as in memory, by one coordinator or by two that take turns.
 
+use switchboard_core::query::Readable;
 use switchboard_core::slice::Save;
 use switchboard_core::{Ask, Slice, Timestamp};
 use switchboard_store::conformance::{self, Cache, Ledger, Random};
@@ -149,6 +150,69 @@ fn a_build_goes_on_beside_a_newer_one_that_knows_one_more_step() {
         matches!(refused, Err(Error::NewerSchema { .. })),
         "{refused:?}"
     );
+}
+
+#[test]
+fn engrams_of_an_older_ledger_stay_and_older_builds_keep_theirs_beside_newer_ones() {
+    let Some(server) = Cluster::shared("engrams of two builds") else {
+        return;
+    };
+    let database = server.create_database();
+    let address = Address::parse(&database.url).expect("an address");
+    let older = Steps::before("0017_guards").expect("there is such a step");
+    drop(PostgresEngine::open_with(address.clone(), None, older).expect("an older ledger"));
+    let keep = |id: &str, second: u64, words: &str| {
+        database.sql(&format!(
+            r#"INSERT INTO sb_engram(n, id, scope, version, created_at, hash, bytes, topics, from_seq, to_seq, body, words)
+               SELECT (SELECT coalesce(max(n), 0) FROM sb_engram) + i, id, 'st', '20260212-12000{second}Z', 5, 'sha256:1', 4,
+                 '["a","\"q\""]', 1, 10, E'{{"b\n', '{words}'
+               FROM unnest(ARRAY['{id}']) WITH ORDINALITY AS v(id, i)"#
+        ))
+    };
+    keep("e_b", 1, "Mind the lock");
+    keep("e_a", 2, "late orders");
+    let engine = PostgresEngine::open(address).expect("the newer build brings it on");
+    let reader = engine.reader().expect("a reader");
+    let reader = &*reader as &dyn Readable<Error = Error>;
+    let ids = || {
+        let entries = reader.engrams().expect("listed");
+        let ids: Vec<String> = entries.iter().map(|it| it.id.to_string()).collect();
+        let theirs = database.sql("SELECT id FROM sb_engram ORDER BY n");
+        assert!(theirs.lines().eq(&ids), "{theirs}");
+        ids
+    };
+    assert_eq!(
+        ids(),
+        ["e_b", "e_a"],
+        "in the order in which they were kept"
+    );
+    keep("e_0", 3, "what an older build keeps of the Lock");
+    assert_eq!(ids(), ["e_b", "e_a", "e_0"]);
+    let found = |words: &str| reader.engrams_with(words, 9).expect("searched");
+    assert_eq!(found("lock").len(), 2);
+    for engram in [&found("older")[0], &found("mind")[0]] {
+        let theirs = database.sql(&format!(
+            "SELECT scope, version, created_at, hash, bytes, topics, from_seq, to_seq, words FROM sb_engram WHERE id = '{}'",
+            engram.entry.id
+        ));
+        let entry = &engram.entry;
+        let ours = format!(
+            r#"{}|{}|{}|{}|{}|["a","\"q\""]|{}|{}|{}"#,
+            entry.scope,
+            entry.version,
+            entry.created_at.0,
+            entry.hash,
+            entry.bytes,
+            entry.from_seq,
+            entry.to_seq,
+            engram.words
+        );
+        assert_eq!(theirs.trim_end(), ours);
+        assert_eq!((&*engram.body, &*entry.topics[1]), ("{\"b\n", "\"q\""));
+    }
+    database.sql("DELETE FROM sb_engram WHERE id = ANY(ARRAY['e_b', 'e_none'])");
+    assert_eq!(ids(), ["e_a", "e_0"]);
+    assert_eq!(found("lock").len(), 1);
 }
 
 /// Two engines on one database, each with a working set of its own; each batch goes to one of them.

@@ -65,7 +65,6 @@ pub(super) fn loads(asks: &[Ask], queue_page: usize) -> Vec<Load<'_>> {
             | Ask::Row(_)
             | Ask::Records(_)
             | Ask::DueRecords { .. }
-            | Ask::Engrams
             | Ask::Kept
             | Ask::WatchedTasks { .. }
             | Ask::DueRetries { .. }
@@ -433,11 +432,6 @@ fn one(ask: &Ask) -> Load<'_> {
         ),
         Ask::Kept => load(select(rows::KEPT, "sb_head"), |rows, slice| {
             slice.ranges.kept = rows.first().map(rows::kept).transpose()?;
-            Ok(())
-        }),
-        Ask::Engrams => load(select(rows::ENGRAM, "sb_engram ORDER BY n"), |rows, slice| {
-            let found: Result<_> = rows.iter().map(rows::engram).collect();
-            slice.ranges.engrams = Some(found?);
             Ok(())
         }),
         Ask::WatchedTasks { until, limit } => load(

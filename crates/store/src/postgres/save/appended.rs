@@ -4,7 +4,7 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::slice::Save;
 use switchboard_core::token::Token;
-use switchboard_core::{Attempt, Baseline, Engram, Learning, Record, Snapshot};
+use switchboard_core::{Attempt, Baseline, Learning, Record, Snapshot};
 
 use super::push;
 use crate::postgres::rows::Batch;
@@ -12,12 +12,11 @@ use crate::postgres::session::Query;
 use crate::table::print::postgres::{append, insert, upsert};
 use crate::table::print::statements;
 use crate::table::{
-    ANSWERS, ATTEMPTS, BASELINES, ENGRAMS, LEARNINGS, NEW, NONCES, RECORDS, SNAPSHOTS, TOKENS,
+    ANSWERS, ATTEMPTS, BASELINES, LEARNINGS, NEW, NONCES, RECORDS, SNAPSHOTS, TOKENS,
 };
 use crate::{Error, columns};
 
 statements! {
-    ENGRAM = append(&ENGRAMS, NEW);
     RECORD = upsert(&RECORDS, "kind, key", &[NEW]);
     ATTEMPT = insert(&ATTEMPTS, &[NEW]);
     SNAPSHOT = append(&SNAPSHOTS, NEW);
@@ -35,17 +34,7 @@ pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) -> Result<(), Erro
     learnings(save, queries);
     calls(save, queries);
     tokens(save, queries);
-    engrams(save, queries);
     records(save, queries)
-}
-
-fn engrams(save: &Save<'_>, queries: &mut Vec<Query>) {
-    let mut batch = Batch::default();
-    for (engram, _) in save.puts::<Engram>() {
-        columns::engram(engram, &mut batch);
-        batch.end();
-    }
-    push(queries, &ENGRAM, batch);
 }
 
 fn records(save: &Save<'_>, queries: &mut Vec<Query>) -> Result<(), Error> {

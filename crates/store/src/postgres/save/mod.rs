@@ -3,7 +3,7 @@
 
 use switchboard_core::changes::Prune;
 use switchboard_core::slice::Save;
-use switchboard_core::{Delivery, Engram, Head, Lease, Logged, Message, Record, RecordKey};
+use switchboard_core::{Delivery, Head, Lease, Logged, Message, Record, RecordKey};
 
 mod agents;
 mod appended;
@@ -88,11 +88,6 @@ fn push(queries: &mut Vec<Query>, sql: &str, batch: Batch) {
 fn delete(save: &Save<'_>, queries: &mut Vec<Query>) {
     agents::forget(save, queries);
     tasks::forget(save, queries);
-    let evicted: Vec<&str> = save.drops::<Engram>().map(|(id, _)| id.as_str()).collect();
-    if !evicted.is_empty() {
-        let ids = evicted;
-        queries.push(Query::new("DELETE FROM sb_engram WHERE id = ANY($1)").texts(ids));
-    }
     let dropped: Vec<&RecordKey> = save.drops::<Record>().map(|(key, _)| key).collect();
     if !dropped.is_empty() {
         let (kinds, keys) = dropped

@@ -24,7 +24,7 @@ use crate::table::{
 
 mod agents;
 mod copies;
-mod memory;
+mod records;
 mod tasks;
 
 use agents::{put_agent, put_pulse, update_agent};
@@ -234,7 +234,7 @@ fn append(db: &Connection, save: &Save<'_>) -> Result {
         )?
         .execute([&learning.text])?;
     }
-    memory::save(db, save)?;
+    records::save(db, save)?;
     for (remembered, _) in save.puts::<Remembered>() {
         put(db, &ANSWER, |row| columns::answer(remembered, row))?;
     }
