@@ -4,9 +4,10 @@ use switchboard_client::Error;
 use switchboard_client::jetpack::{
     AgentPage, EventPage, IncidentPage, LeasePage, MessagePage, SnapshotPage, TaskPage,
 };
+use switchboard_core::limits;
 
 /// Most rows the hub gives in one page.
-pub const PAGE_MAX: u32 = 1000;
+const ROWS_MAX: u32 = limits::PAGE_MAX as u32;
 
 /// One page of a list.
 pub trait Page {
@@ -23,13 +24,13 @@ pub async fn gather<P: Page>(
     limit: u32,
     fetch: impl AsyncFn(Option<P::Cursor>, u32) -> Result<P, Error>,
 ) -> Result<P, Error> {
-    let mut all = fetch(None, limit.min(PAGE_MAX)).await?;
+    let mut all = fetch(None, limit.min(ROWS_MAX)).await?;
     loop {
         let left = limit.saturating_sub(u32::try_from(all.len()).unwrap_or(u32::MAX));
         let (true, Some(cursor)) = (left > 0, all.next()) else {
             return Ok(all);
         };
-        all.absorb(fetch(Some(cursor), left.min(PAGE_MAX)).await?);
+        all.absorb(fetch(Some(cursor), left.min(ROWS_MAX)).await?);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::sse::{Frame, Parser};
 
 /// A stream that says nothing for this long, not even a comment, is taken for cut.
-const SILENT_AFTER: Duration = Duration::from_secs(90);
+const CUT_AFTER: Duration = Duration::from_secs(90);
 
 /// The type of what a hub says when the ledger has lost what was told before.
 pub const REWOUND: &str = "ledger_rewound";
@@ -117,7 +117,7 @@ impl Follow {
                 }
                 Some((response, parser)) => {
                     let mut frames = Vec::new();
-                    let more = match tokio::time::timeout(SILENT_AFTER, response.chunk()).await {
+                    let more = match tokio::time::timeout(CUT_AFTER, response.chunk()).await {
                         Ok(Ok(Some(bytes))) => parser.feed(&bytes, &mut frames).is_ok(),
                         Ok(Ok(None) | Err(_)) | Err(_) => false,
                     };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::doors::{Door, longest};
 use crate::event::Event;
 use crate::id::{AgentId, CommandId, MessageId, TaskId};
 use crate::limits;
@@ -38,15 +39,15 @@ pub struct Agent {
     pub key_generation: u32,
     /// Messages that wait for this agent.
     pub inbox: u32,
-    /// The dialects it has signed on in, in order.
+    /// Where it has signed on, in order.
     pub doors: Vec<Door>,
-    /// No sign of life for longer than this and it is taken for dead: the longest limit of its doors.
-    pub silent_after: Duration,
+    /// No sign of life for longer than this and it is taken for dead: the longest limit of its doors, if each has one.
+    pub silent_after: Option<Duration>,
     pub stream: Stream,
     pub rev: u64,
 }
 
-/// What is to be known of an agent's connection of the bus, also by the next one.
+/// What is to be known of an agent's connection, also by the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stream {
@@ -142,15 +143,6 @@ words! {
     }
 }
 
-words! {
-    /// A dialect through which an agent takes part.
-    #[derive(Hash, Serialize, Deserialize)]
-    pub enum Door {
-        Jetpack = "jetpack",
-        Bus = "bus",
-    }
-}
-
 /// An order to an agent, repeated in every heartbeat's answer until it took effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
@@ -172,6 +164,15 @@ pub enum CommandKind {
 impl Agent {
     pub fn is_live(&self) -> bool {
         matches!(self.presence, Presence::Live(_))
+    }
+
+    /// Idle, or at the tasks that it holds.
+    pub fn appear(&mut self) {
+        self.presence = Presence::Live(if self.holds.is_empty() {
+            Doing::Idle
+        } else {
+            Doing::Busy
+        });
     }
 
     pub fn is_gone(&self) -> bool {
@@ -223,26 +224,37 @@ impl Agent {
             }
     }
 
-    /// The latest instant at which this agent is still alive, if `floor` ended the last outage.
-    pub fn alive_until(&self, floor: Timestamp) -> Timestamp {
-        self.seen_at.max(floor) + self.silent_after
+    /// When it has been silent for too long, if nothing more is heard of it.
+    pub fn silent_at(&self) -> Option<Timestamp> {
+        self.silent_after.map(|limit| self.seen_at + limit)
     }
 
+    /// Whether it has been silent for too long, if `floor` ended the last outage.
     pub fn is_silent(&self, floor: Timestamp, now: Timestamp) -> bool {
-        now > self.alive_until(floor)
+        let limit = self.silent_after;
+        limit.is_some_and(|limit| now > self.seen_at.max(floor) + limit)
     }
 
-    /// Signs on in a dialect; whoever is there in several is alive while the most patient one says so.
-    pub fn open_door(&mut self, door: Door, silent_after: Duration) {
+    /// Signs on at a door; whoever is there by several is alive while the most patient one says so.
+    pub fn open_door(&mut self, door: Door, limit: Option<Duration>) {
         let is_only = self.doors.iter().all(|open| *open == door);
         self.silent_after = if is_only {
-            silent_after
+            limit
         } else {
-            self.silent_after.max(silent_after)
+            longest(self.silent_after, limit)
         };
         if !self.doors.contains(&door) {
             self.doors.push(door);
             self.doors.sort_unstable();
+        }
+    }
+
+    /// Of the doors that are left one whose limit was told keeps the limit that stood.
+    pub fn close_door(&mut self, door: Door) {
+        self.doors.retain(|open| *open != door);
+        let limit = |open: &Door| open.policy().silence.limit(self.silent_after);
+        if let Some(left) = self.doors.iter().map(limit).reduce(longest) {
+            self.silent_after = left;
         }
     }
 
@@ -376,7 +388,7 @@ impl Agent {
             key_generation: 0,
             inbox: 0,
             doors: Vec::new(),
-            silent_after: limits::SILENT_AFTER,
+            silent_after: Some(limits::SILENT_AFTER),
             stream: Stream::default(),
             rev: 0,
         }

@@ -74,7 +74,7 @@ impl Ledger {
             .filter(|delivery| delivery.state == DeliveryState::Queued);
         let messages = queued.filter_map(|delivery| delivery.expires_at);
         let live = self.agents.values().filter(|agent| agent.is_live());
-        let silence = live.map(|agent| agent.seen_at + agent.silent_after);
+        let silence = live.filter_map(Agent::silent_at);
         let watches = self.tasks.values().filter_map(|task| task.watch);
         let watches = watches.map(|watch| watch.look_at);
         let records = self.records.values().filter_map(Record::due_at);

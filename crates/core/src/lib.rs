@@ -1,7 +1,7 @@
 //! The rules of Switchboard: nouns with their transitions, and one pure decision per verb.
 //!
 //! Nothing here does I/O, reads a clock or draws a random number: rows and `now` come in, a reply and
-//! [`Changes`] go out. The crate knows no protocol and no database. Start with [`verb`], then [`slice`].
+//! [`Changes`] go out. The crate knows no database, and of protocols only what [`doors`] says. Start with [`verb`], then [`slice`].
 
 #[macro_use]
 mod words;
@@ -13,6 +13,7 @@ pub mod changes;
 pub mod coordinators;
 pub mod description;
 pub mod director;
+pub mod doors;
 pub mod engram;
 pub mod event;
 pub mod head;
@@ -46,13 +47,14 @@ pub mod want;
 
 pub use agent::FormerAgent;
 pub use agent::{
-    Agent, AgentKind, Capabilities, Command, CommandKind, Doing, Door, Machine, Presence, Stream,
+    Agent, AgentKind, Capabilities, Command, CommandKind, Doing, Machine, Presence, Stream,
     TakenBack,
 };
 pub use attempt::{Attempt, Outcome};
 pub use changes::Changes;
 pub use description::{Description, Patch};
 pub use director::Director;
+pub use doors::Door;
 pub use engram::{Engram, EngramEntry, EngramText};
 pub use event::{Event, Logged};
 pub use head::{Head, LedgerEpoch};
@@ -67,7 +69,7 @@ pub use lease::Lease;
 pub use memory::Learning;
 pub use message::{Delivery, DeliveryState, Meaning, Message, Received, Sender};
 pub use path::LeasePath;
-pub use quality::{Baseline, GatePolicy, Metrics, Regression, Severity, Snapshot};
+pub use quality::{Baseline, GatePolicy, Metric, Metrics, Regression, Severity, Snapshot};
 pub use record::{Record, RecordKey, RecordRange};
 pub use refusal::Refusal;
 pub use row::{Noun, Row, RowKey};

@@ -37,11 +37,22 @@ pub struct Baseline {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Regression {
-    pub metric: &'static str,
+    pub metric: Metric,
     pub baseline: f64,
     pub current: f64,
     pub delta: f64,
     pub severity: Severity,
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum Metric {
+        Build = "build",
+        TypeErrors = "type errors",
+        LintErrors = "lint errors",
+        FailingTests = "failing tests",
+        Coverage = "test coverage",
+    }
 }
 
 words! {
@@ -108,7 +119,7 @@ pub fn regressions(baseline: &Metrics, current: &Metrics) -> Vec<Regression> {
     let mut found = Vec::new();
     if baseline.build_success && !current.build_success {
         found.push(Regression {
-            metric: "buildSuccess",
+            metric: Metric::Build,
             baseline: 1.0,
             current: 0.0,
             delta: -1.0,
@@ -116,10 +127,18 @@ pub fn regressions(baseline: &Metrics, current: &Metrics) -> Vec<Regression> {
         });
     }
     let counts = [
-        ("typeErrors", baseline.type_errors, current.type_errors),
-        ("lintErrors", baseline.lint_errors, current.lint_errors),
         (
-            "testsFailing",
+            Metric::TypeErrors,
+            baseline.type_errors,
+            current.type_errors,
+        ),
+        (
+            Metric::LintErrors,
+            baseline.lint_errors,
+            current.lint_errors,
+        ),
+        (
+            Metric::FailingTests,
             baseline.tests_failing,
             current.tests_failing,
         ),
@@ -139,7 +158,7 @@ pub fn regressions(baseline: &Metrics, current: &Metrics) -> Vec<Regression> {
         && before - after > COVERAGE_SLACK
     {
         found.push(Regression {
-            metric: "testCoverage",
+            metric: Metric::Coverage,
             baseline: before,
             current: after,
             delta: after - before,
@@ -172,7 +191,7 @@ impl GatePolicy {
             .iter()
             .any(|one| one.severity == Severity::Error && blocking(one.severity))
         {
-            let names: Vec<&str> = found.iter().map(|one| one.metric).collect();
+            let names: Vec<&str> = found.iter().map(|one| one.metric.as_str()).collect();
             return Judgement {
                 passed: false,
                 why: Some(format!(
@@ -197,24 +216,31 @@ impl GatePolicy {
             return Some("the build must succeed".to_owned());
         }
         let over = [
-            ("typeErrors", current.type_errors, self.type_errors_max),
-            ("lintErrors", current.lint_errors, self.lint_errors_max),
             (
-                "testsFailing",
+                Metric::TypeErrors,
+                current.type_errors,
+                self.type_errors_max,
+            ),
+            (
+                Metric::LintErrors,
+                current.lint_errors,
+                self.lint_errors_max,
+            ),
+            (
+                Metric::FailingTests,
                 current.tests_failing,
                 self.tests_failing_max,
             ),
         ];
         for (metric, value, limit) in over {
             if let Some(limit) = limit.filter(|limit| value > *limit) {
-                return Some(format!("{metric} is {value}, at most {limit} allowed"));
+                return Some(format!("{metric}: {value}, at most {limit} allowed"));
             }
         }
         let coverage = current.test_coverage?;
         let floor = self.coverage_min.filter(|floor| coverage < *floor)?;
-        Some(format!(
-            "testCoverage is {coverage}, at least {floor} asked"
-        ))
+        let metric = Metric::Coverage;
+        Some(format!("{metric}: {coverage}, at least {floor} asked"))
     }
 }
 
@@ -270,16 +296,19 @@ mod tests {
         let before = metrics(true, 1, 1, 1, Some(80.0));
         let table = [
             (metrics(true, 1, 1, 1, Some(80.0)), vec![]),
-            (metrics(false, 1, 1, 1, Some(80.0)), vec!["buildSuccess"]),
-            (metrics(true, 2, 1, 1, Some(80.0)), vec!["typeErrors"]),
-            (metrics(true, 1, 2, 1, Some(80.0)), vec!["lintErrors"]),
-            (metrics(true, 1, 1, 2, Some(80.0)), vec!["testsFailing"]),
+            (metrics(false, 1, 1, 1, Some(80.0)), vec![Metric::Build]),
+            (metrics(true, 2, 1, 1, Some(80.0)), vec![Metric::TypeErrors]),
+            (metrics(true, 1, 2, 1, Some(80.0)), vec![Metric::LintErrors]),
+            (
+                metrics(true, 1, 1, 2, Some(80.0)),
+                vec![Metric::FailingTests],
+            ),
             (metrics(true, 1, 1, 1, Some(75.0)), vec![]),
-            (metrics(true, 1, 1, 1, Some(74.9)), vec!["testCoverage"]),
+            (metrics(true, 1, 1, 1, Some(74.9)), vec![Metric::Coverage]),
             (metrics(true, 0, 0, 0, None), vec![]),
         ];
         for (after, expected) in table {
-            let names: Vec<&str> = regressions(&before, &after)
+            let names: Vec<Metric> = regressions(&before, &after)
                 .iter()
                 .map(|r| r.metric)
                 .collect();

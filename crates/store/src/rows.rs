@@ -22,6 +22,7 @@ use switchboard_core::{
 };
 
 use crate::clock::Mark;
+use crate::columns::silence;
 use crate::table::{
     AGENTS, ATTEMPTS, BASELINES, BESIDE, DELIVERIES, FORMER_AGENTS, HEADS, LANES, LEARNINGS,
     LEASES, MESSAGES, READ, SNAPSHOTS, TASKS, TOKENS, at, list,
@@ -266,7 +267,7 @@ pub(crate) fn agent<R: Columns>(row: &R) -> Result<Agent, R::Error> {
         inbox: number(row, at!(AGENTS.inbox))?,
         doors: doors(row, at!(AGENTS.doors))?,
         silent_after: optional_unsigned(row, at!(AGENTS.silent_ms))?
-            .map_or(limits::SILENT_AFTER, Duration::from_millis),
+            .map_or(Some(limits::SILENT_AFTER), silence),
         stream: stream(row, at!(AGENTS.stream))?,
         rev: unsigned(row, at!(AGENTS.rev))?,
     })
@@ -283,7 +284,7 @@ fn stream<R: Columns>(row: &R, column: usize) -> Result<Stream, R::Error> {
 /// A note of an older build has none: its agents came by the only door there was.
 fn doors<R: Columns>(row: &R, column: usize) -> Result<Vec<Door>, R::Error> {
     let Some(text) = optional_text(row, column)? else {
-        return Ok(vec![Door::Jetpack]);
+        return Ok(vec![Door::BY_HAND]);
     };
     Ok(unlist(&text)
         .iter()

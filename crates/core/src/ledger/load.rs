@@ -26,10 +26,12 @@ impl Ledger {
             }
             Ask::QuietAgents { now, floor, limit } => {
                 let mut quiet: Vec<&Agent> = self.agents.values().collect();
-                let may_be_told = |agent: &Agent| *floor + agent.silent_after <= *now;
-                let due = |agent: &Agent| agent.seen_at + agent.silent_after;
-                quiet.retain(|agent| agent.is_live() && due(agent) <= *now && may_be_told(agent));
-                quiet.sort_by_key(|agent| (due(agent), agent.id.clone()));
+                let is_due = |agent: &Agent| {
+                    let limit = agent.silent_after;
+                    limit.is_some_and(|limit| agent.seen_at.max(*floor) + limit <= *now)
+                };
+                quiet.retain(|agent| agent.is_live() && is_due(agent));
+                quiet.sort_by_key(|agent| (agent.silent_at(), agent.id.clone()));
                 quiet.truncate(*limit);
                 let ids = put_agents(slice, &quiet);
                 let asked = (*now, *floor, *limit);

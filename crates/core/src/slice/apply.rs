@@ -174,8 +174,8 @@ impl Slice {
         if moved {
             self.ranges.agents_changed();
             self.notices.agents_left |= !agent.is_live();
-            if agent.is_live() {
-                self.notices.due_at(agent.seen_at + agent.silent_after);
+            if let Some(at) = agent.silent_at().filter(|_| agent.is_live()) {
+                self.notices.due_at(at);
             }
         }
         let may_come_first = |agent: &Agent| agent.is_idle() && !agent.is_stopping();

@@ -212,7 +212,7 @@ impl Claim {
                 agent.id
             );
             return Err(Refusal::Invalid {
-                field: "taskId",
+                field: "task_id",
                 message,
             });
         }

@@ -345,7 +345,10 @@ mod tests {
             (false, NextAction::FixRegressions)
         );
         let found = &judged.regressions[0];
-        assert_eq!((found.metric, found.delta), ("typeErrors", 2.0));
+        assert_eq!(
+            (found.metric, found.delta),
+            (crate::Metric::TypeErrors, 2.0)
+        );
         assert_eq!(swarm.task("after").status(), TaskStatus::Waiting);
         assert_eq!(swarm.agent("A").completed, 0);
         assert_eq!(

@@ -51,7 +51,7 @@ impl CreateToken {
     fn check(&self) -> Result<(), Refusal> {
         let wrong = |message: &str| {
             Err(Refusal::Invalid {
-                field: "agentId",
+                field: "agent_id",
                 message: message.to_owned(),
             })
         };

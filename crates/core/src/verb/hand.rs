@@ -275,7 +275,7 @@ pub(super) fn queue_again(slice: &Slice, changes: &mut Changes, agent: &mut Agen
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Standing, Swarm, join_bus, send};
-    use super::super::{Acknowledge, JoinBus, LeaveBus, MarkSilent, Receive, Send};
+    use super::super::{Acknowledge, CloseDoor, Join, MarkSilent, Receive, Send};
     use super::*;
 
     const HOLD: Duration = Duration::from_secs(30);
@@ -372,9 +372,9 @@ mod tests {
         }
     }
 
-    fn join(stream: &str) -> JoinBus {
-        JoinBus {
-            stream: stream.to_owned(),
+    fn join(stream: &str) -> Join {
+        Join {
+            stream: Some(stream.to_owned()),
             ..join_bus("A")
         }
     }
@@ -412,7 +412,10 @@ mod tests {
                 swarm.wait(limits::SILENT_AFTER * 2);
                 swarm.ok(MarkSilent);
             }),
-            ("leaving", |swarm| swarm.ok(LeaveBus { agent: "A".into() })),
+            ("leaving", |swarm| {
+                let (agent, door) = ("A".into(), crate::Door::Bus);
+                swarm.ok(CloseDoor { agent, door });
+            }),
         ];
         for (how, ends) in ends {
             let mut swarm = handed_over();

@@ -78,8 +78,10 @@ mod tests {
 
     use crate::limits;
 
-    use super::super::testing::{Standing, Swarm, complete, register, task_with, word};
-    use super::super::{Register, Serve};
+    use super::super::Serve;
+    use super::super::testing::{
+        Standing, Swarm, complete, register, task_with, without_machine, word,
+    };
     use super::*;
     use crate::AgentId;
     use crate::attempt::Outcome;
@@ -222,10 +224,7 @@ mod tests {
         ] {
             let mut swarm = Swarm::new();
             for at in 0..agents {
-                swarm.ok(Register {
-                    machine: None,
-                    ..register(&format!("a{at}"), &[])
-                });
+                swarm.ok(without_machine(register(&format!("a{at}"), &[])));
             }
             swarm.wait(limits::SILENT_AFTER + TICK);
             assert_eq!(swarm.ok(MarkSilent), Step { done, more }, "{agents} agents");

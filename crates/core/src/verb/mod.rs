@@ -2,7 +2,7 @@
 //!
 //! One file per verb. A verb that refuses writes nothing.
 
-use crate::agent::{Agent, Doing, Presence};
+use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::AgentId;
@@ -24,6 +24,7 @@ mod cancel;
 mod change_task;
 mod check_lease;
 mod claim;
+mod close_door;
 mod complete;
 mod create_tasks;
 mod create_token;
@@ -39,16 +40,14 @@ mod fail;
 mod hand;
 mod heartbeat;
 mod issue_command;
-mod join_bus;
+mod join;
 mod keep_engram;
-mod leave_bus;
 mod mark_silent;
 mod note_memory;
 mod note_step;
 mod progress;
 mod prune;
 mod receive;
-mod register;
 mod release_lease;
 mod release_retries;
 mod release_task;
@@ -83,6 +82,7 @@ pub use cancel::Cancel;
 pub use change_task::ChangeTask;
 pub use check_lease::{CheckLease, LeaseState};
 pub use claim::{Claim, Claimed, Filter, NoTask, Nothing};
+pub use close_door::CloseDoor;
 pub use complete::{Complete, Completed};
 pub use create_tasks::{CreateTasks, NewTask};
 pub use create_token::CreateToken;
@@ -97,16 +97,14 @@ pub use fail::{Fail, Failed};
 pub use hand::{EndStream, Hand, Handed, TakeBack};
 pub use heartbeat::{Heartbeat, HeartbeatTaken, ReportedTask};
 pub use issue_command::IssueCommand;
-pub use join_bus::{JoinBus, Joined};
+pub use join::{About, Join, Joined};
 pub use keep_engram::{AdoptEngrams, KeepEngram, Kept};
-pub use leave_bus::LeaveBus;
 pub use mark_silent::MarkSilent;
 pub use note_memory::NoteMemory;
 pub use note_step::NoteStep;
 pub use progress::{Progressed, ReportProgress};
 pub use prune::{Prune, PruneTasks, Retention};
 pub use receive::Receive;
-pub use register::{Register, Registered};
 pub use release_lease::ReleaseLease;
 pub use release_retries::ReleaseRetries;
 pub use release_task::ReleaseTask;
@@ -170,18 +168,18 @@ fn check_unreserved(id: &AgentId) -> Result<(), Refusal> {
 /// Speaking is a sign of life, and brings a silent agent back.
 fn awake(agent: &Agent, changes: &mut Changes, now: Timestamp) -> Agent {
     let mut agent = agent.clone();
+    wake(&mut agent, changes, now);
+    agent
+}
+
+fn wake(agent: &mut Agent, changes: &mut Changes, now: Timestamp) {
     agent.seen_at = now;
     if !agent.is_live() {
-        agent.presence = Presence::Live(if agent.holds.is_empty() {
-            Doing::Idle
-        } else {
-            Doing::Busy
-        });
+        agent.appear();
         changes.event(Event::AgentReturned {
             agent: agent.id.clone(),
         });
     }
-    agent
 }
 
 /// The same for verbs that do not change the agent otherwise.

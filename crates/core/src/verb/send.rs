@@ -103,7 +103,7 @@ impl Verb for Send {
             }
             Recipients::LockIsFree => {
                 let sender = sender.ok_or_else(|| Refusal::Invalid {
-                    field: "message.payload.filePath",
+                    field: "message.payload.file_path",
                     message: "nobody holds this file, so there is nobody to ask".to_owned(),
                 })?;
                 message.from = HUB.into();

@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::agent::{AgentKind, Capabilities, CommandKind, Machine};
+use crate::doors::Door;
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::ledger::Ledger;
@@ -16,8 +17,8 @@ use crate::slice::Slice;
 use crate::task::{FailureKind, Phase, Task, TaskStatus};
 use crate::time::Timestamp;
 use crate::verb::{
-    AcquireLease, Assign, Cancel, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter,
-    IssueCommand, JoinBus, LeaseAnswer, MarkSilent, NewTask, Register, ReportProgress, Send, Verb,
+    About, AcquireLease, Assign, Cancel, Claim, Claimed, Complete, CreateTasks, Deregister, Fail,
+    Filter, IssueCommand, Join, LeaseAnswer, MarkSilent, NewTask, ReportProgress, Send, Verb,
 };
 use crate::want::Want;
 use crate::{Agent, GatePolicy, Skills, limits};
@@ -269,33 +270,43 @@ pub(crate) fn task_with(id: &str, edit: impl FnOnce(&mut NewTask)) -> NewTask {
     task
 }
 
-pub(crate) fn register(agent: &str, skills: &[&str]) -> Register {
-    Register {
-        agent: agent.into(),
-        name: agent.to_owned(),
-        kind: AgentKind::Custom,
+pub(crate) fn register(agent: &str, skills: &[&str]) -> Join {
+    Join {
         skills: Skills::new(skills),
-        capabilities: Capabilities {
-            max_task_minutes: 60,
-            can_run_tests: true,
-            can_run_build: true,
-            can_access_browser: false,
-        },
-        machine: Some(Machine {
-            id: "box".to_owned(),
-            hostname: "box.local".to_owned(),
-            pid: 1,
+        about: Some(About {
+            name: agent.to_owned(),
+            kind: AgentKind::Custom,
+            capabilities: Capabilities {
+                max_task_minutes: 60,
+                can_run_tests: true,
+                can_run_build: true,
+                can_access_browser: false,
+            },
+            machine: Some(Machine {
+                id: "box".to_owned(),
+                hostname: "box.local".to_owned(),
+                pid: 1,
+            }),
         }),
-        resume: false,
+        ..Join::by(Door::Jetpack, agent)
     }
 }
 
-pub(crate) fn join_bus(agent: &str) -> JoinBus {
-    JoinBus {
-        agent: agent.into(),
-        skills: Skills::default(),
-        ttl: Duration::from_secs(90),
-        stream: "s".to_owned(),
+/// Says nothing of its process.
+pub(crate) fn without_machine(mut join: Join) -> Join {
+    about(&mut join).machine = None;
+    join
+}
+
+pub(crate) fn about(join: &mut Join) -> &mut About {
+    join.about.as_mut().expect("it says who it is")
+}
+
+pub(crate) fn join_bus(agent: &str) -> Join {
+    Join {
+        silent_after: Some(Duration::from_secs(90)),
+        stream: Some("s".to_owned()),
+        ..Join::by(Door::Bus, agent)
     }
 }
 

@@ -119,7 +119,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::ReleaseRetries;
-    use super::super::testing::{Standing, Swarm, fail, register, task_with, word};
+    use super::super::testing::{Standing, Swarm, about, fail, register, task_with, word};
     use super::*;
     use crate::limits;
     use crate::skills::Skills;
@@ -173,7 +173,7 @@ mod tests {
     fn every_capability_that_is_missing_is_named() {
         let mut swarm = Swarm::new();
         let mut agent = register("A", &["rust"]);
-        agent.capabilities.can_run_tests = false;
+        about(&mut agent).capabilities.can_run_tests = false;
         swarm.ok(agent);
         swarm.create(task_with("T", |task| {
             task.about.kind = TaskKind::BrowserTest;
@@ -198,7 +198,7 @@ mod tests {
         ] {
             let mut swarm = Swarm::new();
             let mut agent = register("A", &[]);
-            agent.capabilities.can_run_tests = false;
+            about(&mut agent).capabilities.can_run_tests = false;
             swarm.ok(agent);
             swarm.create(task_with("T", |task| {
                 task.about.kind = edit;

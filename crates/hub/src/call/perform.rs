@@ -4,13 +4,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use switchboard_core::query::MessageSince;
-use switchboard_core::verb::{Claimed, Registered, Touch};
+use switchboard_core::verb::{Claimed, Touch};
 use switchboard_core::{AgentId, Received, Verb};
 use switchboard_wire::jetpack::from_wire::{self, Fetch};
 use switchboard_wire::jetpack::{Operation, ReleaseLeaseResponse, to_wire};
 use tokio::time::Instant;
 
-use super::job::With;
 use super::long_poll::look_again_at;
 use super::{Answer, Calls, Class, Failure, Guard, Render, Seal, to_json};
 use crate::auth::Caller;
@@ -108,10 +107,7 @@ impl Calls {
     async fn act_now(&self, call: from_wire::Call, guard: Guard) -> Result<Answer, Failure> {
         use from_wire::Call;
         match call {
-            Call::Register(verb) => {
-                let agent = verb.agent.clone();
-                self.run(With(verb, agent), guard, registered).await
-            }
+            Call::Register(verb) => self.run(verb, guard, printed!(registered)).await,
             Call::Heartbeat(verb) => self.run(verb, guard, printed!(heartbeat)).await,
             Call::Claim { claim, wait_for } => {
                 let render: Render<Claimed> = printed!(claimed);
@@ -216,10 +212,6 @@ impl Calls {
             }
         }
     }
-}
-
-fn registered((agent, reply): &(AgentId, Registered)) -> Vec<u8> {
-    to_json(&to_wire::registered(agent, reply))
 }
 
 fn lease_released(released: &bool) -> Vec<u8> {

@@ -67,7 +67,7 @@ enum Taken {
 const SUFFIX: &[u8] = b".json";
 const ANSWER: &[u8] = b"-response.json";
 const REASON: &[u8] = b".reason.txt";
-const NAME_BYTES_MAX: usize = 255;
+const FILE_NAME_BYTES_MAX: usize = 255;
 /// Answers that are looked after in one go.
 const LEFT_BEHIND_MAX: usize = 1024;
 /// Whether a name in `requests` is that of a request.
@@ -79,7 +79,7 @@ pub fn is_request(name: &[u8]) -> bool {
 pub fn answer_name(name: &OsStr) -> Option<OsString> {
     let stem = name.as_bytes().strip_suffix(SUFFIX)?;
     let answer = [stem, ANSWER].concat();
-    (answer.len() <= NAME_BYTES_MAX).then(|| OsStr::from_bytes(&answer).to_owned())
+    (answer.len() <= FILE_NAME_BYTES_MAX).then(|| OsStr::from_bytes(&answer).to_owned())
 }
 
 pub fn is_answer(name: &[u8]) -> bool {
@@ -87,7 +87,7 @@ pub fn is_answer(name: &[u8]) -> bool {
 }
 
 fn reason_name(name: &OsStr) -> OsString {
-    let room = NAME_BYTES_MAX - REASON.len();
+    let room = FILE_NAME_BYTES_MAX - REASON.len();
     let kept = name.as_bytes();
     let kept = &kept[..kept.len().min(room)];
     OsStr::from_bytes(&[kept, REASON].concat()).to_owned()
@@ -329,7 +329,7 @@ impl Dirs {
         let Identity { ino, mtime_ns, .. } = Identity::of(&stat);
         let stem = name.as_bytes().strip_suffix(SUFFIX).unwrap_or_default();
         let mark = format!("~{ino:x}-{mtime_ns:x}");
-        let room = NAME_BYTES_MAX - mark.len() - SUFFIX.len();
+        let room = FILE_NAME_BYTES_MAX - mark.len() - SUFFIX.len();
         let apart = [&stem[..stem.len().min(room)], mark.as_bytes(), SUFFIX].concat();
         match renameat(&self.done, name, &self.done, OsStr::from_bytes(&apart)) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),

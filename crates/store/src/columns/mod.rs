@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::time::Duration;
 
 use switchboard_core::agent::{Current, Stream};
 use switchboard_core::{
@@ -153,10 +154,19 @@ pub(crate) fn log_body(log: &[Logged]) -> serde_json::Result<String> {
     Ok(body)
 }
 
+/// Whoever may be silent for so long is never taken for dead: a century, so that sums with it stay instants.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// For how long an agent may be silent, as it is stored; `None` is without limit.
+pub(crate) fn silence(ms: u64) -> Option<Duration> {
+    Some(Duration::from_millis(ms)).filter(|limit| *limit < NEVER)
+}
+
 /// The doors of an agent as a list of words, and for how long it may be silent.
 fn doors(agent: &Agent) -> (Cow<'static, str>, i64) {
     let words = agent.doors.iter().map(|door| door.as_str());
-    let silent_ms = i64::try_from(agent.silent_after.as_millis()).unwrap_or(i64::MAX);
+    let limit = agent.silent_after.unwrap_or(NEVER);
+    let silent_ms = i64::try_from(limit.min(NEVER).as_millis()).unwrap_or(i64::MAX);
     (list(words), silent_ms)
 }
 

@@ -4,29 +4,30 @@ use std::time::Duration;
 
 use switchboard_core::agent::{AgentKind, Capabilities};
 use switchboard_core::verb::{
-    AcquireLease, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter, LeaseAnswer,
-    NewTask, Register, Send,
+    About, AcquireLease, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter, Join,
+    LeaseAnswer, NewTask, Send,
 };
 use switchboard_core::{
-    AgentId, FailureKind, GatePolicy, LeasePath, Meaning, Sender, Skills, TaskId,
+    AgentId, Door, FailureKind, GatePolicy, LeasePath, Meaning, Sender, Skills, TaskId,
 };
 
 use super::ledger::Ledger;
 
-pub fn register(agent: &str, skills: &[&str]) -> Register {
-    Register {
-        agent: agent.into(),
-        name: agent.to_owned(),
-        kind: AgentKind::Custom,
+pub fn register(agent: &str, skills: &[&str]) -> Join {
+    Join {
         skills: Skills::new(skills),
-        capabilities: Capabilities {
-            max_task_minutes: 60,
-            can_run_tests: true,
-            can_run_build: true,
-            can_access_browser: false,
-        },
-        machine: None,
-        resume: false,
+        about: Some(About {
+            name: agent.to_owned(),
+            kind: AgentKind::Custom,
+            capabilities: Capabilities {
+                max_task_minutes: 60,
+                can_run_tests: true,
+                can_run_build: true,
+                can_access_browser: false,
+            },
+            machine: None,
+        }),
+        ..Join::by(Door::Jetpack, agent)
     }
 }
 

@@ -8,10 +8,10 @@ use switchboard_core::agent::{AgentKind, Capabilities, Doing, Machine};
 use switchboard_core::lane::LaneKey;
 use switchboard_core::task::{FailureKind, OnDependencyFailure, Phase, Priority, TaskKind};
 use switchboard_core::verb::{
-    Claim, CreateTasks, Deregister, Fail, Filter, Heartbeat, NewTask, Register, ReleaseTask,
+    About, Claim, CreateTasks, Deregister, Fail, Filter, Heartbeat, Join, NewTask, ReleaseTask,
     ReportProgress, ReportedTask,
 };
-use switchboard_core::{AgentId, Skills, Task, TaskId, TaskStatus, Timestamp};
+use switchboard_core::{AgentId, Door, Skills, Task, TaskId, TaskStatus, Timestamp};
 
 use super::errands;
 use super::ledger::AnyVerb;
@@ -174,11 +174,10 @@ impl Maker<'_> {
             pid: 1 + u32::from(self.random.percent(20)),
         });
         let agent = self.anyone();
-        Deed::other(Register {
+        let skills = self.skills(60);
+        let about = About {
             name: format!("agent {agent}"),
-            agent,
             kind: AgentKind::Custom,
-            skills: self.skills(60),
             capabilities: Capabilities {
                 max_task_minutes: if self.random.percent(70) { 60 } else { 20 },
                 can_run_tests: self.random.percent(80),
@@ -186,7 +185,12 @@ impl Maker<'_> {
                 can_access_browser: self.random.percent(30),
             },
             machine,
+        };
+        Deed::other(Join {
+            skills,
+            about: Some(about),
             resume: self.random.percent(10),
+            ..Join::by(Door::Jetpack, agent)
         })
     }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use switchboard_core::agent::Door;
 use switchboard_core::budget::{self, Budget, Kind, Outcome, Resource, Standing, Urgency};
 use switchboard_core::director::{Director, Paused, Release};
 use switchboard_core::engram::{self, Engram, EngramEntry, Scope};
@@ -10,11 +9,11 @@ use switchboard_core::query::Readable;
 use switchboard_core::record::{Listed, Place, RecordRange, Sample};
 use switchboard_core::task::Watch;
 use switchboard_core::verb::{
-    AcquireBudget, Assign, Deregister, EndOverdue, EndStream, GrantBudgets, Hand, Handed, JoinBus,
+    AcquireBudget, Assign, Deregister, EndOverdue, EndStream, GrantBudgets, Hand, Handed, Join,
     KeepEngram, Kept, Order, Prune, Receive, ReportBudget, Retention, Steer,
 };
 use switchboard_core::{
-    Ask, DeliveryState, EngramId, Received, Record, RecordKey, RowKey, Skills, Stream, TaskId,
+    Ask, DeliveryState, Door, EngramId, Received, Record, RecordKey, RowKey, Stream, TaskId,
     Timestamp, Want, limits,
 };
 
@@ -313,20 +312,25 @@ pub(super) fn numbers_and_watches(world: &mut World<'_>) {
 
 pub(super) fn doors_and_silence(world: &mut World<'_>) {
     let (mut ledger, _) = world.ledger();
-    let join = |agent: &str, seconds| JoinBus {
-        agent: agent.into(),
-        skills: Skills::default(),
-        ttl: Duration::from_secs(seconds),
-        stream: format!("{agent}'s \"first\""),
+    let join = |agent: &str, seconds: Option<u64>| Join {
+        silent_after: seconds.map(Duration::from_secs),
+        stream: Some(format!("{agent}'s \"first\"")),
+        ..Join::by(Door::Bus, agent)
     };
-    ledger.run(join("hasty", 30)).expect("the id is free");
-    ledger.run(join("both", 90)).expect("the id is free");
+    ledger.run(join("stoic", None)).expect("the id is free");
+    ledger.run(join("hasty", Some(30))).expect("the id is free");
+    ledger.run(join("both", Some(90))).expect("the id is free");
     ledger.run(register("both", &[])).expect("one more door");
-    ledger.run(join("calm", 300)).expect("the id is free");
+    ledger.run(join("calm", Some(300))).expect("the id is free");
     for (agent, doors, silent_after) in [
-        ("hasty", &[Door::Bus][..], Duration::from_secs(30)),
-        ("both", &[Door::Jetpack, Door::Bus], limits::SILENT_AFTER),
-        ("calm", &[Door::Bus], Duration::from_secs(300)),
+        ("stoic", &[Door::Bus][..], None),
+        ("hasty", &[Door::Bus], Some(Duration::from_secs(30))),
+        (
+            "both",
+            &[Door::Jetpack, Door::Bus],
+            Some(limits::SILENT_AFTER),
+        ),
+        ("calm", &[Door::Bus], Some(Duration::from_secs(300))),
     ] {
         let row = must("read an agent", ledger.reader().agent(&agent.into()));
         let row = row.expect("it has joined");
@@ -343,7 +347,8 @@ pub(super) fn doors_and_silence(world: &mut World<'_>) {
     assert!(quiet(at(29), NEVER, 9).is_empty(), "nobody yet");
     assert_eq!(quiet(at(30), NEVER, 9), ["hasty"], "each by its own limit");
     assert_eq!(quiet(at(120), NEVER, 9), ["hasty", "both"]);
-    assert_eq!(quiet(at(900), NEVER, 9), ["hasty", "both", "calm"]);
+    let all = ["hasty", "both", "calm"];
+    assert_eq!(quiet(at(900), NEVER, 9), all, "one is never silent");
     assert_eq!(quiet(at(900), NEVER, 2), ["hasty", "both"], "no more");
     // The ledger is served again since 880: nobody has been silent for longer than since then.
     assert!(quiet(at(900), at(880), 9).is_empty());
@@ -415,11 +420,10 @@ pub(super) fn messages_on_their_way(world: &mut World<'_>) {
 pub(super) fn streams_that_end(world: &mut World<'_>) {
     let (mut ledger, clock) = world.ledger();
     ledger.join("ann", &[]);
-    let join = |stream: &str| JoinBus {
-        agent: "bob".into(),
-        skills: Skills::default(),
-        ttl: MINUTE,
-        stream: stream.to_owned(),
+    let join = |stream: &str| Join {
+        silent_after: Some(MINUTE),
+        stream: Some(stream.to_owned()),
+        ..Join::by(Door::Bus, "bob")
     };
     ledger.run(join("s1")).expect("the id is free");
     let mut mail = send("m1", "ann", Some("bob"));

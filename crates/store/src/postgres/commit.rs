@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::rows::signed;
 use super::session::{Query, Session};
-use super::{ANSWER_WITHIN, PostgresEngine, RETRY_FIRST, Taken};
+use super::{ANSWER_WITHIN, PostgresEngine, RECONNECT_FIRST, Taken};
 use crate::{Engine as _, Error};
 
 /// By what a batch is known again.
@@ -82,7 +82,7 @@ impl PostgresEngine {
                     tracing::warn!(%error, "nobody could say in time what became of a commit");
                     break None;
                 }
-                Err(_) => std::thread::sleep(RETRY_FIRST),
+                Err(_) => std::thread::sleep(RECONNECT_FIRST),
             }
         };
         // Others may have read it on a database that is no longer the one.

@@ -92,8 +92,8 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error
 
 /// How long callers wait for a database that answers nothing, before they are told to come back.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(2);
+const RECONNECT_FIRST: Duration = Duration::from_millis(100);
+const RECONNECT_MAX: Duration = Duration::from_secs(2);
 
 impl PostgresEngine {
     /// Opens a ledger, making its tables or bringing its schema up to date.
@@ -164,8 +164,8 @@ impl PostgresEngine {
             Some((at, _)) if Instant::now() < at => {
                 return Err(unreachable());
             }
-            Some((_, wait)) => (wait * 2).min(RETRY_MAX),
-            None => RETRY_FIRST,
+            Some((_, wait)) => (wait * 2).min(RECONNECT_MAX),
+            None => RECONNECT_FIRST,
         };
         match self.runtime.block_on(Session::open(&self.address, None)) {
             Ok(session) => {
@@ -288,7 +288,7 @@ impl PostgresEngine {
         self.connect()?;
         let asked_at = Instant::now();
         let answer = question(self);
-        if answer.is_ok() || self.session.is_some() || asked_at.elapsed() > RETRY_MAX {
+        if answer.is_ok() || self.session.is_some() || asked_at.elapsed() > RECONNECT_MAX {
             return answer;
         }
         self.connect()?;

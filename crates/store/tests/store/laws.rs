@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use proptest::prelude::*;
 use switchboard_core::lane::{LaneKey, Rep};
 use switchboard_core::verb::{
-    Claim, Claimed, CreateTasks, Filter, NewTask, NoTask, Register, RetryTask,
+    Claim, Claimed, CreateTasks, Filter, Join, NewTask, NoTask, RetryTask,
 };
 use switchboard_core::{
-    Agent, AgentKind, Ask, DeliveryState, Event, MessageId, Skills, Task, TaskId, TaskStatus,
-    Timestamp,
+    Ask, DeliveryState, Door, Event, MessageId, Task, TaskId, TaskStatus, Timestamp,
 };
 use switchboard_store::ManualClock;
 use switchboard_store::conformance::{
@@ -371,7 +370,7 @@ fn a_lane_longer_than_what_is_remembered_of_it_is_claimed_in_order() {
     let tasks = (0..count).map(|at| NewTask::plain(format!("t{at:04}"), "one of many"));
     let tasks = tasks.collect();
     ledger.run(CreateTasks { tasks }).expect("the ids are new");
-    let agents: Vec<Register> = (0..4).map(|at| newcomer(&format!("a{at}"))).collect();
+    let agents: Vec<Join> = (0..4).map(|at| newcomer(&format!("a{at}"))).collect();
     for agent in agents {
         ledger.run(agent).expect("the id is free");
     }
@@ -400,16 +399,8 @@ fn claim(agent: &str) -> Claim {
     }
 }
 
-fn newcomer(agent: &str) -> Register {
-    Register {
-        agent: agent.into(),
-        name: agent.to_owned(),
-        kind: AgentKind::Custom,
-        skills: Skills::default(),
-        capabilities: Agent::newcomer(agent.into(), START).capabilities,
-        machine: None,
-        resume: false,
-    }
+fn newcomer(agent: &str) -> Join {
+    Join::by(Door::Jetpack, agent)
 }
 
 #[test]

@@ -119,6 +119,16 @@ impl ErrorBody {
     }
 }
 
+/// A field as the protocol spells it.
+fn camel(field: &str) -> String {
+    let mut words = field.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |spelled, word| {
+        let (initial, rest) = word.split_at(word.len().min(1));
+        spelled + &initial.to_ascii_uppercase() + rest
+    })
+}
+
 impl From<Malformed> for ErrorBody {
     fn from(malformed: Malformed) -> Self {
         let message = malformed.to_string();
@@ -146,7 +156,7 @@ impl From<&Refusal> for ErrorBody {
             }
             Refusal::WrongState { status, .. } => body.reason = Some(format!("task_is_{status}")),
             Refusal::TooMany { .. } => body.reason = Some("limit_reached".to_owned()),
-            Refusal::Invalid { field, .. } => body.field = Some((*field).to_owned()),
+            Refusal::Invalid { field, .. } => body.field = Some(camel(field)),
             Refusal::AgentNotRegistered { .. }
             | Refusal::AgentAlreadyRegistered { .. }
             | Refusal::TaskNotFound { .. }

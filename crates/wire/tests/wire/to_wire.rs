@@ -197,7 +197,7 @@ fn agent() -> Agent {
         key_generation: 0,
         inbox: 0,
         doors: vec![switchboard_core::Door::Jetpack],
-        silent_after: switchboard_core::limits::SILENT_AFTER,
+        silent_after: Some(switchboard_core::limits::SILENT_AFTER),
         stream: switchboard_core::Stream::default(),
         rev: 1,
     }

@@ -218,10 +218,7 @@ impl Stage {
             fresh: &mut fresh,
         };
         Ok(match Asked::new(request, id, &mut context)? {
-            Asked::Register(verb) => {
-                let agent = verb.agent.clone();
-                json(&to_wire::registered(&agent, &self.run(verb)?))
-            }
+            Asked::Register(verb) => json(&to_wire::registered(&self.run(verb)?)),
             Asked::Heartbeat(verb) => json(&to_wire::heartbeat(&self.run(verb)?)),
             Asked::Claim { claim, .. } => json(&to_wire::claimed(&self.run(claim)?)),
             Asked::Progress(verb) => json(&to_wire::progressed(&self.run(verb)?)),

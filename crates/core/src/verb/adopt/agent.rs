@@ -3,12 +3,13 @@
 use super::{AgentWritten, Step, Steps};
 use crate::agent::{Agent, Doing, Presence};
 use crate::changes::Changes;
+use crate::doors::Door;
 use crate::id::{AgentId, TaskId};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::task::Phase;
 use crate::time::Timestamp;
-use crate::verb::{Deregister, Heartbeat, Register, ReportedTask, Verb};
+use crate::verb::{About, Deregister, Heartbeat, Join, ReportedTask, Verb};
 use crate::want::Want;
 
 pub(super) fn steps(
@@ -61,15 +62,16 @@ pub(super) fn steps(
     }
 }
 
-fn register(is: &Agent) -> Register {
-    Register {
-        agent: is.id.clone(),
-        name: is.name.clone(),
-        kind: is.kind,
+fn register(is: &Agent) -> Join {
+    Join {
         skills: is.skills.clone(),
-        capabilities: is.capabilities.clone(),
-        machine: is.machine.clone(),
-        resume: false,
+        about: Some(About {
+            name: is.name.clone(),
+            kind: is.kind,
+            capabilities: is.capabilities.clone(),
+            machine: is.machine.clone(),
+        }),
+        ..Join::by(Door::BY_HAND, is.id.clone())
     }
 }
 
@@ -138,7 +140,7 @@ impl Step for SignOff {
 /// A sign of life, also of one that has signed off.
 struct Appear {
     beat: Heartbeat,
-    register: Register,
+    register: Join,
     /// The word for what it does is its own, not the one that it found in the row.
     says: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::testing::{Swarm, register};
+use super::super::testing::{Swarm, register, without_machine};
 use super::{AcquireBudget, BudgetReported, GrantBudgets, ReportBudget};
 use crate::agent::Agent;
 use crate::budget::{Budget, Kind, Limits, Outcome, Resource, Standing, Urgency};
@@ -75,9 +75,7 @@ impl Swarm {
     pub(super) fn enter(&mut self, agent: &str) {
         let known = self.agents.get(&agent.into());
         if !known.is_some_and(Agent::is_live) {
-            let mut newcomer = register(agent, &[]);
-            newcomer.machine = None;
-            self.ok(newcomer);
+            self.ok(without_machine(register(agent, &[])));
         }
     }
 

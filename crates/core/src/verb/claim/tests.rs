@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::agent::{CommandKind, Doing, Presence};
 use crate::verb::testing::{
-    Standing, Swarm, claim, complete, fail, order, register, task_with, word,
+    Standing, Swarm, about, claim, complete, fail, order, register, task_with, word,
 };
 use crate::verb::{Assign, CreateTasks, Deregister, NewTask, Order, Reason, Steer, Why};
 
@@ -177,11 +177,11 @@ fn other_capabilities_by_table() {
     for (edit, fits, what) in table {
         let mut swarm = Swarm::new();
         let mut plain = register("A", &[]);
-        plain.capabilities.can_run_tests = false;
+        about(&mut plain).capabilities.can_run_tests = false;
         swarm.ok(plain);
         let mut able = register("B", &[]);
-        able.capabilities.can_access_browser = true;
-        able.capabilities.max_task_minutes = 1000;
+        about(&mut able).capabilities.can_access_browser = true;
+        about(&mut able).capabilities.max_task_minutes = 1000;
         swarm.create(task_with("T", edit));
         assert_eq!(takes(&mut swarm, "A").is_some(), fits, "{what}");
         swarm.ok(able);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use switchboard_core::Skills;
-use switchboard_core::verb::{Deregister, JoinBus};
+use switchboard_core::Door;
+use switchboard_core::verb::{Deregister, Join};
 use switchboard_store::SystemClock;
 use switchboard_store::memory::MemoryEngine;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -29,11 +29,10 @@ async fn hub(agents: &[&str]) -> Hub {
     let engine = Box::new(MemoryEngine::new(Box::new(SystemClock::new())));
     let hub = Hub::start(engine, HubConfig::default()).await.unwrap();
     for agent in agents {
-        let joined = hub.run(JoinBus {
-            stream: "s".to_owned(),
-            agent: (*agent).into(),
-            skills: Skills::default(),
-            ttl: Duration::from_secs(90),
+        let joined = hub.run(Join {
+            stream: Some("s".to_owned()),
+            silent_after: Some(Duration::from_secs(90)),
+            ..Join::by(Door::Bus, *agent)
         });
         joined.await.unwrap();
     }

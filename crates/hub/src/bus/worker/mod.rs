@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use switchboard_core::changes::Nonce;
-use switchboard_core::verb::{Deregister, JoinBus, LeaveBus};
-use switchboard_core::{Agent, AgentId, MessageId, Skills, Task, TaskId, TaskStatus, Verb};
+use switchboard_core::verb::{CloseDoor, Deregister, Join};
+use switchboard_core::{Agent, AgentId, Door, MessageId, Skills, Task, TaskId, TaskStatus, Verb};
 use switchboard_wire::agentbus::envelope::Envelope;
 use switchboard_wire::agentbus::message::{
     BudgetRequest, CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, Inbound, TaskResult, WorkerLeaving,
@@ -97,11 +97,11 @@ impl Worker {
     ) -> Result<Worker, String> {
         let id = AgentId::from(&*peer.id);
         let stream = bus.hub.stream_name(&bus.ids.fresh("str"));
-        let joins = JoinBus {
-            agent: id.clone(),
+        let joins = Join {
             skills: Skills::new(hello.skills()),
-            ttl: bus.config.heartbeat_ttl,
-            stream: stream.clone(),
+            silent_after: Some(bus.config.heartbeat_ttl),
+            stream: Some(stream.clone()),
+            ..Join::by(Door::Bus, id.clone())
         };
         let joined = bus.hub.run_signed(joins, nonce);
         let joined = joined.await.map_err(|error| match error {
@@ -251,8 +251,8 @@ impl Worker {
 
     /// It goes for good: what it holds goes back unspent. That it did is told by the end of the connection.
     async fn leaves(&mut self, bus: &Shared, said: WorkerLeaving) {
-        let agent = self.id.clone();
-        if let Err(error) = self.insist(bus, LeaveBus { agent }).await {
+        let (agent, door) = (self.id.clone(), Door::Bus);
+        if let Err(error) = self.insist(bus, CloseDoor { agent, door }).await {
             tracing::debug!(%error, "a worker that leaves is given up later");
         }
         let reason = said.reason.unwrap_or_default();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use switchboard_core::idempotency::{Key, Remembered};
 use switchboard_core::verb::{
-    Acknowledge, AcquireLease, Claim, Claimed, Complete, CreateTasks, Fail, Heartbeat, LeaseAnswer,
-    Progressed, Receive, Register, ReleaseLease, ReleaseTask, ReportProgress, Send,
+    Acknowledge, AcquireLease, Claim, Claimed, Complete, CreateTasks, Fail, Heartbeat, Join,
+    LeaseAnswer, Progressed, Receive, ReleaseLease, ReleaseTask, ReportProgress, Send,
 };
 use switchboard_core::{
     AgentId, Changes, MessageId, Refusal, Slice, TaskId, Timestamp, Verb, Want,
@@ -20,7 +20,7 @@ pub struct Call {
 
 #[derive(Clone, Debug)]
 pub enum Act {
-    Register(Register),
+    Register(Join),
     Beat(Heartbeat),
     Create(CreateTasks),
     Claim(Claim),

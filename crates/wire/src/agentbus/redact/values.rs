@@ -14,7 +14,7 @@ const SECRET_ENDS: &[&str] = &["token", "authorization", "pwd"];
 const VALUE_BYTES_MIN: usize = 4;
 /// The same in what agents say to each other.
 const LITERAL_BYTES_MIN: usize = 8;
-const NAME_BYTES_MAX: usize = 64;
+const SECRET_NAME_BYTES_MAX: usize = 64;
 /// Values that stand for none.
 const PLAIN: &[&str] = &["true", "false", "null", "none", "undefined", REDACTED];
 
@@ -65,14 +65,14 @@ pub fn name_before(head: &[u8]) -> Range<usize> {
     let len = head[..end]
         .iter()
         .rev()
-        .take(NAME_BYTES_MAX)
+        .take(SECRET_NAME_BYTES_MAX)
         .take_while(|byte| is_token(**byte))
         .count();
     end - len..end
 }
 
 pub fn is_secret_name(name: &str) -> bool {
-    let mut lower = [0; NAME_BYTES_MAX];
+    let mut lower = [0; SECRET_NAME_BYTES_MAX];
     let Some(lower) = lower.get_mut(..name.len()) else {
         return false;
     };

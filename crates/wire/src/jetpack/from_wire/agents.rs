@@ -1,6 +1,6 @@
 //! Agents: REGISTER, HEARTBEAT and commands.
 
-use switchboard_core::{AgentId, CommandId, CommandKind, limits, verb};
+use switchboard_core::{AgentId, CommandId, CommandKind, Door, limits, verb};
 
 use super::check::{self, agent_id, at_most, filled, path_or_body, percent, task_id};
 use crate::Malformed;
@@ -9,15 +9,15 @@ use crate::jetpack::{
 };
 
 /// REGISTER.
-pub fn register(request: RegisterRequest) -> Result<verb::Register, Malformed> {
+pub fn register(request: RegisterRequest) -> Result<verb::Join, Malformed> {
     let agent = request.agent;
     filled("agent.name", &agent.name, limits::NAME_BYTES_MAX)?;
     let able = agent.capabilities;
-    Ok(verb::Register {
-        agent: agent_id("agent.id", &agent.id)?,
+    let id = agent_id("agent.id", &agent.id)?;
+    let skills = check::skills("agent.capabilities.skills", &able.skills)?;
+    let about = verb::About {
         name: agent.name,
         kind: agent.kind.into(),
-        skills: check::skills("agent.capabilities.skills", &able.skills)?,
         capabilities: switchboard_core::Capabilities {
             max_task_minutes: at_most(
                 "agent.capabilities.maxTaskMinutes",
@@ -29,7 +29,12 @@ pub fn register(request: RegisterRequest) -> Result<verb::Register, Malformed> {
             can_access_browser: able.can_access_browser,
         },
         machine: agent.machine.map(machine).transpose()?,
+    };
+    Ok(verb::Join {
+        skills,
+        about: Some(about),
         resume: request.resume.unwrap_or(false),
+        ..verb::Join::by(Door::Jetpack, id)
     })
 }
 

@@ -41,7 +41,7 @@ pub struct Context<'a> {
 /// One of the ten operations, ready to be run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    Register(verb::Register),
+    Register(verb::Join),
     Heartbeat(verb::Heartbeat),
     Claim {
         claim: verb::Claim,

@@ -1,6 +1,6 @@
 //! Agents and commands.
 
-use switchboard_core::{self as core, AgentId, CommandKind, verb};
+use switchboard_core::{self as core, CommandKind, verb};
 
 use crate::jetpack::{
     Agent, Capabilities, Command, CommandType, CurrentTask, HeartbeatResponse, Machine, Metrics,
@@ -10,14 +10,14 @@ use crate::jetpack::{
 const MS_PER_MINUTE: u64 = 60_000;
 
 /// The answer to REGISTER.
-pub fn registered(agent: &AgentId, reply: &verb::Registered) -> RegisterResponse {
+pub fn registered(reply: &verb::Joined) -> RegisterResponse {
     RegisterResponse {
         success: true,
-        registered_at: reply.registered_at.into(),
-        agent_id: agent.to_string(),
+        registered_at: reply.agent.registered_at.into(),
+        agent_id: reply.agent.id.to_string(),
         resumed: reply.resumed,
         tasks: reply
-            .tasks
+            .handed_over
             .iter()
             .map(|(task, epoch)| ResumedTask {
                 task_id: task.to_string(),

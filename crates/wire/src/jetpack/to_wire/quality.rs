@@ -1,13 +1,20 @@
 //! Quality and tokens.
 
-use switchboard_core as core;
+use switchboard_core::{self as core, Metric};
 
 use crate::jetpack::{Baseline, Regression, Snapshot, Token};
 
 /// One metric that got worse.
 pub fn regression(regression: &core::Regression) -> Regression {
     Regression {
-        metric: regression.metric.to_owned(),
+        metric: match regression.metric {
+            Metric::Build => "buildSuccess",
+            Metric::TypeErrors => "typeErrors",
+            Metric::LintErrors => "lintErrors",
+            Metric::FailingTests => "testsFailing",
+            Metric::Coverage => "testCoverage",
+        }
+        .to_owned(),
         baseline: regression.baseline,
         current: regression.current,
         delta: regression.delta,

@@ -21,7 +21,7 @@ const TAIL_BYTES_MAX: usize = 8 * 1024;
 /// Longest line that is shown.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 /// Longest description in the environment; an operating system takes no arbitrary one. All of it is on the input.
-const DESCRIPTION_BYTES_MAX: usize = 64 * 1024;
+const ENVIRONMENT_BYTES_MAX: usize = 64 * 1024;
 const SUMMARY_CHARS_MAX: usize = 500;
 /// A command that is told to end has so long.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -73,10 +73,10 @@ fn plain(text: &str) -> String {
 }
 
 fn beginning(text: &str) -> &str {
-    if text.len() <= DESCRIPTION_BYTES_MAX {
+    if text.len() <= ENVIRONMENT_BYTES_MAX {
         return text;
     }
-    let end = (0..=DESCRIPTION_BYTES_MAX)
+    let end = (0..=ENVIRONMENT_BYTES_MAX)
         .rev()
         .find(|place| text.is_char_boundary(*place));
     &text[..end.unwrap_or(0)]
@@ -314,10 +314,10 @@ mod tests {
     #[test]
     fn texts_that_no_environment_takes_are_made_to_fit() {
         assert_eq!(plain("a\0b"), "ab");
-        let long = "ü".repeat(DESCRIPTION_BYTES_MAX);
-        assert_eq!(beginning(&long).len(), DESCRIPTION_BYTES_MAX);
+        let long = "ü".repeat(ENVIRONMENT_BYTES_MAX);
+        assert_eq!(beginning(&long).len(), ENVIRONMENT_BYTES_MAX);
         let odd = format!("x{long}");
-        assert_eq!(beginning(&odd).len(), DESCRIPTION_BYTES_MAX - 1);
+        assert_eq!(beginning(&odd).len(), ENVIRONMENT_BYTES_MAX - 1);
         assert_eq!(beginning("short"), "short");
     }
 }

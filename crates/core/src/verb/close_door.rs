@@ -1,23 +1,22 @@
-//! A worker says that it leaves: what it holds over the bus goes back unspent, and nothing more is pushed to it.
+//! An agent leaves by one door: what it holds by it goes back unspent.
 //!
-//! Whoever is there in another dialect too only closes this door.
+//! Whoever is there by no other one signs off.
 
 use super::ending::GiveBack;
 use super::hand::{queue_again, want_unacknowledged};
 use super::{Deregister, Verb, speaker};
-use crate::agent::{Agent, Door};
 use crate::changes::Changes;
+use crate::doors::Door;
 use crate::id::AgentId;
-use crate::limits;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::task::Task;
 use crate::time::Timestamp;
 use crate::want::Want;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaveBus {
+pub struct CloseDoor {
     pub agent: AgentId,
+    pub door: Door,
 }
 
 const BACK: GiveBack = GiveBack {
@@ -25,7 +24,7 @@ const BACK: GiveBack = GiveBack {
     why: "its worker left",
 };
 
-impl Verb for LeaveBus {
+impl Verb for CloseDoor {
     type Reply = ();
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
@@ -37,28 +36,26 @@ impl Verb for LeaveBus {
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<((), Changes), Refusal> {
         let known = speaker(slice, &self.agent)?;
-        if known.doors.iter().all(|door| *door == Door::Bus) {
+        if known.doors.iter().all(|door| *door == self.door) {
             let agent = self.agent.clone();
             return Deregister { agent }.decide(slice, now);
         }
-        let mut changes = Changes::default();
-        let mut agent = known.clone();
-        for task in pushed(slice, known) {
-            BACK.apply(slice, &mut changes, task, &mut agent, now);
+        let (mut changes, mut agent) = (Changes::default(), known.clone());
+        let streams = self.door.policy().streams;
+        for task in known.holds.iter().filter_map(|id| slice.task(id)) {
+            // What is watched was pushed over a stream.
+            if task.watch.is_some() == streams {
+                BACK.apply(slice, &mut changes, task, &mut agent, now);
+            }
         }
-        agent.doors.retain(|door| *door != Door::Bus);
-        agent.silent_after = limits::SILENT_AFTER;
-        agent.stream.name = None;
-        queue_again(slice, &mut changes, &mut agent, now);
+        agent.close_door(self.door);
+        if streams {
+            agent.stream.name = None;
+            queue_again(slice, &mut changes, &mut agent, now);
+        }
         changes.put(agent);
         Ok(((), changes))
     }
-}
-
-/// What it holds over the bus.
-fn pushed<'a>(slice: &'a Slice, agent: &Agent) -> impl Iterator<Item = &'a Task> {
-    let held = agent.holds.iter().filter_map(|id| slice.task(id));
-    held.filter(|task| task.watch.is_some())
 }
 
 #[cfg(test)]
@@ -66,11 +63,15 @@ mod tests {
     use super::super::testing::{Standing, Swarm, assign, join_bus, register, word};
     use super::*;
     use crate::attempt::Outcome;
+    use crate::limits;
     use crate::task::TaskStatus;
-    use crate::verb::Claimed;
+    use crate::verb::{Claimed, Join};
 
-    fn leave() -> LeaveBus {
-        LeaveBus { agent: "A".into() }
+    fn leave() -> CloseDoor {
+        CloseDoor {
+            agent: "A".into(),
+            door: Door::Bus,
+        }
     }
 
     #[test]
@@ -108,21 +109,39 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_there_in_another_dialect_keeps_what_it_took_there() {
+    fn whoever_is_there_by_another_door_keeps_what_it_took_there() {
+        for (door, kept, given_back, left, limit) in [
+            (Door::Bus, "T", "U", Door::Jetpack, limits::SILENT_AFTER),
+            (Door::Jetpack, "U", "T", Door::Bus, limits::SILENT_AFTER),
+        ] {
+            let mut swarm = Swarm::new();
+            swarm.ok(register("A", &[]));
+            swarm.ok(join_bus("A"));
+            swarm.add("T");
+            swarm.hold("A", "T");
+            swarm.add("U");
+            assert!(matches!(swarm.ok(assign("A")), Claimed::Task(_)));
+            let agent = "A".into();
+            swarm.ok(CloseDoor { agent, door });
+            assert_eq!(swarm.task(kept).status(), TaskStatus::Claimed, "{door}");
+            assert_eq!(swarm.task(given_back).status(), TaskStatus::Ready, "{door}");
+            let agent = swarm.agent("A");
+            assert_eq!((&agent.doors[..], agent.is_live()), (&[left][..], true));
+            assert_eq!(agent.silent_after, Some(limit), "{door}");
+        }
+    }
+
+    #[test]
+    fn the_limits_of_the_doors_that_are_left_count() {
+        // One that knows no limit is closed: the other one's counts again.
         let mut swarm = Swarm::new();
         swarm.ok(register("A", &[]));
-        swarm.ok(join_bus("A"));
-        swarm.add("T");
-        swarm.hold("A", "T");
-        swarm.add("U");
-        assert!(matches!(swarm.ok(assign("A")), Claimed::Task(_)));
+        swarm.ok(Join {
+            silent_after: None,
+            ..join_bus("A")
+        });
+        assert_eq!(swarm.agent("A").silent_after, None);
         swarm.ok(leave());
-        assert_eq!(swarm.task("T").status(), TaskStatus::Claimed);
-        assert_eq!(swarm.task("U").status(), TaskStatus::Ready);
-        let agent = swarm.agent("A");
-        assert_eq!(
-            (&agent.doors[..], agent.is_live()),
-            (&[Door::Jetpack][..], true)
-        );
+        assert_eq!(swarm.agent("A").silent_after, Some(limits::SILENT_AFTER));
     }
 }

@@ -1,0 +1,89 @@
+//! The doors by which agents take part, and what each asks of them.
+//!
+//! The one folder of the rules that names protocols: a new door is a word, which ledgers keep, and its policy.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum Door {
+        Jetpack = "jetpack",
+        Bus = "bus",
+    }
+}
+
+/// How a door lets agents in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    pub silence: Silence,
+    pub proof: Proof,
+    pub skills: SkillsSaid,
+    pub news: News,
+    /// Agents stand on a connection: tasks are pushed to them, and watched.
+    pub streams: bool,
+}
+
+/// How long an agent may be silent before it is taken for dead. The longest limit of its open doors counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    After(Duration),
+    /// Whoever signs on brings the limit along, or none.
+    Told,
+}
+
+/// What shows that whoever signs on is the agent that has the id. By another door it may always be there as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The same process, or the wish to resume. Another process waits until the agent is silent, and takes the id over.
+    Process,
+    /// The door has asked who it is: whoever comes in is that agent.
+    Door,
+}
+
+/// What becomes of skills that were said at other doors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkillsSaid {
+    Replace,
+    Add,
+}
+
+/// Which sign-on counts as a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    Each,
+    /// The first by this door; a reconnect is none.
+    First,
+}
+
+impl Door {
+    /// Whoever writes the public tables is there by this one.
+    pub const BY_HAND: Door = Door::Jetpack;
+
+    #[rustfmt::skip]
+    pub const fn policy(self) -> Policy {
+        use Silence::{After, Told};
+        match self {
+            Door::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, news: News::Each, streams: false },
+            Door::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, news: News::First, streams: true },
+        }
+    }
+}
+
+impl Silence {
+    /// The limit for an agent that brings one along; none is no limit.
+    pub const fn limit(self, told: Option<Duration>) -> Option<Duration> {
+        match self {
+            Silence::After(limit) => Some(limit),
+            Silence::Told => told,
+        }
+    }
+}
+
+/// Of two limits; none is the longest.
+pub fn longest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    Some(one?.max(other?))
+}
