@@ -16,7 +16,7 @@ use crate::screen::Screen;
 /// Options that every command takes.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Address of the hub [default: the one running for this project]
+    /// Address of the hub [default: the hub running for this project]
     #[arg(
         long,
         global = true,
@@ -25,11 +25,11 @@ pub struct Options {
         help_heading = "Hub"
     )]
     pub url: Option<String>,
-    /// Token to show the hub, if it asks for one [default: SWITCHBOARD_TOKEN for a hub that is named by --url or
-    /// SWITCHBOARD_URL; that of the steward for one that runs here and is yours]
+    /// Token for the hub [default: SWITCHBOARD_TOKEN if --url or SWITCHBOARD_URL is set; the steward's for a local hub
+    /// whose key you can read]
     #[arg(long, global = true, value_name = "TOKEN", help_heading = "Hub")]
     pub token: Option<String>,
-    /// Certificate (PEM) to trust, for a hub that made its own
+    /// Certificate (PEM) to trust, for a hub with a self-signed one
     #[arg(
         long,
         global = true,
@@ -38,10 +38,10 @@ pub struct Options {
         help_heading = "Hub"
     )]
     pub ca_cert: Option<PathBuf>,
-    /// Print the hub's answer as JSON
+    /// Print JSON
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
-    /// Log what is sent, to stderr
+    /// Log requests to stderr
     #[arg(long, short, global = true, help_heading = "Output")]
     pub verbose: bool,
 }
@@ -91,7 +91,7 @@ impl Context {
         if let Some(token) = self.token(data_dir) {
             if let (Some(dir), None) = (data_dir, &key) {
                 return Err(Failure::Failed(format!(
-                    "the key in {} cannot be read, so the hub cannot prove to be the one; name it with --url to send it a token",
+                    "the key in {} cannot be read, so the hub's identity cannot be verified; to send it a token anyway, pass its address with --url",
                     dir.display()
                 )));
             }
@@ -177,18 +177,18 @@ pub fn no_hub(found: &Found, here: &Path) -> String {
             hub.pid
         ),
         Found::Gone { data_dir, hub } => format!(
-            "no hub is running here (process {} of {} is gone); start it again with 'switchboard up'",
+            "no hub is running here (process {} of {} has ended); restart it with 'switchboard up'",
             hub.pid,
             data_dir.join(discover::HUB_FILE).display()
         ),
         Found::Unreadable { file, reason } => {
             format!(
-                "{} is not followed: {reason}; start the hub again with 'switchboard up', or name one with --url",
+                "{} is not trusted: {reason}; restart the hub with 'switchboard up', or pass its address with --url",
                 file.display()
             )
         }
         Found::Nothing => format!(
-            "no hub is running here (looked for {}/{} from {} upward); start one with 'switchboard up'",
+            "no hub is running here (looked for {}/{} in {} and its parents); start one with 'switchboard up'",
             discover::DATA_DIR,
             discover::HUB_FILE,
             here.display()
@@ -250,7 +250,7 @@ mod tests {
         let text = no_hub(&Found::Nothing, Path::new("/x"));
         assert_eq!(
             text,
-            "no hub is running here (looked for .switchboard/hub.json from /x upward); start one with 'switchboard up'"
+            "no hub is running here (looked for .switchboard/hub.json in /x and its parents); start one with 'switchboard up'"
         );
     }
 }

@@ -174,7 +174,7 @@ pub fn read_own(file: &Path, bytes_max: u64) -> io::Result<String> {
         return refused(format!("others may write to it (mode {mode:o})"));
     }
     if !meta.is_file() || meta.len() > bytes_max {
-        return refused(format!("it is no file of at most {bytes_max} bytes"));
+        return refused(format!("it is not a file of at most {bytes_max} bytes"));
     }
     let mut text = String::new();
     opened.take(bytes_max).read_to_string(&mut text)?;
@@ -280,7 +280,7 @@ mod tests {
         }
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
-        assert!(said().contains("no file"), "{}", said());
+        assert!(said().contains("not a file"), "{}", said());
     }
 
     #[test]

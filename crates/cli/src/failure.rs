@@ -118,7 +118,7 @@ fn from_hub(error: &client::Error) -> String {
     match error {
         client::Error::Unreachable { address, source } => {
             format!(
-                "no hub answers at {address} ({}); start one with 'switchboard up', or name another with --url",
+                "no hub answers at {address} ({}); start one with 'switchboard up', or pass another address with --url",
                 root(source)
             )
         }
@@ -128,13 +128,13 @@ fn from_hub(error: &client::Error) -> String {
         },
         client::Error::Untrusted { source, .. } => {
             format!(
-                "{error} ({}); name the certificate to trust with --ca-cert or SWITCHBOARD_CA_CERT",
+                "{error} ({}); pass the certificate to trust with --ca-cert or SWITCHBOARD_CA_CERT",
                 root(source)
             )
         }
         client::Error::Unproven { .. } => {
             format!(
-                "{error}: it does not show that it has the key in the data directory, so nothing was sent to it; if it is the hub, start it again with this version, or name it with --url and --token"
+                "{error}: it did not prove that it has the key in the data directory, so no token was sent; if it is the hub, restart it with this version, or pass --url and --token"
             )
         }
         client::Error::Unreadable { .. } => {
@@ -149,7 +149,7 @@ fn from_hub(error: &client::Error) -> String {
 fn next_step(code: &str) -> Option<&'static str> {
     Some(match code {
         "unauthenticated" => {
-            "pass --token, or set SWITCHBOARD_URL and SWITCHBOARD_TOKEN (made with 'switchboard token create' by whoever started the hub, in its project)"
+            "pass --token, or set SWITCHBOARD_URL and SWITCHBOARD_TOKEN (whoever started the hub creates one with 'switchboard token create')"
         }
         "forbidden" | "not_you" => {
             "use a token of scope steward ('switchboard token create --scope steward NAME')"

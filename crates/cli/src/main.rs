@@ -66,7 +66,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
-                .map_err(|error| Failure::Failed(format!("no runtime can be started: {error}")))?;
+                .map_err(|error| {
+                    Failure::Failed(format!("the async runtime cannot start: {error}"))
+                })?;
             let mut context = Context::new(options)?;
             runtime.block_on(errand.run(&mut context))?;
             Ok(context.screen.flush()?)

@@ -182,12 +182,12 @@ fn a_person_reads_what_was_done_and_what_to_do_next() {
     let desk = Desk::new();
     let said = desk.text(&["init"]);
     assert!(
-        said.contains("was made") && said.contains("cert issue"),
+        said.contains("was created") && said.contains("cert issue"),
         "{said}"
     );
     let again = desk.text(&["init", "--name", "bus.example"]);
     assert!(
-        again.contains("is there") && again.contains("anew"),
+        again.contains("exists") && again.contains("was replaced"),
         "{again}"
     );
     assert!(again.contains("bus.example"), "{again}");
@@ -196,7 +196,7 @@ fn a_person_reads_what_was_done_and_what_to_do_next() {
         assert!(issued.contains(word), "{word}: {issued}");
     }
     let second = desk.text(&["issue", "w", "--out", "elsewhere", "--days", "3"]);
-    assert!(second.contains("still good"), "{second}");
+    assert!(second.contains("still valid"), "{second}");
     let list = desk.text(&["list"]);
     for word in ["authority", "director", "live", "expiring"] {
         assert!(list.contains(word), "{word}: {list}");

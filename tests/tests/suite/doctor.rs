@@ -67,11 +67,11 @@ fn nothing_is_left_behind_by_a_look() {
     sees(&project, "hub", "ok", "answers");
     hub.kill();
     let before = everything(project.root());
-    sees(&project, "ledger", "ok", "is sound");
+    sees(&project, "ledger", "ok", "is intact");
     assert_eq!(everything(project.root()), before, "after a crash");
     project.start().stop();
     let before = everything(project.root());
-    sees(&project, "ledger", "ok", "is sound");
+    sees(&project, "ledger", "ok", "is intact");
     sees(&project, "swarm.db", "ok", "opens the ledger");
     assert_eq!(everything(project.root()), before, "at rest");
 }
@@ -83,7 +83,7 @@ fn what_a_start_would_refuse_is_seen_before() {
     let key = project.data_dir().join("key");
     let sound = fs::read(&key).expect("there is a key");
     fs::write(&key, "no key").expect("it can be written");
-    sees(&project, "key", "fail", "would be refused");
+    sees(&project, "key", "fail", "would fail");
     project.start_in_vain();
     fs::write(&key, sound).expect("it can be written");
     sees(&project, "key", "ok", "owner only");
@@ -99,19 +99,19 @@ fn what_a_start_would_refuse_is_seen_before() {
 fn tasks_that_nobody_present_can_take_are_named() {
     let project = Project::new();
     let hub = project.start();
-    sees(&project, "tasks", "ok", "no task waits");
+    sees(&project, "tasks", "ok", "no task is ready");
     let mut client = hub.client();
     client.create("easy");
-    sees(&project, "tasks", "warn", "no agent is present");
+    sees(&project, "tasks", "warn", "no agent is online");
     client.register("builder");
-    sees(&project, "tasks", "ok", "for every ready task");
+    sees(&project, "tasks", "ok", "every ready task");
     let task = json!({"id": "hard", "title": "Hard", "requiredSkills": ["alchemy"]});
     client.post(&format!("{API}/tasks"), &task).expect(201);
     sees(
         &project,
         "tasks",
         "warn",
-        "no agent present can take hard (builder: missing_skill",
+        "no online agent can take hard (builder: missing_skill",
     );
     hub.stop();
 }
@@ -125,7 +125,7 @@ fn a_stolen_link_and_what_git_would_commit_are_seen() {
         .current_dir(project.root())
         .output();
     assert!(git.expect("git is there").status.success());
-    sees(&project, "git", "ok", "nothing of the hub's");
+    sees(&project, "git", "ok", "none of the hub's");
     for (folder, word) in [(".switchboard", ".switchboard/"), (".jetpack", ".jetpack/")] {
         let ignore = project.root().join(folder).join(".gitignore");
         let text = fs::read(&ignore).expect("it is there");
@@ -135,7 +135,7 @@ fn a_stolen_link_and_what_git_would_commit_are_seen() {
     }
     let link = project.root().join(".jetpack/swarm.db");
     fs::remove_file(&link).expect("it is a link");
-    sees(&project, "swarm.db", "warn", "is gone");
+    sees(&project, "swarm.db", "warn", "is missing");
     std::os::unix::fs::symlink("../elsewhere/switchboard.db", &link).expect("a link can be made");
     sees(&project, "swarm.db", "warn", "which is not the ledger");
     hub.stop();

@@ -27,22 +27,23 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where copies go unless another place is named.
 const BACKUPS: &str = "backups";
 
-/// Copy the ledger to a file, also while the hub runs
+/// Back up the ledger to a file, even while the hub runs
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The copy is checked before it gets its name. It is not for others to read, and neither is the directory. To go back to it, stop the hub and put it in place of
-.switchboard/switchboard.db (without the files that end in -wal and -shm).
-A ledger in PostgreSQL is backed up with PostgreSQL's own tools (pg_dump); this command says how. Such a copy has the
-master key in it (table sb_secret), unlike one of a file.
+The copy is checked before it gets its final name. Only you can read it and its directory.
+To restore it, stop the hub, replace .switchboard/switchboard.db with the copy, and delete the files beside it that end
+in -wal and -shm.
+Back up a ledger in PostgreSQL with PostgreSQL's own tools (pg_dump); this command prints how. Such a dump contains the
+master key (table sb_secret); a copy of a SQLite ledger does not.
 
 Examples:
   switchboard backup
   switchboard backup /mnt/backups/swarm.db --force
   switchboard backup --from other/.switchboard/switchboard.db copy.db")]
 pub struct Args {
-    /// Where to [default: backups/switchboard-backup-TIME.db in the data directory; with --from, beside that ledger]
+    /// File to write [default: backups/switchboard-backup-TIME.db in the data directory; with --from, beside that ledger]
     file: Option<PathBuf>,
-    /// The ledger to copy [default: the one of this project]
+    /// Ledger to copy [default: this project's]
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
     /// Replace the file if it exists
@@ -63,7 +64,7 @@ pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     };
     if !source.is_file() {
         return Err(Failure::Failed(format!(
-            "there is no ledger at {}; name one with --from, or start a hub with 'switchboard up'",
+            "there is no ledger at {}; pass one with --from, or start a hub with 'switchboard up'",
             source.display()
         )));
     }
@@ -103,7 +104,7 @@ fn served_file(here: &Path) -> Result<PathBuf, Failure> {
         StoreAt::Sqlite(file) => file,
         StoreAt::Postgres(url) => {
             return Err(Failure::Failed(format!(
-                "the ledger is at {url:?}, and nothing was copied; back it up with PostgreSQL's own tools: pg_dump --format=custom --file=swarm.dump '{url:?}'   (with the password in PGPASSWORD or ~/.pgpass; the dump has the master key in it, table sb_secret)"
+                "nothing was copied: the ledger is in PostgreSQL at {url:?}; back it up with PostgreSQL's own tools: pg_dump --format=custom --file=swarm.dump '{url:?}'   (with the password in PGPASSWORD or ~/.pgpass; the dump contains the master key, table sb_secret)"
             )));
         }
     };
@@ -111,7 +112,7 @@ fn served_file(here: &Path) -> Result<PathBuf, Failure> {
     let mark = Connection::open_with_flags(&file, flags).map(|db| moved::of(&db));
     match mark {
         Ok(Ok(Some(mark))) => Err(Failure::Failed(format!(
-            "nothing was copied: {}. To copy the old file all the same, name it with --from",
+            "nothing was copied: {}. To copy the old file anyway, pass it with --from",
             mark.sentence(&format!("sqlite:{}", file.display()))
         ))),
         // What is wrong with the file is found when it is copied.
@@ -122,7 +123,7 @@ fn served_file(here: &Path) -> Result<PathBuf, Failure> {
 /// The folder is made, and neither for others nor for git.
 fn in_folder(folder: &Path) -> Result<PathBuf, Failure> {
     make_private(folder).map_err(|error| {
-        Failure::Failed(format!("{} cannot be made: {error}", folder.display()))
+        Failure::Failed(format!("{} cannot be created: {error}", folder.display()))
     })?;
     ignore_all(folder);
     Ok(folder.join(default_name()))
@@ -175,11 +176,11 @@ fn copy_into(source: &Path, partial: &Path) -> Result<u64, String> {
         .map_err(|error| error.to_string())?;
     if verdict != "ok" {
         return Err(format!(
-            "the copy is damaged ({verdict}), and so is the ledger; keep an older copy"
+            "the copy is damaged ({verdict}), so the ledger is damaged too; keep an older backup"
         ));
     }
     switchboard_store::sqlite::verify_log(&to, None)
-        .map_err(|error| format!("{error}; keep an older copy"))?;
+        .map_err(|error| format!("{error}; keep an older backup"))?;
     to.close().map_err(|(_, error)| error.to_string())?;
     file.sync_all().map_err(|error| error.to_string())?;
     Ok(file.metadata().map_err(|error| error.to_string())?.len())

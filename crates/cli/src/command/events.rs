@@ -28,10 +28,10 @@ pub struct Args {
     /// Keep printing events as they happen, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
-    /// Begin after this event, a number or EPOCH.NUMBER [default: the last ones]
+    /// Start after this event: a number or EPOCH.NUMBER [default: show the last events]
     #[arg(long, value_name = "SEQ")]
     after: Option<EventPlace>,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..))]
     limit: u32,
     /// Only events of these types

@@ -14,13 +14,13 @@ use crate::project;
 /// Write a commented switchboard.toml for this project
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The file says what holds anyway; uncomment a line to change it. A hub needs no such file.
+The file lists every setting with its default; uncomment a line to change it. The file is optional.
 
 Examples:
   switchboard init
   switchboard init --project ../other --force")]
 pub struct Args {
-    /// The project [default: the main git worktree that encloses the current directory, else the current directory]
+    /// Project directory [default: the enclosing git repository's main worktree, else the current directory]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
     /// Replace the file if it exists

@@ -33,7 +33,7 @@ pub struct Args {
     /// Words to look for
     #[arg(required = true)]
     words: Vec<String>,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
 }
@@ -49,7 +49,7 @@ async fn search(args: Args, context: &mut Context) -> Result<(), Failure> {
         return Ok(screen.value(&answer)?);
     }
     let now = now();
-    let mut table = Table::new(["AGE", "AGENT", "TASK", "LEARNED"], "nothing was found");
+    let mut table = Table::new(["AGE", "AGENT", "TASK", "LEARNED"], "no matches");
     for one in &answer.learnings {
         let (agent, task) = (
             maybe(one.agent_id.as_deref()),

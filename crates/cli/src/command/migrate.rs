@@ -24,34 +24,34 @@ use crate::project;
 /// Move the ledger to another store: from SQLite to PostgreSQL, or back
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Stop the hub first. Everything is copied: tasks, agents, messages, events, tokens, keys. Then both
-ledgers are read again and compared row by row and event by event. The target must be empty, and
-until the copy is finished no hub serves it. The source keeps its rows and is marked as moved: no
-hub serves it and no hand writes to it until 'switchboard up --abandon-move'. A SQLite file that was
-moved away may be the target again: it is kept under another name. If it is interrupted, the same
-command goes on where it stopped.
+Stop the hub first. The target must be empty. Everything is copied: tasks, agents, messages, events,
+tokens, keys. Then both ledgers are read again and compared row by row and event by event. No hub
+serves the target until the copy is finished. The source keeps its rows and is marked as moved:
+hubs do not serve it and direct SQL writes are refused until 'switchboard up --abandon-move'.
+A SQLite file marked as moved may be the target again; it is then kept under another name.
+If the migration is interrupted, run the same command again to resume it.
 
 Examples:
   switchboard migrate --to postgres://swarm@db/swarm
   switchboard migrate --store postgres://swarm@db/swarm --to sqlite:.switchboard/switchboard.db
   switchboard migrate --to postgres://swarm@db/swarm --verify-only")]
 pub struct Args {
-    /// Where to: postgres://USER@HOST/DATABASE, sqlite:FILE, or just a file
+    /// Target: postgres://USER@HOST/DATABASE, sqlite:FILE, or a file name
     #[arg(long, value_name = "URL")]
     to: String,
-    /// Where from [default: the ledger of this project]
+    /// Source [default: this project's ledger]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// Only compare the two ledgers, and change neither
+    /// Only compare the two ledgers, change nothing
     #[arg(long)]
     verify_only: bool,
-    /// Where the hub keeps its state, and a SQLite ledger its key [default: .switchboard in the project]
+    /// The hub's data directory, which has the key of a SQLite ledger [default: .switchboard in the project]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The project the hub is for [default: the main git worktree that encloses the current directory, else the current directory]
+    /// Project directory [default: the enclosing git repository's main worktree, else the current directory]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
-    /// The configuration file [default: switchboard.toml in the project, if there is one]
+    /// Configuration file [default: switchboard.toml in the project, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -71,7 +71,8 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         let work = move || move_ledger(&source, &target, &from, verify_only);
         tokio::task::spawn_blocking(work).await
     };
-    let summary = moved.map_err(|error| Failure::Failed(format!("it ended badly: {error}")))??;
+    let summary =
+        moved.map_err(|error| Failure::Failed(format!("the migration crashed: {error}")))??;
     let report = Report {
         success: true,
         from: source.to_string(),
@@ -137,7 +138,7 @@ fn move_ledger(
             && !file.is_file()
         {
             return Err(Failure::Failed(format!(
-                "there is no ledger at {}; name one with --store",
+                "there is no ledger at {}; pass one with --store",
                 file.display()
             )));
         }
@@ -154,7 +155,7 @@ fn move_ledger(
 fn held_by(error: DataDirError) -> String {
     match error {
         DataDirError::Held { path, holder } => format!(
-            "{holder} serves the ledger of {}; stop it, then move the ledger",
+            "{holder} serves the ledger of {}; stop it, then run this command again",
             path.display()
         ),
         other => other.to_string(),
@@ -271,7 +272,7 @@ impl Report {
         }
         if self.resumed_rows > 0 {
             screen.line(format_args!(
-                "{} of these rows were there from a run before",
+                "{} of these rows were copied by an earlier run",
                 self.resumed_rows
             ))?;
         }
@@ -280,7 +281,7 @@ impl Report {
         }
         if !verify_only {
             screen.line(format_args!(
-                "{from} is marked as moved, and neither served nor written from now on ('switchboard up --abandon-move' would go back to it). Next: {next}"
+                "{from} is marked as moved and can no longer be served or written ('switchboard up --abandon-move' undoes this). Next: {next}"
             ))?;
         }
         Ok(())

@@ -40,35 +40,35 @@ pub enum Command {
 pub enum Errand {
     Init(init::Args),
     Status(status::Args),
-    /// Add, see and steer tasks
+    /// Add, list and control tasks
     #[command(subcommand, visible_alias = "tasks", after_help = task::EXAMPLES)]
     Task(task::Command),
-    /// Add, see and stop agents
+    /// Add, list and stop agents
     #[command(subcommand, visible_alias = "agents", after_help = agent::EXAMPLES)]
     Agent(agent::Command),
-    /// Make and revoke tokens for people and programs
+    /// Create and revoke tokens for people and programs
     #[command(subcommand, visible_alias = "tokens", after_help = token::EXAMPLES)]
     Token(token::Command),
-    /// Replace the key that all others follow from
+    /// Replace the master key
     #[command(subcommand, after_help = key::EXAMPLES)]
     Key(key::Command),
-    /// See and steer the bus, and be a worker on it
+    /// Watch and control the bus, or run a worker on it
     #[command(subcommand, after_help = bus::EXAMPLES)]
     Bus(bus::Command),
-    /// Certificates for the bus: make, rotate and revoke them
+    /// Create, rotate and revoke certificates for the bus
     #[command(subcommand, visible_alias = "certs", after_help = cert::EXAMPLES)]
     Cert(cert::Command),
-    /// Send and see messages
+    /// Send and list messages
     #[command(subcommand, visible_alias = "messages", after_help = message::EXAMPLES)]
     Message(message::Command),
-    /// See and release file leases
+    /// List and release file leases
     #[command(subcommand, visible_alias = "leases", after_help = lease::EXAMPLES)]
     Lease(lease::Command),
     Events(events::Args),
     /// See and resolve incidents: what a person should look after
     #[command(subcommand, visible_alias = "incidents", after_help = incident::EXAMPLES)]
     Incident(incident::Command),
-    /// The quality baseline and what was measured
+    /// Show and set the quality baseline, show measurements
     #[command(subcommand, after_help = quality::EXAMPLES)]
     Quality(quality::Command),
     /// Search what agents learned

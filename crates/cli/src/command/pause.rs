@@ -7,19 +7,19 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::clean;
 
-/// Hand out no new work, through whatever door; what runs goes on
+/// Stop handing out work, on all protocols; running tasks continue
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-It holds over restarts, until 'switchboard resume' or for as long as --for says.
+The pause survives restarts. It ends with 'switchboard resume', or after --for.
 
 Examples:
   switchboard pause --why 'the main branch is broken'
   switchboard pause --for 10m")]
 pub struct Args {
-    /// Why, for everyone who asks for work
+    /// Reason, shown to agents that ask for work
     #[arg(long, short, value_name = "TEXT")]
     why: Option<String>,
-    /// Ends by itself after this: 30s, 10m, 2h, 1d
+    /// End the pause automatically after 30s, 10m, 2h, 1d
     #[arg(long = "for", value_name = "SPAN", value_parser = seconds)]
     lasts: Option<u64>,
 }
@@ -65,11 +65,11 @@ fn seconds(text: &str) -> Result<u64, String> {
         "m" => 60,
         "h" => 3600,
         "d" => 24 * 3600,
-        _ => return Err("a number and s, m, h or d, such as 10m".to_owned()),
+        _ => return Err("expected a number and s, m, h or d, such as 10m".to_owned()),
     };
     let number: u64 = number
         .parse()
-        .map_err(|_| "a number and s, m, h or d, such as 10m".to_owned())?;
+        .map_err(|_| "expected a number and s, m, h or d, such as 10m".to_owned())?;
     number
         .checked_mul(factor)
         .ok_or_else(|| "too long".to_owned())

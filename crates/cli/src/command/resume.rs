@@ -6,13 +6,13 @@ use switchboard_client::jetpack::ResumeRequest;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Hand out new work again after a pause
+/// Hand out work again after a pause
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Example:
   switchboard resume")]
 pub struct Args {
-    /// Why, for the record
+    /// Reason, kept in the event log
     #[arg(long, short, value_name = "TEXT")]
     why: Option<String>,
 }
@@ -24,5 +24,5 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     if screen.json() {
         return Ok(screen.value(&answer)?);
     }
-    Ok(screen.line("new work is handed out again")?)
+    Ok(screen.line("resumed: work is handed out again")?)
 }

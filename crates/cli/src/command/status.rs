@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::screen::{Screen, Table, Tone, cell, clean, paint, toned};
 use crate::show::{age, task_tone};
 
-/// Show the hub at a glance
+/// Show a summary of the hub
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -20,10 +20,10 @@ Examples:
   switchboard status --watch
   switchboard status --json | jq .tasks.ready")]
 pub struct Args {
-    /// Show it again and again, until Ctrl-C
+    /// Refresh until Ctrl-C
     #[arg(long, short)]
     watch: bool,
-    /// Seconds between two looks
+    /// Seconds between refreshes
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), requires = "watch")]
     every: u16,
 }

@@ -14,13 +14,13 @@ use crate::project;
 /// Start the hub for this project and keep it running
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The hub keeps its state in .switchboard/ of the project and listens on 127.0.0.1:7373,
-for workers and operators of the bus on 127.0.0.1:8731.
-Its SQLite file also opens as .jetpack/swarm.db; a database that was there before is imported and kept.
-A flag beats the environment (SWITCHBOARD_HTTP_LISTEN, SWITCHBOARD_STORE_URL, ...), which beats
-switchboard.toml, which beats config/dev.toml (settings of the bus only), which beats the default;
+The hub keeps its state in .switchboard/ of the project. It serves HTTP on 127.0.0.1:7373 and the bus,
+for workers and operators, on 127.0.0.1:8731.
+.jetpack/swarm.db is a link to its SQLite file; a database that was there before is imported and kept.
+Settings come from, in this order: flags, the environment (SWITCHBOARD_HTTP_LISTEN,
+SWITCHBOARD_STORE_URL, ...), switchboard.toml, config/dev.toml (settings of the bus only), defaults.
 'switchboard init' writes a switchboard.toml with every setting.
-Ctrl-C stops it; whatever it has answered is on disk.
+Ctrl-C stops the hub; everything it acknowledged is on disk.
 
 Examples:
   switchboard up
@@ -29,25 +29,25 @@ Examples:
   switchboard up --http 0.0.0.0:7373 --auth hmac --tls-self-signed
   switchboard up --store postgres://switchboard@db.local/swarm?sslmode=verify-full")]
 pub struct Args {
-    /// Where to listen [default: 127.0.0.1:7373]
+    /// Listen address for HTTP [default: 127.0.0.1:7373]
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
-    /// Where workers and operators of the bus connect, or "off" [default: 127.0.0.1:8731]
+    /// Listen address for workers and operators of the bus, or "off" [default: 127.0.0.1:8731]
     #[arg(long, value_name = "ADDR|off")]
     pub bus: Option<String>,
-    /// Where the ledger is: sqlite:FILE or postgres://USER@HOST/DATABASE [default: switchboard.db in the data directory]
+    /// Location of the ledger: sqlite:FILE or postgres://USER@HOST/DATABASE [default: switchboard.db in the data directory]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
-    /// Where the hub keeps its state [default: .switchboard in the project]
+    /// Directory for the hub's state [default: .switchboard in the project]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// The project the hub is for [default: the main git worktree that encloses the current directory, else the current directory]
+    /// Project directory [default: the enclosing git repository's main worktree, else the current directory]
     #[arg(long, value_name = "DIR")]
     pub project: Option<PathBuf>,
-    /// The configuration file [default: switchboard.toml in the project, if there is one]
+    /// Configuration file [default: switchboard.toml in the project, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// How agents prove who they are
+    /// Authentication mode
     #[arg(long, value_name = "HOW")]
     pub auth: Option<Auth>,
     /// Certificate chain (PEM) to serve TLS with
@@ -56,19 +56,19 @@ pub struct Args {
     /// Private key (PEM) of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Serve TLS with a certificate made for the occasion
+    /// Serve TLS with a self-signed certificate, created at first use
     #[arg(long, conflicts_with_all = ["tls_cert", "tls_key"])]
     pub tls_self_signed: bool,
-    /// Listen beyond this machine without authentication or TLS, at your own risk
+    /// Allow other machines to connect without authentication or TLS, at your own risk
     #[arg(long)]
     pub insecure_bind: bool,
-    /// Serve a ledger that 'switchboard migrate' moved elsewhere; what was written there since stays there
+    /// Serve a ledger that 'switchboard migrate' moved elsewhere; later changes at the new place are not copied back
     #[arg(long)]
     pub abandon_move: bool,
-    /// Take this machine's time (the database's, where the ledger is in one) at its word, however long nobody served
+    /// Trust the clock of this machine (with PostgreSQL: of the database), however long no hub served the ledger
     #[arg(long)]
     pub clock_is_right: bool,
-    /// How log lines look [default: text]
+    /// Log format [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log: Option<LogFormat>,
 }
@@ -76,18 +76,18 @@ pub struct Args {
 /// How agents prove who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Auth {
-    /// Everybody on this machine is trusted
+    /// Trust everyone on this machine
     None,
-    /// Agents sign, people show tokens
+    /// Agents sign requests, people use tokens
     Hmac,
 }
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people
+    /// Text for people
     Text,
-    /// For programs, one object per line
+    /// JSON for programs, one object per line
     Json,
 }
 
@@ -157,7 +157,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::Failed(format!("no runtime can be started: {error}")))?;
+        .map_err(|error| Failure::Failed(format!("the async runtime cannot start: {error}")))?;
     runtime
         .block_on(switchboard_hub::serve(loaded.config))
         .map_err(|error| Failure::Failed(chain(&error)))
@@ -167,7 +167,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn log(config: &Config) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&config.log.filter).map_err(|error| {
         Failure::Failed(format!(
-            "log.filter '{}' is no log filter: {error}; try 'info'",
+            "log.filter '{}' is not a valid log filter: {error}; try 'info'",
             config.log.filter
         ))
     })?;

@@ -113,7 +113,10 @@ fn name_cycle(drafts: &[Draft], cycle: &[usize]) -> Problem {
     ids.extend(ids.first().copied());
     Problem::at(
         drafts[cycle[0]].line,
-        format!("these tasks wait for each other: {}", ids.join(" → ")),
+        format!(
+            "these tasks depend on each other in a cycle: {}",
+            ids.join(" → ")
+        ),
     )
 }
 

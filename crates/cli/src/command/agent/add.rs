@@ -6,10 +6,10 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Tone, clean, paint};
 
-/// Make a signing key for an agent and print it once
+/// Create a signing key for an agent and print it once
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-An earlier key of the same agent stops working. A hub with auth = \"none\" asks for no key.
+The agent's earlier key stops working. A hub with auth = \"none\" needs no key.
 
 Examples:
   switchboard agent add builder-1
@@ -43,12 +43,12 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     ))?;
     screen.line("")?;
     screen.line(
-        "Sign every call: HMAC-SHA256 in hex, with the 32 bytes that the key spells after sbk_, over five lines:",
+        "Sign every request: HMAC-SHA256 in hex, keyed with the 32 bytes after sbk_ (hex-decoded), over five lines:",
     )?;
     screen.line("  METHOD, path?query, timestamp, nonce, sha256 of the body in hex")?;
     screen.line("and send the headers Switchboard-Agent, -Timestamp, -Nonce and -Signature.")?;
     Ok(screen.line(paint(
-        "The key is not stored and not shown again.",
+        "Save the key now: it is not stored and cannot be shown again.",
         Tone::Warn,
     ))?)
 }

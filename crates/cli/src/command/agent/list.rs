@@ -23,7 +23,7 @@ pub struct Args {
     /// Only agents in these states
     #[arg(long, short, value_delimiter = ',', value_parser = one_of::<AgentStatus>(AgentStatus::WORDS))]
     status: Vec<AgentStatus>,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
@@ -50,7 +50,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
 
 fn table(agents: &[Agent]) -> Table {
     let now = now();
-    let empty = "no agents; they register themselves with POST /api/v1/agents/register";
+    let empty = "no agents; agents register with POST /api/v1/agents/register";
     let mut table = Table::new(
         [
             "AGENT", "STATUS", "TYPE", "TASK", "DONE", "FAILED", "SEEN", "SKILLS",

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::clean;
 
-/// Deregister an agent: its tasks go back, its leases end
+/// Deregister an agent: its tasks return to the queue, its leases end
 #[derive(Debug, ClapArgs)]
 #[command(
     visible_alias = "rm",
@@ -26,7 +26,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         return Ok(screen.value(&answer)?);
     }
     Ok(screen.line(format_args!(
-        "{} is gone; its tasks went back and its leases ended",
+        "{} is deregistered; its tasks returned to the queue and its leases ended",
         clean(&args.agent)
     ))?)
 }

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::clean;
 
-/// Ask an agent to shut down; it learns with its next heartbeat
+/// Ask an agent to shut down; it gets the request with its next heartbeat
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Example:
@@ -15,7 +15,7 @@ Example:
 pub struct Args {
     /// The agent's id
     agent: String,
-    /// Why, for the agent
+    /// Reason, sent to the agent
     #[arg(long, short, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -37,6 +37,6 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     }
     let agent = clean(&args.agent);
     Ok(screen.line(format_args!(
-        "{agent} is asked to shut down and learns with its next heartbeat"
+        "{agent} is asked to shut down and gets the request with its next heartbeat"
     ))?)
 }

@@ -29,7 +29,7 @@ pub fn failed(error: &BusError, reach: &Reach) -> Failure {
 /// One sentence for whoever does not give up.
 pub fn trying_again(error: &BusError, reach: &Reach) -> String {
     match error {
-        BusError::Lost { .. } => format!("{}; connecting again", clean(&error.to_string())),
+        BusError::Lost { .. } => format!("{}; reconnecting", clean(&error.to_string())),
         other => sentence(other, reach),
     }
 }
@@ -38,33 +38,31 @@ fn sentence(error: &BusError, reach: &Reach) -> String {
     let step = match error {
         BusError::Unreachable { source, .. } => {
             return format!(
-                "{error} ({source}); start a hub with 'switchboard up', or name the bus with --addr"
+                "{error} ({source}); start a hub with 'switchboard up', or pass the bus's address with --addr"
             );
         }
         BusError::Untrusted { source, .. } => {
-            return format!("{error} ({source}); name the authority it is of with --ca");
+            return format!("{error} ({source}); pass the authority that signed it with --ca");
         }
         BusError::NotTls { .. } => "leave out --cert, --key and --ca",
         BusError::CertificateRefused { .. } => {
-            "see 'switchboard cert list'; a new one is made with 'switchboard cert issue'"
+            "see 'switchboard cert list'; create a new one with 'switchboard cert issue'"
         }
         BusError::NoWelcome { .. } if reach.tls.is_none() => {
-            "is this the address of the bus? If it speaks mutual TLS, name --cert, --key and --ca"
+            "check that this is the address of the bus; if it uses mutual TLS, pass --cert, --key and --ca"
         }
-        BusError::NoWelcome { .. } => {
-            "the id has to be the one the certificate was issued for, in that role"
-        }
+        BusError::NoWelcome { .. } => "use the id and the role that the certificate was issued for",
         BusError::Incompatible(told) => {
             return format!(
-                "{} (it speaks {}, this program {}); use a program of the hub's version",
+                "{} (it speaks {}, this program {}); use the hub's version of this program",
                 clean(&error.to_string()),
                 clean(&told.expected_protocol_version),
                 clean(&told.sender_protocol_version),
             );
         }
-        BusError::Replaced => "choose another one with --id, or stop the other",
+        BusError::Replaced => "choose another id with --id, or stop the other program",
         BusError::Lost { .. } | BusError::NoAnswer => {
-            "try again; 'switchboard doctor' may know more"
+            "try again; 'switchboard doctor' may show the cause"
         }
         BusError::Tls(_)
         | BusError::Refused(_)

@@ -15,14 +15,15 @@ use crate::context::Context;
 use crate::failure::Failure;
 
 pub const EXAMPLES: &str = "\
-Workers and operators connect to the bus over TCP and speak one JSON object per line.
-Under mutual TLS a certificate says who one is; with auth = \"hmac\" the hello is signed, by --token or the key of the hub here.
+Workers and operators connect to the bus over TCP and send one JSON object per line.
+With mutual TLS the certificate proves the identity. With auth = \"hmac\" the hello is signed with --token or with the key of
+the hub on this machine.
 
 Examples:
   switchboard bus status                      the director, its workers and its queue
   switchboard bus tail                        what goes over the bus, as it happens
   switchboard bus worker                      a small worker, for trying it out
-  switchboard bus send pause --reason deploy  hand out no new work";
+  switchboard bus send pause --reason deploy  stop handing out work";
 
 /// Commands about the bus.
 #[derive(Debug, Subcommand)]

@@ -28,16 +28,16 @@ pub struct Door {
         help_heading = "Bus"
     )]
     addr: Option<String>,
-    /// Id to go under [default: under mutual TLS the one that the certificate's file is named after, else a new one]
+    /// Id to connect as [default: with mutual TLS the id in the certificate's file name, else a new one]
     #[arg(long, value_name = "ID", help_heading = "Bus")]
     id: Option<String>,
-    /// Certificate to show, under mutual TLS [default: one for this call, if the hub's authority is yours]
+    /// Client certificate for mutual TLS [default: a temporary one, if you can read the hub's authority key]
     #[arg(long, value_name = "FILE", requires_all = ["key", "ca"], help_heading = "Bus")]
     cert: Option<PathBuf>,
-    /// The certificate's key
+    /// Private key of the certificate
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Bus")]
     key: Option<PathBuf>,
-    /// The authority that the director's certificate has to be of
+    /// Authority (CA) that must have signed the director's certificate
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Bus")]
     ca: Option<PathBuf>,
 }
@@ -134,7 +134,8 @@ impl Door {
 pub fn credential(text: &str) -> Result<Credential, Failure> {
     Credential::from_text(text).ok_or_else(|| {
         Failure::Usage(
-            "the token is none that a hub made; 'switchboard token create' prints one".to_owned(),
+            "the token is not one that a hub created; create one with 'switchboard token create'"
+                .to_owned(),
         )
     })
 }
@@ -175,7 +176,7 @@ fn bus_of(found: &Found, here: &Path) -> Result<String, Failure> {
     };
     hub.bus_addr().ok_or_else(|| {
         Failure::Failed(format!(
-            "the hub of {} has its bus switched off; start it with 'switchboard up --bus 127.0.0.1:8731', or name another bus with --addr",
+            "the hub of {} has its bus switched off; start it with 'switchboard up --bus 127.0.0.1:8731', or pass another bus's address with --addr",
             data_dir.display()
         ))
     })
@@ -184,11 +185,14 @@ fn bus_of(found: &Found, here: &Path) -> Result<String, Failure> {
 fn pass(data_dir: &Path, visitor: &Visitor<'_>) -> Result<(TlsFiles, Pass), Failure> {
     let no_pass = |error: &dyn std::fmt::Display| {
         Failure::Failed(format!(
-            "the bus speaks mutual TLS, and no certificate can be made for this call: {error}; name one with --cert, --key and --ca"
+            "the bus requires mutual TLS, and no temporary certificate can be created: {error}; pass one with --cert, --key and --ca"
         ))
     };
     let name = Name::for_role(visitor.id, visitor.role).map_err(|error| {
-        Failure::Usage(format!("'{}' is no id: {error}", visitor.id.escape_debug()))
+        Failure::Usage(format!(
+            "'{}' is not a valid id: {error}",
+            visitor.id.escape_debug()
+        ))
     })?;
     let at = Timestamp(now().0);
     let folder = data_dir

@@ -11,15 +11,15 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::clean;
 
-/// Give the director a command
+/// Send the director a command
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-  pause             hand out no new work until 'resume'; what runs goes on
+  pause             stop handing out work until 'resume'; running tasks continue
   resume            hand out work again
-  cooldown          hand out no new work for a while
-  snapshot          show everything to all operators now
-  shutdown-worker   ask one worker to go
-  release           say which release is under way
+  cooldown          stop handing out work for a while
+  snapshot          send a snapshot to all operators now
+  shutdown-worker   ask one worker to shut down
+  release           set the release that is under way
 
 Examples:
   switchboard bus send pause --reason 'deploying'
@@ -27,15 +27,15 @@ Examples:
   switchboard bus send shutdown-worker --target worker-3
   switchboard bus send release --release 2026.3 --branch release/2026.3 --pr 812")]
 pub struct Args {
-    /// What to do
+    /// The command
     command: Word,
     /// The worker that 'shutdown-worker' is for
     #[arg(long, value_name = "WORKER")]
     target: Option<String>,
-    /// Why, for whoever looks at it later
+    /// Reason, shown to others and logged
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// How long a cooldown lasts [default: the director's]
+    /// Length of a cooldown in seconds [default: the director's setting]
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
     /// The release's id
@@ -73,7 +73,7 @@ impl Args {
         };
         let only = |option: &str, given: bool, word: Word| match (given, self.command == word) {
             (true, false) => Err(Failure::Usage(format!(
-                "{option} goes with '{}' only",
+                "{option} is valid only with '{}'",
                 name(word)
             ))),
             (true, true) | (false, _) => Ok(()),
@@ -93,7 +93,7 @@ impl Args {
         };
         if let Some(missing) = missing {
             let word = name(self.command);
-            return Err(Failure::Usage(format!("'{word}' needs {missing}")));
+            return Err(Failure::Usage(format!("'{word}' requires {missing}")));
         }
         let release = self.release.as_ref().map(|id| Release {
             release_id: id.clone(),
@@ -125,7 +125,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     call.operator.close().await;
     if !ack.ok {
         return Err(Failure::Failed(format!(
-            "the director did not do it: {}",
+            "the director refused: {}",
             clean(&ack.message)
         )));
     }

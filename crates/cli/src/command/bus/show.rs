@@ -65,7 +65,7 @@ fn said(message: &Outbound<'_>) -> (Tone, String) {
         Outbound::CatalogDelta(delta) => (
             Tone::Dim,
             format!(
-                "{} engrams more, {} less, now {}",
+                "{} engrams added, {} removed, now {}",
                 delta.added.len(),
                 delta.removed.len(),
                 clean(&delta.to_version.to_text())
@@ -104,7 +104,10 @@ fn said(message: &Outbound<'_>) -> (Tone, String) {
             )
         }
         Outbound::WorkerLeaving(told) => {
-            let reason = brief(told.reason.as_deref().unwrap_or("for good"), TEXT_MAX);
+            let reason = brief(
+                told.reason.as_deref().unwrap_or("no reason given"),
+                TEXT_MAX,
+            );
             (Tone::Warn, format!("leaves: {reason}"))
         }
         // For workers; an operator does not get them.

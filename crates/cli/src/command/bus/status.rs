@@ -91,7 +91,7 @@ fn print(snapshot: &ProjectStateSnapshot, addr: &str, screen: &mut Screen) -> io
 fn headline(director: &DirectorStatus, addr: &str) -> String {
     let since = age(IsoTime(director.since.0), now());
     let since = match since.as_str() {
-        "now" => "since now".to_owned(),
+        "now" => "since just now".to_owned(),
         span => format!("for {span}"),
     };
     format!(

@@ -23,7 +23,7 @@ use crate::screen::{Screen, Tone, clean, paint};
 /// Show what goes over the bus, as it happens
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Connects as an operator, and reconnects whenever it is disconnected, until Ctrl-C. With --json each frame is printed as it came.
+Connects as an operator and reconnects after every disconnect, until Ctrl-C. With --json each frame is printed unchanged.
 
 Examples:
   switchboard bus tail
@@ -33,7 +33,7 @@ pub struct Args {
     /// Only messages of these types, such as heartbeat or worker_error
     #[arg(long, short, value_name = "TYPE", value_delimiter = ',', value_parser = message_type())]
     types: Vec<MessageType>,
-    /// Only what this worker says
+    /// Only messages from this worker
     #[arg(long, short, value_name = "ID")]
     worker: Option<String>,
     #[command(flatten)]

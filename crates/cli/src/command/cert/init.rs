@@ -9,16 +9,17 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Tone, paint};
 
-/// Make the authority and the director's certificate
+/// Create the certificate authority (CA) and the director's certificate
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Doing it again changes nothing, except that a director's certificate that is missing, ends soon or lacks a name is made anew. The authority's key (bus/ca.key in the data directory) is the one secret that everything rests on: back it up, show it to nobody.
+It is safe to repeat: it only replaces a director's certificate that is missing, expires soon or lacks a name.
+Whoever has the authority's key (bus/ca.key in the data directory) can issue certificates: back it up and keep it secret.
 
 Examples:
   switchboard cert init
-  switchboard cert init --name bus.example.org --name 10.0.0.5      (for clients that compare names)")]
+  switchboard cert init --name bus.example.org --name 10.0.0.5      (for clients that verify host names)")]
 pub struct Args {
-    /// A name or address that workers call the director by; may be repeated
+    /// A host name or address of the director, as workers use it; may be repeated
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
     #[command(flatten)]
@@ -63,33 +64,33 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         })?);
     }
     screen.line(format_args!(
-        "authority {} {}, good until {}",
+        "authority {} {}, valid until {}",
         authority.serial,
         became(begun.authority),
         until(authority.not_after)
     ))?;
     screen.line(format_args!(
-        "director's certificate {} {}, good until {}",
+        "director's certificate {} {}, valid until {}",
         seen.director.serial,
         became(begun.director),
         until(seen.director.not_after)
     ))?;
-    screen.line(format_args!("it is called {}", seen.hosts.join(", ")))?;
+    screen.line(format_args!("its host names: {}", seen.hosts.join(", ")))?;
     if lost_list {
-        let text = "The list of certificates was missing and begins anew: nobody has one that counts; issue them again.";
+        let text = "The list of certificates was missing and is now empty: no certificate issued before is valid; issue them again.";
         screen.line(paint(text, Tone::Warn))?;
     }
     if begun.authority == Found::Made {
         screen.line("")?;
-        screen.line("Next: 'switchboard cert issue WORKER' for each worker, and security = \"mTLS\" under [agent_bus].")?;
+        screen.line("Next: run 'switchboard cert issue WORKER' for each worker, and set security = \"mTLS\" under [agent_bus].")?;
     }
     Ok(())
 }
 
 fn became(found: Found) -> &'static str {
     match found {
-        Found::Made => "was made",
-        Found::Replaced => "was made anew",
-        Found::There => "is there",
+        Found::Made => "was created",
+        Found::Replaced => "was replaced",
+        Found::There => "exists",
     }
 }

@@ -8,19 +8,20 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::words::one_of;
 
-/// Make a key and a certificate for a worker or an operator
+/// Create a key and a certificate for a worker or an operator
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Writes ID.pem, ID.key and ca.pem. The id is the sender.id that its holder must use on the bus, in that role and no other. An id may have several certificates at a time, so that it can change from one to the next without a gap.
+Writes ID.pem, ID.key and ca.pem. On the bus its holder must use this id as sender.id, and this role.
+An id may have several valid certificates, so that it can switch to a new one without an interruption.
 
 Examples:
   switchboard cert issue worker-3
   switchboard cert issue ann --role operator --days 30 --out ./ann
   switchboard cert issue worker-3 --json | jq -r .files.key")]
 pub struct Args {
-    /// The sender.id that it is for
+    /// The sender.id of its holder
     id: String,
-    /// What its holder is
+    /// The role of its holder
     #[arg(long, default_value = "worker", value_parser = one_of::<Role>(Role::WORDS))]
     role: Role,
     #[command(flatten)]

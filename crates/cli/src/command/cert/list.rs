@@ -18,7 +18,7 @@ use crate::show::{instant, now};
 #[command(
     visible_alias = "ls",
     after_help = "\
-States: live; expiring, within two weeks; expired; revoked; orphaned, signed by an authority that is not trusted any more.
+States: live; expiring (within two weeks); expired; revoked; orphaned (signed by an authority that is no longer trusted).
 
 Examples:
   switchboard cert list
@@ -58,7 +58,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     let mut table = Table::new(["NAME", "ROLE", "STATE", "UNTIL", "SERIAL", "NOTE"], "");
     for (place, card) in seen.authorities.iter().enumerate() {
-        let note = if place == 0 { "signs" } else { "trusted still" };
+        let note = if place == 0 { "signs" } else { "still trusted" };
         table.row(own("-", "authority", card, note));
     }
     table.row(own("-", "director", &seen.director, &seen.hosts.join(", ")));

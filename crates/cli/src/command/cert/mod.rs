@@ -24,13 +24,13 @@ use crate::screen::{Screen, Table, Tone, cell, clean, paint};
 use crate::show::{now, relative};
 
 pub const EXAMPLES: &str = "\
-With security = \"mTLS\" the bus lets in only who shows a certificate of this authority, and only under the name in it.
+With security = \"mTLS\" the bus accepts only clients with a certificate of this authority, and only under the id in it.
 
 Examples:
-  switchboard cert init                       make the authority, once
+  switchboard cert init                       create the authority, once
   switchboard cert issue worker-3             a key and a certificate for a worker
   switchboard cert list                       who has one, and until when
-  switchboard cert revoke worker-3            put it out, within a second";
+  switchboard cert revoke worker-3            lock it out, within a second";
 
 /// Commands about certificates.
 #[derive(Debug, Subcommand)]
@@ -57,7 +57,7 @@ impl Command {
 /// Where the authority is.
 #[derive(Debug, ClapArgs)]
 struct Place {
-    /// Where the hub keeps its state [default: that of the hub here, else .switchboard in the project]
+    /// The hub's data directory [default: that of the running hub, else .switchboard in the project]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ struct Place {
 /// How long a certificate is good, and where it goes.
 #[derive(Debug, ClapArgs)]
 struct Making {
-    /// How many days it is good [default: 90]
+    /// Days until it expires [default: 90]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=DAYS_MAX))]
     days: Option<u32>,
     /// Where to write the files [default: bus/issued/ID in the data directory]
@@ -197,7 +197,7 @@ fn show_issued(issued: &Issued, revoked: &[Serial], screen: &mut Screen) -> Resu
     let record = &issued.record;
     let name = clean(record.name.as_str());
     screen.line(format_args!(
-        "certificate {} for {} {name}, good until {}",
+        "certificate {} for {} {name}, valid until {}",
         record.serial,
         record.role,
         until(record.not_after),
@@ -210,17 +210,17 @@ fn show_issued(issued: &Issued, revoked: &[Serial], screen: &mut Screen) -> Resu
     screen.table(&files)?;
     screen.line("")?;
     screen.line(format_args!(
-        "Bring all three to {name} on a safe way; the key is kept nowhere else."
+        "Copy all three to {name} over a secure channel; the key is stored nowhere else."
     ))?;
     let mut warn = |text: String| screen.line(paint(text, Tone::Warn));
     if issued.cut_short {
-        warn("It ends with the authority, which is before it was asked to; make a new one with 'switchboard cert rotate --authority'.".to_owned())?;
+        warn("It expires with the authority, earlier than requested; replace the authority with 'switchboard cert rotate --authority'.".to_owned())?;
     }
     if !revoked.is_empty() {
         warn(format!("Revoked: {}.", texts(revoked).join(", ")))?;
     } else if !issued.also_live.is_empty() {
         warn(format!(
-            "{name} also has {}, still good; once the new one is in use, end it with 'switchboard cert revoke SERIAL'.",
+            "{name} also has {}, still valid; once the new one is in use, revoke it with 'switchboard cert revoke SERIAL'.",
             texts(&issued.also_live).join(", ")
         ))?;
     }
@@ -230,7 +230,10 @@ fn show_issued(issued: &Issued, revoked: &[Serial], screen: &mut Screen) -> Resu
 /// An id that one in this role may have.
 fn named(id: &str, role: Role) -> Result<Name, Failure> {
     Name::for_role(id, role).map_err(|error| {
-        Failure::Usage(format!("'{}' is no sender id: {error}", id.escape_debug()))
+        Failure::Usage(format!(
+            "'{}' is not a valid sender id: {error}",
+            id.escape_debug()
+        ))
     })
 }
 

@@ -9,10 +9,11 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::clean;
 
-/// End certificates; their holders are out within a second
+/// Revoke certificates; their holders are disconnected within a second
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-An id ends all of its live certificates, a serial number (see 'switchboard cert list') that one only. It cannot be undone; the id can be given a new certificate at any time.
+An id revokes all of its live certificates, a serial number (see 'switchboard cert list') only that one. This cannot be
+undone, but you can issue the id a new certificate at any time.
 
 Examples:
   switchboard cert revoke worker-3 --reason 'laptop lost'
@@ -21,7 +22,7 @@ pub struct Args {
     /// An id, or a certificate's serial number
     #[arg(value_name = "ID|SERIAL")]
     which: String,
-    /// Why, for whoever reads the list
+    /// Reason, shown by 'switchboard cert list'
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]

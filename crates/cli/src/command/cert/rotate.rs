@@ -12,16 +12,16 @@ use crate::failure::Failure;
 use crate::screen::{Tone, paint};
 use crate::words::one_of;
 
-/// Make new keys and certificates: of an id, the director or the authority
+/// Replace the key and certificate of an id, of the director or of the authority
 #[derive(Debug, ClapArgs)]
 #[command(
     group(ArgGroup::new("what").required(true).multiple(true).args(["id", "director", "authority", "drop_old"])),
     after_help = "\
-Of an id: new files replace those that 'issue' wrote; the old certificate stays good until it expires, unless --revoke-old.
+ID: new files replace those that 'issue' wrote; the old certificate stays valid until it expires, unless --revoke-old.
 
-Of the director: whoever connects next sees the new one; nothing is interrupted.
+--director: new connections get the new certificate; open ones are not interrupted.
 
-Of the authority: a new one signs from now on, and the one before stays trusted, on both sides, until it expires or is ended with --drop-old, once everyone has a new certificate. If its key leaked, --authority --drop-old shuts everyone out until they have new certificates and the new ca.pem.
+--authority: a new authority signs from now on. Both sides still trust the previous one until it expires, or until --drop-old once everyone has a new certificate. If its key leaked, --authority --drop-old locks everyone out until they have new certificates and the new ca.pem.
 
 Examples:
   switchboard cert rotate worker-3 --revoke-old
@@ -30,22 +30,22 @@ Examples:
   switchboard cert rotate --drop-old"
 )]
 pub struct Args {
-    /// The id to make a new certificate for
+    /// The id to create a new certificate for
     #[arg(conflicts_with_all = ["director", "authority", "drop_old"])]
     id: Option<String>,
-    /// Make a new certificate for the director
+    /// Create a new certificate for the director
     #[arg(long, conflicts_with_all = ["authority", "drop_old"])]
     director: bool,
-    /// Make a new authority
+    /// Create a new authority
     #[arg(long)]
     authority: bool,
-    /// Stop trusting older authorities, and all that they signed
+    /// Stop trusting older authorities, and everything they signed
     #[arg(long)]
     drop_old: bool,
     /// Revoke the id's other certificates at once
     #[arg(long)]
     revoke_old: bool,
-    /// What the id is [default: what it was]
+    /// Role of the id [default: unchanged]
     #[arg(long, value_parser = one_of::<Role>(Role::WORDS))]
     role: Option<Role>,
     #[command(flatten)]
@@ -75,7 +75,7 @@ struct Report<'a> {
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     if args.id.is_none() && args.has_what_is_for_ids() {
         return Err(Failure::Usage(
-            "--days, --out, --role and --revoke-old go with an id only; see 'switchboard cert rotate --help'".to_owned(),
+            "--days, --out, --role and --revoke-old are valid only with an id; see 'switchboard cert rotate --help'".to_owned(),
         ));
     }
     let data_dir = args.place.data_dir(&context.here);
@@ -105,7 +105,7 @@ fn renew(
     let name = named(id, args.role.unwrap_or(Role::Operator))?;
     let Some(before) = registrar.role_of(&name) else {
         return Err(Failure::Failed(format!(
-            "{id} never had a certificate; make one with 'switchboard cert issue {id}'"
+            "{id} never had a certificate; create one with 'switchboard cert issue {id}'"
         )));
     };
     let out = args.making.out(&context.here);
@@ -151,14 +151,14 @@ fn report(
         .expect("an authority was opened");
     if args.authority {
         screen.line(format_args!(
-            "authority {} signs from now on, good until {}",
+            "authority {} signs from now on, valid until {}",
             current.serial,
             until(current.not_after)
         ))?;
     }
     if args.authority || args.director {
         screen.line(format_args!(
-            "the director shows certificate {} to whoever connects next, good until {}",
+            "new connections get the director's certificate {}, valid until {}",
             seen.director.serial,
             until(seen.director.not_after)
         ))?;
@@ -176,11 +176,11 @@ fn report(
             current.serial
         ))?;
     } else if args.authority {
-        screen.line("Give each worker a new certificate with 'switchboard cert rotate ID', then end the old authority with 'switchboard cert rotate --drop-old'.")?;
+        screen.line("Give each worker a new certificate with 'switchboard cert rotate ID', then stop trusting the old authority with 'switchboard cert rotate --drop-old'.")?;
     }
     if orphaned > 0 && (args.authority || args.drop_old) {
         let text = format!(
-            "Live certificates of an authority that is not trusted any more: {orphaned}; replace them with 'switchboard cert rotate ID'."
+            "Certificates of an authority that is no longer trusted: {orphaned}; replace them with 'switchboard cert rotate ID'."
         );
         screen.line(paint(text, Tone::Warn))?;
     }

@@ -13,7 +13,7 @@ pub fn checks(here: &Path) -> Vec<Check> {
         Err(error) => {
             return vec![Check::fail(
                 "config",
-                format!("{error}; mend it, or write a fresh one with 'switchboard init --force'"),
+                format!("{error}; fix it, or write a new one with 'switchboard init --force'"),
             )];
         }
     };
@@ -27,11 +27,11 @@ pub fn checks(here: &Path) -> Vec<Check> {
     checks.extend(refused.map(|error| Check::fail("config", error.to_string())));
     if checks.is_empty() {
         checks.push(if file.exists() {
-            Check::ok("config", format!("{} is understood", file.display()))
+            Check::ok("config", format!("{} is valid", file.display()))
         } else {
             Check::ok(
                 "config",
-                format!("no {CONFIG_FILE}, so the defaults hold; 'switchboard init' writes one"),
+                format!("no {CONFIG_FILE}, so the defaults apply; 'switchboard init' writes one"),
             )
         });
     }

@@ -26,39 +26,40 @@ fn directory(dir: &Path, mode: StoreMode) -> Check {
     let shown = dir.display();
     let meta = match fs::metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let text = format!("{shown} does not exist yet; 'switchboard up' makes it");
+            let text = format!("{shown} does not exist yet; 'switchboard up' creates it");
             return Check::warn(NAME, text);
         }
         Err(error) => {
-            let text = format!("{shown} cannot be read: {error}; mend its permissions");
+            let text = format!("{shown} cannot be read: {error}; fix its permissions");
             return Check::fail(NAME, text);
         }
         Ok(meta) => meta,
     };
     if !meta.is_dir() {
-        return Check::fail(NAME, format!("{shown} is no directory; move it away"));
+        return Check::fail(NAME, format!("{shown} is not a directory; move it away"));
     }
     // Asked, not tried: a look leaves nothing behind.
     if let Err(error) = rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK) {
-        let text = format!("{shown} cannot be written to: {error}; mend its permissions");
+        let text = format!("{shown} cannot be written to: {error}; fix its permissions");
         return Check::fail(NAME, text);
     }
     if rustix::fs::statvfs(dir).is_ok_and(|room| room.f_blocks > 0 && room.f_bavail == 0) {
-        let text = format!("there is no room left for {shown}; free some disk space");
+        let text = format!("the disk of {shown} is full; free some space");
         return Check::fail(NAME, text);
     }
     match who_else(&meta, mode.of_directory()) {
         Some(who) => Check::warn(
             NAME,
             format!(
-                "{shown} has mode {:o}, so {who} can look into it; the next 'switchboard up' sets {:o}",
+                "{shown} has mode {:o}, so {who} can read it; the next 'switchboard up' sets {:o}",
                 meta.mode() & 0o777,
                 mode.of_directory()
             ),
         ),
-        None if mode == StoreMode::Private => {
-            Check::ok(NAME, format!("{shown} is writable, and its owner's alone"))
-        }
+        None if mode == StoreMode::Private => Check::ok(
+            NAME,
+            format!("{shown} is writable, and only its owner can read it"),
+        ),
         None => Check::ok(
             NAME,
             format!(
@@ -83,7 +84,7 @@ fn open_to_others(scene: &Scene, mode: StoreMode) -> Vec<Check> {
         Some(Check::warn(
             NAME,
             format!(
-                "{who} can put another ledger into {} (mode {:o}); keep it in a directory of the hub's own, or run 'chmod go-w {}'",
+                "{who} can replace the ledger in {} (mode {:o}); keep it in a directory of its own, or run 'chmod go-w {}'",
                 folder.display(),
                 meta.mode() & 0o777,
                 folder.display()
@@ -133,7 +134,7 @@ fn unwritable(scene: &Scene) -> Vec<Check> {
             Some(Check::fail(
                 NAME,
                 format!(
-                    "{} cannot be read and written ({error}), so 'switchboard up' would be refused; make it yours with chown and chmod",
+                    "{} cannot be read and written ({error}), so 'switchboard up' would fail; fix its owner and mode with chown and chmod",
                     file.display()
                 ),
             ))

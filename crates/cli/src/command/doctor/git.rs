@@ -21,18 +21,18 @@ pub fn check(scene: &Scene) -> Option<Check> {
     let untracked = list(&project, &["--others", "--exclude-standard"], &paths)?;
     Some(if !tracked.is_empty() {
         let text = format!(
-            "git has {} in the repository; take them out with 'git rm --cached' and name them in .gitignore; if the key was pushed, replace it with 'switchboard key rotate'",
+            "git tracks {}; remove them with 'git rm --cached' and add them to .gitignore; if the key was pushed, replace it with 'switchboard key rotate'",
             named(&tracked),
         );
         Check::fail(NAME, text)
     } else if !untracked.is_empty() {
         let text = format!(
-            "git would commit {}; name them in .gitignore",
+            "git would commit {}; add them to .gitignore",
             named(&untracked)
         );
         Check::warn(NAME, text)
     } else {
-        Check::ok(NAME, "nothing of the hub's would be committed")
+        Check::ok(NAME, "would commit none of the hub's files")
     })
 }
 

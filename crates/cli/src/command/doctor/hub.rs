@@ -113,12 +113,12 @@ fn clock(hub: IsoTime, before: IsoTime, after: IsoTime) -> Check {
         ..SKEW_WARN_MS => Check::ok("clock", "agrees with the hub's"),
         SKEW_WARN_MS..SKEW_FAIL_MS => Check::warn(
             "clock",
-            format!("the hub's clock is {seconds:+.1} s off; set both by NTP"),
+            format!("the hub's clock is {seconds:+.1} s off; synchronize both clocks with NTP"),
         ),
         SKEW_FAIL_MS.. => Check::fail(
             "clock",
             format!(
-                "the hub's clock is {seconds:+.0} s off, so signatures are refused; set both by NTP"
+                "the hub's clock is {seconds:+.0} s off, so signatures are refused; synchronize both clocks with NTP"
             ),
         ),
     }
@@ -134,8 +134,8 @@ fn ledger_time(ahead_ms: i64) -> Option<Check> {
     Some(Check::warn(
         "ledger time",
         format!(
-            "the hub's clock was set {direction}: it differs from the ledger's by {seconds:.1} s, and the ledger's goes towards it by 1 s in \
-             10; set it right, or restart the hub with --clock-is-right if it is right now"
+            "the hub's clock was set {direction}: it differs from the ledger's time by {seconds:.1} s, and the ledger's time follows by 1 s \
+             every 10 s; correct the clock, or restart the hub with --clock-is-right if it is right now"
         ),
     ))
 }

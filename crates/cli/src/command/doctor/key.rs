@@ -23,7 +23,7 @@ fn check(file: &Path) -> Check {
     let shown = file.display();
     let meta = match fs::metadata(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let text = "no master key yet; the hub makes it when it is needed";
+            let text = "no master key yet; the hub creates it when it needs one";
             return Check::ok("key", text);
         }
         Err(error) => return Check::fail("key", format!("{shown} cannot be read: {error}")),
@@ -43,13 +43,13 @@ fn check(file: &Path) -> Check {
         Ok(_) => Check::fail(
             "key",
             format!(
-                "{shown} is no key of 32 bytes in hexadecimal, so 'switchboard up' would be refused; restore it from a backup, or remove it to make a new one (all agents then need new keys)"
+                "{shown} is not a key of 32 bytes in hexadecimal, so 'switchboard up' would fail; restore it from a backup, or delete it to get a new one (all agents then need new keys)"
             ),
         ),
         Err(error) => Check::fail(
             "key",
             format!(
-                "{shown} cannot be read: {error}, so 'switchboard up' would be refused; make it yours with chown and chmod"
+                "{shown} cannot be read: {error}, so 'switchboard up' would fail; fix its owner and mode with chown and chmod"
             ),
         ),
     }

@@ -38,7 +38,7 @@ fn other_store(scene: &Scene) -> Option<Check> {
         Check::warn(
             NAME,
             format!(
-                "the running hub serves {served}, while the settings name {configured}; put [store] url into switchboard.toml, else the next 'switchboard up' without --store serves that one"
+                "the running hub serves {served}, but the settings name {configured}; set [store] url in switchboard.toml, or the next 'switchboard up' without --store serves the other one"
             ),
         )
     })
@@ -58,13 +58,13 @@ async fn in_database(url: &PostgresUrl, scene: &Scene) -> Vec<Check> {
     vec![match looked {
         Ok(Ok(None)) => Check::warn(
             NAME,
-            format!("there is no ledger in {shown} yet; 'switchboard up' makes it"),
+            format!("there is no ledger in {shown} yet; 'switchboard up' creates it"),
         ),
         Ok(Ok(Some(found))) => {
             refusal(&shown, &found).unwrap_or_else(|| Check::ok(NAME, format!("is at {shown}")))
         }
         Ok(Err(error)) => Check::fail(NAME, format!("{shown}: {error}")),
-        Err(error) => Check::fail(NAME, format!("{shown} could not be looked at: {error}")),
+        Err(error) => Check::fail(NAME, format!("{shown} could not be checked: {error}")),
     }]
 }
 
@@ -72,7 +72,7 @@ async fn in_database(url: &PostgresUrl, scene: &Scene) -> Vec<Check> {
 fn refusal(shown: &str, found: &Found) -> Option<Check> {
     if let Some(source) = &found.copy_of {
         let text = format!(
-            "{shown} is an unfinished copy of {source}; finish it with 'switchboard migrate' as it was begun"
+            "{shown} is an unfinished copy of {source}; run the same 'switchboard migrate' again to finish it"
         );
         return Some(Check::fail(NAME, text));
     }
@@ -85,7 +85,7 @@ fn refusal(shown: &str, found: &Found) -> Option<Check> {
     }
     if found.schema > found.known {
         let text = format!(
-            "{shown} has schema version {}, this build knows up to {}, so 'switchboard up' would be refused; use a newer build of switchboard",
+            "{shown} has schema version {}, but this build supports only up to {}, so 'switchboard up' would fail; use a newer build of switchboard",
             found.schema, found.known
         );
         return Some(Check::fail(NAME, text));
@@ -101,8 +101,8 @@ fn in_file(file: &Path, holder: Option<&Holder>, deep: bool) -> Vec<Check> {
         Ok(meta) => meta.len() + log,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let text = match file.is_symlink() {
-                true => format!("{shown} is a link to nothing; remove it"),
-                false => format!("{shown} does not exist yet; 'switchboard up' makes it"),
+                true => format!("{shown} is a broken link; remove it"),
+                false => format!("{shown} does not exist yet; 'switchboard up' creates it"),
             };
             return vec![Check::warn(NAME, text)];
         }
@@ -125,25 +125,24 @@ fn in_file(file: &Path, holder: Option<&Holder>, deep: bool) -> Vec<Check> {
     let (verdict, found) = match looked {
         Ok(looked) => looked,
         Err(error) => {
-            let text = format!(
-                "{shown} cannot be opened: {error}; if it is damaged, put a backup in its place"
-            );
+            let text =
+                format!("{shown} cannot be opened: {error}; if it is damaged, restore a backup");
             return vec![Check::fail(NAME, text)];
         }
     };
     let mut checks = vec![if verdict == "ok" {
-        Check::ok(NAME, format!("{shown} is sound ({})", bytes(size)))
+        Check::ok(NAME, format!("{shown} is intact ({})", bytes(size)))
     } else {
         Check::fail(
             NAME,
-            format!("{shown} is damaged ({verdict}); stop the hub and put a backup in its place"),
+            format!("{shown} is damaged ({verdict}); stop the hub and restore a backup"),
         )
     }];
     match found {
         Ok(Some(found)) => checks.extend(refusal(&format!("sqlite:{shown}"), &found)),
         Ok(None) => checks.push(Check::fail(
             NAME,
-            format!("{shown} is a database of something else; name another file with [store] path"),
+            format!("{shown} is not a Switchboard database; set another file with [store] path"),
         )),
         Err(error) => checks.push(Check::fail(NAME, format!("{shown}: {error}"))),
     }
@@ -151,7 +150,7 @@ fn in_file(file: &Path, holder: Option<&Holder>, deep: bool) -> Vec<Check> {
         Ok(true) => Check::ok("journal", "mode wal"),
         Ok(false) | Err(_) => Check::warn(
             "journal",
-            "not in mode wal: the hub is slow or refuses to start; is this a network file system?",
+            "not in mode wal, so the hub is slow or does not start; move the ledger to a local disk if this is a network file system",
         ),
     });
     checks

@@ -14,7 +14,7 @@ pub fn check(scene: &Scene) -> Option<Check> {
         return unreached(scene);
     };
     if !config.swarm_db {
-        let text = format!("{shown} is left alone by [store] swarm_db = false");
+        let text = format!("{shown} is not used ([store] swarm_db = false)");
         return Some(Check::ok(NAME, text));
     }
     Some(match SwarmDb::new(&config.project, ledger).look() {
@@ -24,48 +24,48 @@ pub fn check(scene: &Scene) -> Option<Check> {
             Some(_) => Check::warn(
                 NAME,
                 format!(
-                    "{shown} is gone, so tools do not reach the hub there; start the hub again, which makes it"
+                    "{shown} is missing, so tools cannot reach the hub through it; restart the hub to create it"
                 ),
             ),
             None => Check::ok(
                 NAME,
-                format!("{shown} does not exist yet; 'switchboard up' makes it"),
+                format!("{shown} does not exist yet; 'switchboard up' creates it"),
             ),
         },
         Look::Stale { target } => Check::warn(
             NAME,
             format!(
-                "{shown} is a link to {}, which is not the ledger, so tools do not reach the hub there; 'switchboard up' makes it anew",
+                "{shown} is a link to {}, which is not the ledger, so tools cannot reach the hub through it; 'switchboard up' replaces it",
                 target.display()
             ),
         ),
         Look::Served { target, by } => Check::warn(
             NAME,
             format!(
-                "{shown} is a link to {}, the ledger of another hub that runs ({by}), so tools reach that one; stop one of the two and start the other again",
+                "{shown} is a link to {}, the ledger of another running hub ({by}), so tools reach that hub; stop one of the two and restart the other",
                 target.display()
             ),
         ),
         Look::Foreign { target } => Check::warn(
             NAME,
             format!(
-                "{shown} is a link to {}, which is not the ledger; remove it and start the hub again",
+                "{shown} is a link to {}, which is not the ledger; remove it and restart the hub",
                 target.display()
             ),
         ),
         Look::Old => Check::warn(
             NAME,
             format!(
-                "{shown} is a database of its own, so tools that open it do not reach the hub; the next 'switchboard up' imports it"
+                "{shown} is a separate database, so tools that open it do not reach the hub; the next 'switchboard up' imports it"
             ),
         ),
         Look::Odd => Check::warn(
             NAME,
-            format!("{shown} is neither a file nor a link; move it away and start the hub again"),
+            format!("{shown} is neither a file nor a link; move it away and restart the hub"),
         ),
         Look::Unreadable { why } => Check::warn(
             NAME,
-            format!("{shown} cannot be looked at: {why}; mend its permissions"),
+            format!("{shown} cannot be checked: {why}; fix its permissions"),
         ),
     })
 }
@@ -77,7 +77,7 @@ fn unreached(scene: &Scene) -> Option<Check> {
     Some(Check::warn(
         NAME,
         format!(
-            "{} does not lead to the ledger, which is in PostgreSQL; tools that write there are refused or write for nobody, so remove it",
+            "{} is not the ledger, which is in PostgreSQL; what tools write there is refused or ignored, so remove it",
             SwarmDb::SHOWN
         ),
     ))

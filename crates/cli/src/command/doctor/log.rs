@@ -28,7 +28,7 @@ pub async fn checks(scene: &Scene, deep: bool) -> Vec<Check> {
     looked.unwrap_or_else(|_| {
         vec![Check::fail(
             NAME,
-            "the look at the log broke off; run it again",
+            "the check of the log was interrupted; run it again",
         )]
     })
 }
@@ -41,7 +41,7 @@ fn look(store: &StoreAt, is_served: bool, deep: bool) -> Vec<Check> {
         Ok(verified) => Check::ok(NAME, sound(&verified)),
         Err(error @ Error::Corrupt(_)) => Check::fail(NAME, error.to_string()),
         // Whether the ledger can be opened at all is told by its own line.
-        Err(error) => Check::warn(NAME, format!("could not be verified from here: {error}")),
+        Err(error) => Check::warn(NAME, format!("could not be verified: {error}")),
     }];
     if deep {
         checks.extend(match replay(store) {
@@ -66,9 +66,9 @@ fn verify(store: &StoreAt, is_served: bool) -> Result<Verified, Error> {
 fn sound(verified: &Verified) -> String {
     let rows = verified.rows;
     match verified.without_hash {
-        0 => format!("the chain over {rows} batches of events holds"),
+        0 => format!("the hash chain over {rows} batches of events is intact"),
         bare => format!(
-            "the chain over {rows} batches of events holds; {bare} of them are older than it and have no hash"
+            "the hash chain over {rows} batches of events is intact; {bare} of them are older than the chain and have no hash"
         ),
     }
 }
@@ -85,7 +85,7 @@ impl Replayed {
     fn checks(&self) -> Vec<Check> {
         let (tasks, events) = (self.tasks, self.events);
         if self.contradictions.is_empty() {
-            let text = format!("{tasks} tasks are as {events} events of the log say");
+            let text = format!("{tasks} tasks match {events} events of the log");
             return vec![Check::ok(DEEP, text)];
         }
         let named = self.contradictions.iter().take(NAMED_MAX);
@@ -94,7 +94,7 @@ impl Replayed {
             .collect();
         if self.contradictions.len() > NAMED_MAX {
             let more = self.contradictions.len() - NAMED_MAX;
-            let text = format!("and {more} more; put a backup in the ledger's place");
+            let text = format!("and {more} more; restore a backup");
             checks.push(Check::fail(DEEP, text));
         }
         checks
@@ -110,8 +110,10 @@ fn sentence(found: &Contradiction) -> String {
         event,
     } = found;
     match *what {
-        "row" => format!("task {task}: its row {row}, and after event {event} it is {log}"),
-        what => format!("task {task}: {what} is {row}, and after event {event} it is {log}"),
+        "row" => format!("task {task}: its row {row}, but by event {event} of the log it is {log}"),
+        what => {
+            format!("task {task}: {what} is {row}, but by event {event} of the log it is {log}")
+        }
     }
 }
 
@@ -231,8 +233,8 @@ mod tests {
             .map(|it| it.text)
             .collect();
         for (said, expected) in said[1..].iter().zip([
-            "task a: epoch is 4, and after event",
-            "task b: status is failed, and after event",
+            "task a: epoch is 4, but by event",
+            "task b: status is failed, but by event",
             "task c: its row is missing",
         ]) {
             assert!(said.contains(expected), "{said}");

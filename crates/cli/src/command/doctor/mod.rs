@@ -29,17 +29,17 @@ use crate::screen::{Table, Tone, cell, toned};
 /// Check this project's hub, ledger and configuration
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Looks at what 'switchboard up' would refuse (settings, permissions, key, schema, a ledger that was
-moved), at the store that the running hub serves, at ready tasks that no agent present can take, at
-.jetpack/swarm.db, and at what git would commit of the hub's files. Nothing is changed by it.
-Every line says ok, warn or fail, and what to do. The exit code is 1 if something fails.
+Checks whether 'switchboard up' would start (settings, permissions, key, schema, a ledger that was
+moved), the store that the running hub serves, ready tasks that no online agent can take,
+.jetpack/swarm.db, and whether git would commit files of the hub. It changes nothing.
+Every line says ok, warn or fail, and what to do. The exit code is 1 if a check fails.
 
 Examples:
   switchboard doctor
   switchboard doctor --deep
   switchboard doctor --json | jq '.checks[] | select(.state != \"ok\")'")]
 pub struct Args {
-    /// Replay the log of events against every task, and compare every index with its table
+    /// Also replay the event log against every task, and compare every index with its table
     #[arg(long)]
     deep: bool,
 }

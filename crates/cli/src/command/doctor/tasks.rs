@@ -35,7 +35,7 @@ async fn look(client: &Client) -> Result<Check, Error> {
     };
     let tasks = client.tasks().list(&ready).await?.tasks;
     if tasks.is_empty() {
-        return Ok(Check::ok(NAME, "no task waits to be claimed"));
+        return Ok(Check::ok(NAME, "no task is ready to be claimed"));
     }
     let present = AgentQuery {
         status: vec![AgentStatus::Idle, AgentStatus::Busy],
@@ -44,14 +44,14 @@ async fn look(client: &Client) -> Result<Check, Error> {
     };
     let agents = client.agents().list(&present).await?.agents;
     if agents.is_empty() {
-        let text = "tasks are ready, and no agent is present to take them; start one";
+        let text = "tasks are ready, but no agent is online to take them; start one";
         return Ok(Check::warn(NAME, text));
     }
     let stuck = stuck(client, tasks, &agents).await?;
     Ok(match stuck.as_slice() {
         [] => Check::ok(
             NAME,
-            "for every ready task there is an agent that could take it",
+            "every ready task has an agent online that can take it",
         ),
         [..] => Check::warn(NAME, told(&stuck)),
     })
@@ -138,7 +138,7 @@ fn told(stuck: &[Stuck]) -> String {
         more => format!(", and {more} more like them"),
     };
     format!(
-        "no agent present can take {}{more}; start one that can, or see 'switchboard task why'",
+        "no online agent can take {}{more}; start one that can, or see 'switchboard task why'",
         named.join("; ")
     )
 }

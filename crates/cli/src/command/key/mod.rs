@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 
 pub const EXAMPLES: &str = "\
-Every agent's signing key and every token follow from the master key, and whoever can read it is the steward.
+Every agent's signing key and every token is derived from the master key. Whoever can read it is the steward.
 
 Example:
   switchboard key rotate";

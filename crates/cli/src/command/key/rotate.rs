@@ -22,21 +22,21 @@ use crate::screen::{Tone, paint};
 const TAKEN_UP_WITHIN: Duration = Duration::from_secs(20);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// Replace the master key; keys of agents and tokens made from the old one end
+/// Replace the master key; agent keys and tokens derived from the old one stop working
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-For a key that others may have seen. Everything that follows from it ends at once: each agent that signs needs a new
-key ('switchboard agent add ID'), each person and program a new token ('switchboard token create NAME'). Certificates
-of the bus are not concerned. A hub that runs takes the new key up within a second, on PostgreSQL all of them.
+Use it if others may have seen the key. Every agent key and token stops working at once: each agent that signs needs a
+new key ('switchboard agent add ID'), each person and program a new token ('switchboard token create NAME').
+Certificates of the bus stay valid. A running hub uses the new key within a second; on PostgreSQL all hubs do.
 
 Examples:
   switchboard key rotate
   switchboard key rotate --store postgres://swarm@db/swarm")]
 pub struct Args {
-    /// Where the hub keeps its state [default: that of the hub here, else .switchboard in the project]
+    /// The hub's data directory [default: that of the running hub, else .switchboard in the project]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The ledger whose key it is [default: the one of this project]
+    /// The ledger whose key to replace [default: this project's]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }
@@ -109,7 +109,7 @@ fn replace(store: &StoreAt, data_dir: &Path) -> Result<(), Failure> {
         StoreAt::Sqlite(file) => {
             if keys.own().map_err(failed)?.is_none() {
                 return Err(failed(format!(
-                    "there is none in {} yet; the first 'switchboard up' on {} makes it",
+                    "there is none in {} yet; the first 'switchboard up' on {} creates it",
                     data_dir.display(),
                     file.display()
                 )));
@@ -124,7 +124,7 @@ fn replace(store: &StoreAt, data_dir: &Path) -> Result<(), Failure> {
             }
             keys.follow(&old, &new).map_err(|error| {
                 Failure::Failed(format!(
-                    "the key was replaced in the ledger, but not in {}: {error}; start the hub again",
+                    "the key was replaced in the ledger, but not in {}: {error}; restart the hub",
                     data_dir.display()
                 ))
             })
@@ -152,19 +152,19 @@ impl Report {
             return Ok(screen.value(self)?);
         }
         screen.line(format_args!(
-            "{} has a new master key; keys of agents and tokens made from the old one have ended",
+            "{} has a new master key; agent keys and tokens derived from the old one no longer work",
             self.ledger
         ))?;
         match self.taken_up {
-            Some(true) => screen.line("the hub that runs here uses it")?,
+            Some(true) => screen.line("the running hub uses it")?,
             Some(false) => screen.line(paint(
-                "the hub that runs here does not use it yet; stop it and start it again with 'switchboard up'",
+                "the running hub does not use it yet; stop it and restart it with 'switchboard up'",
                 Tone::Warn,
             ))?,
             None => {}
         }
         Ok(screen.line(
-            "Next: 'switchboard agent add ID' for each agent that signs, 'switchboard token create NAME' for each token",
+            "Next: run 'switchboard agent add ID' for each agent that signs, and 'switchboard token create NAME' for each token",
         )?)
     }
 }

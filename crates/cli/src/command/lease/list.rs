@@ -25,10 +25,10 @@ pub struct Args {
     /// Only leases taken for this task
     #[arg(long, short, value_name = "TASK")]
     task: Option<String>,
-    /// Only leases at or below this path
+    /// Only leases on this path or below it
     #[arg(long, value_name = "PATH")]
     under: Option<String>,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }

@@ -17,7 +17,7 @@ Example:
 pub struct Args {
     /// The path, as 'switchboard lease list' shows it
     path: String,
-    /// The agent that holds it [default: whoever does]
+    /// The agent that holds it [default: the current holder]
     #[arg(long, short, value_name = "AGENT")]
     agent: Option<String>,
 }

@@ -28,7 +28,7 @@ pub struct Args {
     /// Only of these types
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     types: Vec<String>,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }

@@ -12,26 +12,26 @@ use crate::screen::clean;
 /// Send a message to one agent, or to all
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A text is sent as {\"text\": \"…\"}; --payload sends JSON as it is.
+TEXT is sent as {\"text\": \"…\"}; --payload sends the JSON unchanged.
 
 Examples:
   switchboard message send 'Please rebase' --to builder-1
   switchboard message send 'The API changed, see docs/api.md'
   switchboard message send --payload '{\"taskId\":\"t1\"}' --type info.discovery --ack")]
 pub struct Args {
-    /// What to say
+    /// The text to send
     #[arg(required_unless_present = "payload")]
     text: Option<String>,
     /// JSON to send instead of a text
     #[arg(long, value_name = "JSON", conflicts_with = "text")]
     payload: Option<String>,
-    /// The agent that gets it [default: all agents]
+    /// The recipient [default: all agents]
     #[arg(long, short, value_name = "AGENT")]
     to: Option<String>,
-    /// Whom it comes from
+    /// The sender
     #[arg(long, value_name = "AGENT", default_value = STEWARD)]
     from: String,
-    /// Its type: 'custom' or any dotted word
+    /// Its type: 'custom' or a dotted name such as task.help_needed
     #[arg(long = "type", value_name = "TYPE", default_value = "custom")]
     kind: String,
     /// Ask for an acknowledgement
@@ -45,7 +45,7 @@ pub struct Args {
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let payload = match (args.payload, args.text) {
         (Some(json), _) => Json::from_text(json)
-            .map_err(|error| Failure::Usage(format!("--payload is no JSON: {error}")))?,
+            .map_err(|error| Failure::Usage(format!("--payload is not valid JSON: {error}")))?,
         (None, text) => Json::from(serde_json::json!({ "text": text })),
     };
     let message = NewMessage {

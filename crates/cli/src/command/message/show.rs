@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::screen::{Table, cell};
 use crate::show::{delivery, instant, maybe, now};
 
-/// Show one message and what became of it
+/// Show one message and its deliveries
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Example:

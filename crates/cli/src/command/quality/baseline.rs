@@ -11,14 +11,14 @@ use crate::show::{instant, now};
 /// Show the baseline, or set it
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-With figures or --from-task the baseline is set; figures that are left out count as 0.
+With figures or --from-task it sets the baseline; omitted figures count as 0.
 
 Examples:
   switchboard quality baseline
   switchboard quality baseline --from-task 12
   switchboard quality baseline --tests-passing 240 --coverage 81.5")]
 pub struct Args {
-    /// Take the figures of this task's snapshot
+    /// Use the figures of this task's quality snapshot
     #[arg(long, value_name = "TASK", conflicts_with = "figures")]
     from_task: Option<String>,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     }
     match &answer.baseline {
         Some(baseline) => Ok(screen.table(&facts(baseline))?),
-        None => Ok(screen.line("no baseline: no completion counts as a regression; set one with 'switchboard quality baseline --from-task TASK'")?),
+        None => Ok(screen.line("no baseline, so no completion counts as a regression; set one with 'switchboard quality baseline --from-task TASK'")?),
     }
 }
 

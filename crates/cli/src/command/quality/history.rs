@@ -9,7 +9,7 @@ use crate::page::gather;
 use crate::screen::{Table, Tone, cell, toned};
 use crate::show::{age, maybe, now};
 
-/// Show what completions measured, newest first
+/// Show the measurements of completed tasks, newest first
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +19,7 @@ pub struct Args {
     /// Only of this task
     #[arg(long, short, value_name = "TASK")]
     task: Option<String>,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
@@ -46,7 +46,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         "AGE", "TASK", "AGENT", "BUILD", "PASSING", "FAILING", "TYPES", "LINT", "WARNINGS",
         "COVERAGE",
     ];
-    let mut table = Table::new(headings, "nothing was measured yet");
+    let mut table = Table::new(headings, "no measurements yet");
     for one in &page.snapshots {
         table.row([
             cell(age(one.recorded_at, now)),

@@ -7,7 +7,7 @@ use super::changed;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Take tasks off the list for good
+/// Cancel tasks
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Example:
@@ -16,7 +16,7 @@ pub struct Args {
     /// Ids or numbers
     #[arg(required = true)]
     tasks: Vec<String>,
-    /// Why, for the record
+    /// Reason, kept in the event log
     #[arg(long, short, value_name = "TEXT")]
     reason: Option<String>,
 }

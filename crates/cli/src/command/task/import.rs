@@ -18,7 +18,7 @@ use crate::screen::clean;
 /// Add many tasks from a file: JSON, NDJSON or a Markdown list
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The file is checked as a whole first; if a line is wrong, it is named and nothing is imported.
+The whole file is checked first. If a line is wrong, the error names it and nothing is imported.
 
 JSON     an array of tasks, {\"tasks\": [...]}, or one task; NDJSON is one task per line:
            {\"id\":\"parse\",\"title\":\"Parse it\",\"priority\":\"high\",\"requiredSkills\":[\"rust\"]}
@@ -30,8 +30,8 @@ Markdown every list item is a task; [x] items are done and skipped:
            - Write the docs @builder-2 after:parse type:documentation
          p:PRIORITY  #SKILL  ~TIME (30m, 2h, 1h30m)  @AGENT (may claim it)  after:TASK[,TASK]
          id:ID  type:TYPE  branch:BRANCH; a backslash keeps a word as it is (\\#rust).
-         A nested item inherits priority, skills, type, branch and agents. It waits for nothing
-         but what its own after: names: an id in this file, or an id or number in the hub.
+         A nested item inherits priority, skills, type, branch and agents, but not dependencies.
+         after: takes an id in this file, or an id or number in the hub.
 
 Examples:
   switchboard task import TODO.md
@@ -40,10 +40,10 @@ Examples:
 pub struct Args {
     /// The file; '-' reads stdin
     file: PathBuf,
-    /// Its form [default: by its name, else by how it begins]
+    /// Format of the file [default: detected by its name, else by its content]
     #[arg(long, short)]
     format: Option<Format>,
-    /// Check the file, print what would be made, and send nothing
+    /// Check the file, print what would be created, and send nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -88,7 +88,7 @@ fn text(file: &Path, stdin: bool) -> io::Result<String> {
     source.take(FILE_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_MAX {
         return Err(io::Error::other(format!(
-            "it is longer than {FILE_MAX} bytes; split it"
+            "it is larger than {FILE_MAX} bytes; split it"
         )));
     }
     Ok(text)
@@ -126,7 +126,7 @@ async fn resolve(plan: &mut Plan, client: &Client) -> Result<Vec<Problem>, Failu
             Err(error) if error.code() == Some("task_not_found") => {
                 problems.push(Problem::at(
                     *line,
-                    format!("waits for '{name}', which is neither in the file nor in the hub"),
+                    format!("depends on '{name}', which is neither in the file nor in the hub"),
                 ));
             }
             Err(error) => return Err(error.into()),

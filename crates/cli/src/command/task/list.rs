@@ -42,13 +42,13 @@ pub struct Args {
     /// Only tasks that require one of these skills
     #[arg(long, value_name = "SKILL", value_delimiter = ',')]
     skill: Vec<String>,
-    /// Only tasks of this branch
+    /// Only tasks on this branch
     #[arg(long, short, value_name = "BRANCH")]
     branch: Option<String>,
     /// Oldest first
     #[arg(long)]
     oldest: bool,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
@@ -102,7 +102,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     if page.next.is_some() {
         screen.line(crate::screen::paint(
             format_args!(
-                "there are more; see them with --limit {}",
+                "there are more; show them with --limit {}",
                 args.limit.saturating_mul(10)
             ),
             Tone::Dim,

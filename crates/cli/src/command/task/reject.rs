@@ -7,7 +7,7 @@ use super::changed;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Send tasks that need review back to be done again
+/// Send tasks in review back to the queue, to be done again
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -17,10 +17,10 @@ pub struct Args {
     /// Ids or numbers
     #[arg(required = true)]
     tasks: Vec<String>,
-    /// Why, for the record
+    /// Reason, kept in the event log
     #[arg(long, short, value_name = "TEXT")]
     reason: Option<String>,
-    /// Fail them instead
+    /// Mark them as failed instead
     #[arg(long)]
     fail: bool,
 }

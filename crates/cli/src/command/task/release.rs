@@ -16,7 +16,7 @@ pub struct Args {
     /// Ids or numbers
     #[arg(required = true)]
     tasks: Vec<String>,
-    /// Why, for the record
+    /// Reason, kept in the event log
     #[arg(long, short, value_name = "TEXT")]
     reason: Option<String>,
 }

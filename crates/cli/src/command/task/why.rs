@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::screen::{Table, Tone, clean, paint, toned};
 use crate::show::maybe;
 
-/// Say why a task is not claimed, reason by reason
+/// List the reasons why a task is not claimed
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -17,7 +17,7 @@ Examples:
 pub struct Args {
     /// Id or number
     task: String,
-    /// The agent that would claim it
+    /// Also check whether this agent could claim it
     #[arg(long, short, value_name = "AGENT")]
     agent: Option<String>,
 }

@@ -8,24 +8,24 @@ use crate::failure::Failure;
 use crate::screen::{Tone, clean, paint};
 use crate::words::one_of;
 
-/// Make a token and print its secret once
+/// Create a token and print its secret once
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Only a steward makes tokens: under auth = \"hmac\" whoever can read the key file in the hub's data directory is one.
-Scopes: steward decides and steers, viewer reads, operator watches the bus and gives its orders, agent acts as one agent,
-node is another gateway. sql opens the public tables and nothing else, to read and to write as any agent; sql:steward
-also cancels, rules on reviews, sets the baseline and sends as a person there.
+Only a steward can create tokens. With auth = \"hmac\", anyone who can read the key file in the hub's data directory is one.
+Scopes: steward may do everything, viewer reads, operator watches the bus and sends it commands, agent acts as one agent,
+node is another gateway. sql may read and write the public tables as any agent, and nothing else; sql:steward may also
+cancel tasks, decide reviews, set the baseline and send messages as a person, through SQL.
 
 Examples:
   switchboard token create alice
   switchboard token create --scope agent --agent worker-3
   switchboard token create --scope sql        (for libSQL's clients: prints JETPACK_DB_URL and JETPACK_DB_TOKEN)
   export SWITCHBOARD_TOKEN=$(switchboard token create ci --scope viewer --json | jq -r .token.secret)
-The variable is sent only to the hub that --url or SWITCHBOARD_URL names.")]
+SWITCHBOARD_TOKEN is sent only to the hub given by --url or SWITCHBOARD_URL.")]
 pub struct Args {
-    /// A name to know it by [default: its scope]
+    /// A name for the list of tokens [default: its scope]
     name: Option<String>,
-    /// What it may do
+    /// Its permissions
     #[arg(long, short, default_value = "steward", value_parser = one_of::<Scope>(Scope::WORDS))]
     scope: Scope,
     /// The agent that a token of scope agent is for
@@ -70,7 +70,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     }
     screen.line("")?;
     Ok(screen.line(paint(
-        "The secret is not stored and not shown again.",
+        "Save the secret now: it is not stored and cannot be shown again.",
         Tone::Warn,
     ))?)
 }

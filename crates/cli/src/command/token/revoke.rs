@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::clean;
 
-/// End a token; whoever uses it is refused from now on
+/// Revoke a token; calls that use it are refused from now on
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Example:

@@ -75,7 +75,7 @@ impl Job {
                 Some(note) => note,
                 None => Note::Ended(Outcome::Failed(Mishap {
                     error_type: "worker_crashed".to_owned(),
-                    message: "the work broke off".to_owned(),
+                    message: "the work ended unexpectedly".to_owned(),
                     ..Mishap::default()
                 })),
             },

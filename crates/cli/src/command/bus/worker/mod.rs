@@ -32,19 +32,20 @@ const ID_CHARS_MAX: usize = 64;
 /// How often the walk of an example is told.
 const WALK_EVERY: Duration = Duration::from_secs(2);
 
-/// Be a small worker, for trying the bus out
+/// Run a small worker, to try out the bus
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Takes tasks from the director, one at a time. Without --run it only walks through the stages of a worker and says that
-the task is done; with --run the command runs for each task, in a shell. It finds TASK_ID, ISSUE_NUMBER, TITLE,
-DESCRIPTION, ATTEMPT, EPOCH, BRANCH and WORKER_ID in its environment and the whole assignment as JSON on its input; its
-last line of output becomes the summary, and an exit code other than 0 is reported as an error.
+Takes tasks from the director, one at a time. Without --run it only steps through the stages of a worker and reports the
+task as done. With --run it runs the command in a shell for each task, with TASK_ID, ISSUE_NUMBER, TITLE, DESCRIPTION,
+ATTEMPT, EPOCH, BRANCH and WORKER_ID in its environment and the whole assignment as JSON on its stdin. The last line of
+its output becomes the summary; an exit code other than 0 is reported as an error.
 
-Ctrl-C or SIGTERM ends the command and says worker_leaving.v1: the task goes back, no retry is spent, and nothing more is
-given to this worker. After a cut it goes on with its task, and says a result again until it is answered.
+Ctrl-C or SIGTERM stops the command and sends worker_leaving.v1: the task returns to the queue, no retry is spent, and
+this worker gets no more tasks. After a disconnect the worker continues its task, and resends a result until the director
+acknowledges it.
 
-A hub with auth = \"hmac\" wants the hello signed: by SWITCHBOARD_KEY, as 'switchboard agent add' prints it with
-SWITCHBOARD_AGENT, by the token given, or by the key of the hub here.
+A hub with auth = \"hmac\" requires a signed hello: with SWITCHBOARD_AGENT and SWITCHBOARD_KEY, as 'switchboard agent add'
+prints them, with the token given, or with the key of the hub on this machine.
 
 Examples:
   switchboard bus worker
@@ -52,16 +53,16 @@ Examples:
   switchboard bus worker --once --run 'echo \"$TITLE\" && make test'
   switchboard bus worker --json | jq -c .message_type")]
 pub struct Args {
-    /// What it can do; may be given several times
+    /// A skill of this worker; may be repeated
     #[arg(long = "skill", short, value_name = "SKILL")]
     skills: Vec<String>,
     /// The command to run for each task
     #[arg(long, value_name = "COMMAND")]
     run: Option<String>,
-    /// End after one task
+    /// Exit after one task
     #[arg(long)]
     once: bool,
-    /// Seconds between two heartbeats [default: the director's; 2 without --run]
+    /// Seconds between heartbeats [default: the director's setting; 2 without --run]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     every: Option<u64>,
     #[command(flatten)]
@@ -179,8 +180,8 @@ impl Bench {
             WorkerEvent::Message(message) => self.read(&message, screen).await?,
             WorkerEvent::Commanded(command) if command.command == OperatorOrder::ShutdownWorker => {
                 let reason = brief(&command.reason, TEXT_MAX);
-                say(screen, Tone::Warn, &format!("asked to go: {reason}"))?;
-                self.stop("an operator asked the worker to go", screen)
+                say(screen, Tone::Warn, &format!("asked to shut down: {reason}"))?;
+                self.stop("an operator asked the worker to shut down", screen)
                     .await?;
                 return Ok(Next::Leave);
             }
@@ -335,15 +336,15 @@ fn heard(event: &WorkerEvent, reach: &Reach, id: &str) -> Option<(Tone, String)>
             format!("{}: {}", told.code, brief(&told.message, TEXT_MAX)),
         )),
         WorkerEvent::Commanded(command) => {
-            Some((Tone::Dim, format!("an operator says {}", command.command)))
+            Some((Tone::Dim, format!("operator command: {}", command.command)))
         }
         WorkerEvent::ResultTaken(told) if told.accepted && told.reason.is_none() => None,
         WorkerEvent::ResultTaken(told) => {
             let reason = brief(told.reason.as_deref().unwrap_or_default(), TEXT_MAX);
             let counts = if told.accepted {
-                "counts"
+                "was accepted"
             } else {
-                "does not count"
+                "was not accepted"
             };
             let text = format!("#{}: the result {counts}: {reason}", told.issue_number);
             Some((Tone::Warn, text))
