@@ -20,6 +20,7 @@ pub mod moved;
 mod paging;
 pub mod postgres;
 mod rows;
+mod schema;
 pub mod sqlite;
 pub mod swarm_db;
 mod table;

@@ -6,30 +6,28 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use switchboard_core::agent::{AgentMetrics, Current, Stream};
 use switchboard_core::attempt::{Attempt, Outcome};
 use switchboard_core::lane::Rep;
 use switchboard_core::slice::Kept;
-use switchboard_core::task::{Failure, OnDependencyFailure};
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, AgentKind, Baseline, Capabilities, CorrId, Delivery, DeliveryState,
-    Description, Doing, Door, FailureKind, FormerAgent, Head, Lane, LaneId, LaneKey, Learning,
-    Lease, LeasePath, LedgerEpoch, Machine, Message, MessageId, Metrics, Phase, Presence, Priority,
-    Progress, Skills, Snapshot, Task, TaskId, TaskKind, TaskState, Timestamp, Watch, WhenSpent,
-    iso, limits,
+    AgentId, Baseline, CorrId, Delivery, DeliveryState, FailureKind, FormerAgent, Head, Lane,
+    LaneId, LaneKey, Learning, Lease, LeasePath, LedgerEpoch, Message, MessageId, Metrics,
+    Snapshot, TaskId, Timestamp, iso,
 };
 
 use crate::clock::Mark;
-use crate::columns::silence;
+use crate::columns::task::read_progress;
 use crate::table::{
-    AGENTS, ATTEMPTS, BASELINES, BESIDE, DELIVERIES, FORMER_AGENTS, HEADS, LANES, LEARNINGS,
-    LEASES, MESSAGES, READ, SNAPSHOTS, TASKS, TOKENS, at, list,
+    ATTEMPTS, BASELINES, BESIDE, DELIVERIES, FORMER_AGENTS, HEADS, LANES, LEARNINGS, LEASES,
+    MESSAGES, READ, SNAPSHOTS, TOKENS, at, list,
 };
 use crate::text::unlist;
 
 mod stream;
+
+pub(crate) use crate::columns::agent::{AGENT, agent};
+pub(crate) use crate::columns::task::{TASK, TASK_COLUMNS, task};
 
 pub(crate) use stream::{HELD, held, record, record_range};
 
@@ -52,128 +50,6 @@ pub(crate) struct Unreadable {
     expected: &'static str,
 }
 
-pub(crate) const TASK: &str = list!(TASKS, READ);
-
-/// How many columns [`TASK`] names.
-pub(crate) const TASK_COLUMNS: usize = TASKS.count(READ);
-
-pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
-    let status = text(row, at!(TASKS.status))?;
-    let by = || -> Result<AgentId, R::Error> {
-        let by = optional_text(row, at!(TASKS.assigned_agent))?;
-        Ok(AgentId::from(by.unwrap_or_default()))
-    };
-    let at = Timestamp(int(row, at!(TASKS.state_at))?);
-    let state = match status.as_str() {
-        "blocked" => TaskState::Waiting,
-        "ready" => TaskState::Ready,
-        // Written by hand, and not seen yet.
-        "pending" => TaskState::Ready,
-        "claimed" => TaskState::Claimed { by: by()?, at },
-        "in_progress" => TaskState::InProgress { by: by()?, at },
-        "pending_retry" => TaskState::RetryWait { until: at },
-        "needs_review" => TaskState::NeedsPerson { by: by()?, at },
-        "completed" => TaskState::Completed { by: by()?, at },
-        "failed" => TaskState::Failed { at },
-        "canceled" => TaskState::Canceled { at },
-        other => return Err(unreadable(at!(TASKS.status), other).into()),
-    };
-    let failure_kind = optional_text(row, at!(TASKS.failure_type))?;
-    let failure_text = optional_text(row, at!(TASKS.last_error))?;
-    Ok(Task {
-        number: unsigned(row, at!(TASKS.number))?,
-        id: id(row, at!(TASKS.id))?,
-        about: Description {
-            title: text(row, at!(TASKS.title))?,
-            description: optional_text(row, at!(TASKS.description))?,
-            files: strings(row, at!(TASKS.files))?,
-            branch: optional_text(row, at!(TASKS.branch))?,
-            max_retries: number(row, at!(TASKS.max_retries))?,
-            when_spent: optional_text(row, at!(TASKS.when_spent))?
-                .and_then(|word| WhenSpent::parse(&word))
-                .unwrap_or(WhenSpent::Fail),
-            priority: word(row, at!(TASKS.priority), Priority::parse)?,
-            kind: word(row, at!(TASKS.type), TaskKind::parse)?,
-            required_skills: Skills::new(strings(row, at!(TASKS.required_skills))?),
-            estimated_minutes: optional_number(row, at!(TASKS.estimated_minutes))?,
-            audience: ids(row, at!(TASKS.audience))?,
-        },
-        state,
-        dependencies: ids(row, at!(TASKS.dependencies))?,
-        blockers: ids(row, at!(TASKS.blockers))?,
-        on_dependency_failure: word(
-            row,
-            at!(TASKS.on_dependency_failure),
-            OnDependencyFailure::parse,
-        )?,
-        corr_id: CorrId::from(text(row, at!(TASKS.corr_id))?),
-        retries: number(row, at!(TASKS.retry_count))?,
-        previous_agents: ids(row, at!(TASKS.previous_agents))?,
-        last_failure: (failure_kind.is_some() || failure_text.is_some()).then(|| Failure {
-            kind: failure_kind
-                .as_deref()
-                .and_then(FailureKind::parse)
-                .unwrap_or(FailureKind::TaskError),
-            message: failure_text.unwrap_or_default(),
-        }),
-        epoch: unsigned(row, at!(TASKS.epoch))?,
-        epoch_needed: int(row, at!(TASKS.epoch_needed))? != 0,
-        started_at: when(row, at!(TASKS.started_at))?,
-        worked_ms: optional_unsigned(row, at!(TASKS.worked_ms))?,
-        progress: progress(row, at!(TASKS.progress))?,
-        result: optional_text(row, at!(TASKS.result))?.map(String::into_boxed_str),
-        snapshot: optional_text(row, at!(TASKS.quality_snapshot_id))?.map(Into::into),
-        dependants: number(row, at!(TASKS.dependants))?,
-        lane: optional_unsigned(row, at!(TASKS.lane))?.map(LaneId),
-        watch: watch(row, at!(TASKS.deadline_at))?,
-        created_at: when(row, at!(TASKS.created_at))?.unwrap_or_default(),
-        updated_at: when(row, at!(TASKS.updated_at))?.unwrap_or_default(),
-        rev: unsigned(row, at!(TASKS.rev))?,
-    })
-}
-
-/// Three columns from `first` on, all or none of them there.
-fn watch<R: Columns>(row: &R, first: usize) -> Result<Option<Watch>, R::Error> {
-    let (Some(deadline_at), Some(stale_after), Some(look_at)) = (
-        instant(row, first)?,
-        optional_unsigned(row, first + 1)?,
-        instant(row, first + 2)?,
-    ) else {
-        return Ok(None);
-    };
-    Ok(Some(Watch {
-        deadline_at,
-        stale_after: Duration::from_millis(stale_after),
-        look_at,
-    }))
-}
-
-/// Progress as it stands in a text column.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct StoredProgress {
-    pub phase: Phase,
-    pub percent: u8,
-    pub note: String,
-    pub files: Vec<String>,
-    pub told_at: Timestamp,
-    pub told_percent: u8,
-}
-
-fn progress<R: Columns>(row: &R, column: usize) -> Result<Option<Progress>, R::Error> {
-    let text = optional_text(row, column)?;
-    let stored: Option<StoredProgress> = text
-        .as_deref()
-        .and_then(|text| serde_json::from_str(text).ok());
-    Ok(stored.map(|stored| Progress {
-        phase: stored.phase,
-        percent: stored.percent,
-        note: stored.note,
-        files: stored.files,
-        told_at: stored.told_at,
-        told_percent: stored.told_percent,
-    }))
-}
-
 pub(crate) const FORMER_AGENT: &str = list!(FORMER_AGENTS, READ);
 
 pub(crate) fn former_agent<R: Columns>(row: &R) -> Result<FormerAgent, R::Error> {
@@ -186,110 +62,6 @@ pub(crate) fn former_agent<R: Columns>(row: &R) -> Result<FormerAgent, R::Error>
         registered_at: Timestamp(int(row, at!(FORMER_AGENTS.registered_at))?),
         gone_at: Timestamp(int(row, at!(FORMER_AGENTS.gone_at))?),
     })
-}
-
-pub(crate) const AGENT: &str = list!(AGENTS, READ);
-
-#[derive(Serialize, Deserialize)]
-pub(crate) struct StoredMetrics {
-    pub memory_used_mb: f64,
-    pub tasks_completed_session: u64,
-    pub at: Timestamp,
-}
-
-pub(crate) fn agent<R: Columns>(row: &R) -> Result<Agent, R::Error> {
-    let presence = text(row, at!(AGENTS.presence))?;
-    let at = Timestamp(int(row, at!(AGENTS.presence_at))?);
-    let presence = match presence.as_str() {
-        "live" => {
-            Presence::Live(Doing::parse(&text(row, at!(AGENTS.status))?).unwrap_or(Doing::Idle))
-        }
-        "silent" => Presence::Silent { since: at },
-        "gone" => Presence::Gone { at },
-        other => return Err(unreadable(at!(AGENTS.presence), other).into()),
-    };
-    let machine_id = optional_text(row, at!(AGENTS.machine_id))?;
-    let (hostname, pid): (Option<String>, Option<u32>) = (
-        optional_text(row, at!(AGENTS.machine_hostname))?,
-        optional_number(row, at!(AGENTS.pid))?,
-    );
-    let current = optional_text(row, at!(AGENTS.current_task_id))?;
-    let since = when(row, at!(AGENTS.current_task_started_at))?;
-    let (percent, phase): (Option<u8>, Option<String>) = (
-        optional_number(row, at!(AGENTS.current_task_progress))?,
-        optional_text(row, at!(AGENTS.current_task_phase))?,
-    );
-    let metrics = optional_text(row, at!(AGENTS.metrics))?;
-    let metrics: Option<StoredMetrics> = metrics.and_then(|text| serde_json::from_str(&text).ok());
-    let commands = text(row, at!(AGENTS.commands))?;
-    Ok(Agent {
-        id: id(row, at!(AGENTS.id))?,
-        name: text(row, at!(AGENTS.name))?,
-        kind: word(row, at!(AGENTS.type), AgentKind::parse)?,
-        presence,
-        skills: Skills::new(strings(row, at!(AGENTS.skills))?),
-        capabilities: Capabilities {
-            max_task_minutes: number(row, at!(AGENTS.max_task_minutes))?,
-            can_run_tests: yes(row, at!(AGENTS.can_run_tests))?,
-            can_run_build: yes(row, at!(AGENTS.can_run_build))?,
-            can_access_browser: yes(row, at!(AGENTS.can_access_browser))?,
-        },
-        machine: machine_id.map(|id| Machine {
-            id,
-            hostname: hostname.unwrap_or_default(),
-            pid: pid.unwrap_or_default(),
-        }),
-        registered_at: when(row, at!(AGENTS.registered_at))?.unwrap_or_default(),
-        seen_at: Timestamp(int(row, at!(AGENTS.seen_at))?),
-        heartbeats: unsigned(row, at!(AGENTS.heartbeat_count))?,
-        last_active_at: when(row, at!(AGENTS.last_active_at))?.unwrap_or_default(),
-        holds: ids(row, at!(AGENTS.holds))?,
-        current: current.map(|task| Current {
-            task: task.into(),
-            since: since.unwrap_or_default(),
-            percent,
-            phase: phase.as_deref().and_then(Phase::parse),
-        }),
-        completed: unsigned(row, at!(AGENTS.tasks_completed))?,
-        failed: unsigned(row, at!(AGENTS.tasks_failed))?,
-        runtime_ms: unsigned(row, at!(AGENTS.runtime_ms))?,
-        metrics: metrics.map(|kept| AgentMetrics {
-            memory_used_mb: kept.memory_used_mb,
-            tasks_completed_session: kept.tasks_completed_session,
-            at: kept.at,
-        }),
-        commands: if commands == "[]" {
-            Vec::new()
-        } else {
-            serde_json::from_str(&commands).unwrap_or_default()
-        },
-        key_generation: number(row, at!(AGENTS.key_generation))?,
-        inbox: number(row, at!(AGENTS.inbox))?,
-        doors: doors(row, at!(AGENTS.doors))?,
-        silent_after: optional_unsigned(row, at!(AGENTS.silent_ms))?
-            .map_or(Some(limits::SILENT_AFTER), silence),
-        stream: stream(row, at!(AGENTS.stream))?,
-        rev: unsigned(row, at!(AGENTS.rev))?,
-    })
-}
-
-/// Most agents have nothing there, and notes of older builds not even that.
-fn stream<R: Columns>(row: &R, column: usize) -> Result<Stream, R::Error> {
-    let text = optional_text(row, column)?.filter(|text| text != "{}");
-    Ok(text
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default())
-}
-
-/// A note of an older build has none: its agents came by the only door there was.
-fn doors<R: Columns>(row: &R, column: usize) -> Result<Vec<Door>, R::Error> {
-    let Some(text) = optional_text(row, column)? else {
-        return Ok(vec![Door::BY_HAND]);
-    };
-    Ok(unlist(&text)
-        .iter()
-        .filter_map(|word| Door::parse(word))
-        .collect())
 }
 
 pub(crate) const LANE: &str = list!(LANES, READ);
@@ -380,7 +152,7 @@ pub(crate) fn attempt<R: Columns>(row: &R) -> Result<Attempt, R::Error> {
         agent: id(row, at!(ATTEMPTS.agent))?,
         claimed_at: Timestamp(int(row, at!(ATTEMPTS.claimed_at))?),
         ended_at: Timestamp(int(row, at!(ATTEMPTS.ended_at))?),
-        progress: progress(row, at!(ATTEMPTS.progress))?,
+        progress: read_progress(row, at!(ATTEMPTS.progress))?,
         outcome: word(row, at!(ATTEMPTS.outcome), Outcome::parse)?,
         failure: failure.as_deref().and_then(FailureKind::parse),
         message: optional_text(row, at!(ATTEMPTS.message))?,
@@ -514,43 +286,46 @@ impl Unreadable {
     }
 }
 
-fn optional_text<R: Columns>(row: &R, column: usize) -> Result<Option<String>, R::Error> {
+pub(crate) fn optional_text<R: Columns>(
+    row: &R,
+    column: usize,
+) -> Result<Option<String>, R::Error> {
     Ok(row.text(column)?.map(Cow::into_owned))
 }
 
-fn text<R: Columns>(row: &R, column: usize) -> Result<String, R::Error> {
+pub(crate) fn text<R: Columns>(row: &R, column: usize) -> Result<String, R::Error> {
     optional_text(row, column)?.ok_or_else(|| nothing(column).into())
 }
 
-fn id<R: Columns, T: From<String>>(row: &R, column: usize) -> Result<T, R::Error> {
+pub(crate) fn id<R: Columns, T: From<String>>(row: &R, column: usize) -> Result<T, R::Error> {
     text(row, column).map(T::from)
 }
 
-fn strings<R: Columns>(row: &R, column: usize) -> Result<Vec<String>, R::Error> {
+pub(crate) fn strings<R: Columns>(row: &R, column: usize) -> Result<Vec<String>, R::Error> {
     Ok(row
         .text(column)?
         .map(|text| unlist(&text))
         .unwrap_or_default())
 }
 
-fn ids<R: Columns, T: From<String>>(row: &R, column: usize) -> Result<Vec<T>, R::Error> {
+pub(crate) fn ids<R: Columns, T: From<String>>(row: &R, column: usize) -> Result<Vec<T>, R::Error> {
     Ok(strings(row, column)?.into_iter().map(T::from).collect())
 }
 
-fn when<R: Columns>(row: &R, column: usize) -> Result<Option<Timestamp>, R::Error> {
+pub(crate) fn when<R: Columns>(row: &R, column: usize) -> Result<Option<Timestamp>, R::Error> {
     let parse = |text: Cow<'_, str>| iso::parse(&text).ok_or_else(|| unreadable(column, &text));
     Ok(row.text(column)?.map(parse).transpose()?)
 }
 
-fn instant<R: Columns>(row: &R, column: usize) -> Result<Option<Timestamp>, R::Error> {
+pub(crate) fn instant<R: Columns>(row: &R, column: usize) -> Result<Option<Timestamp>, R::Error> {
     Ok(row.int(column)?.map(Timestamp))
 }
 
-fn int<R: Columns>(row: &R, column: usize) -> Result<i64, R::Error> {
+pub(crate) fn int<R: Columns>(row: &R, column: usize) -> Result<i64, R::Error> {
     row.int(column)?.ok_or_else(|| nothing(column).into())
 }
 
-fn optional_number<R: Columns, T: TryFrom<i64>>(
+pub(crate) fn optional_number<R: Columns, T: TryFrom<i64>>(
     row: &R,
     column: usize,
 ) -> Result<Option<T>, R::Error> {
@@ -564,19 +339,22 @@ fn optional_number<R: Columns, T: TryFrom<i64>>(
     Ok(row.int(column)?.map(fit).transpose()?)
 }
 
-fn number<R: Columns, T: TryFrom<i64>>(row: &R, column: usize) -> Result<T, R::Error> {
+pub(crate) fn number<R: Columns, T: TryFrom<i64>>(row: &R, column: usize) -> Result<T, R::Error> {
     optional_number(row, column)?.ok_or_else(|| nothing(column).into())
 }
 
-fn yes<R: Columns>(row: &R, column: usize) -> Result<bool, R::Error> {
+pub(crate) fn yes<R: Columns>(row: &R, column: usize) -> Result<bool, R::Error> {
     Ok(int(row, column)? != 0)
 }
 
-fn unsigned<R: Columns>(row: &R, column: usize) -> Result<u64, R::Error> {
+pub(crate) fn unsigned<R: Columns>(row: &R, column: usize) -> Result<u64, R::Error> {
     Ok(u64::try_from(int(row, column)?).unwrap_or(0))
 }
 
-fn optional_unsigned<R: Columns>(row: &R, column: usize) -> Result<Option<u64>, R::Error> {
+pub(crate) fn optional_unsigned<R: Columns>(
+    row: &R,
+    column: usize,
+) -> Result<Option<u64>, R::Error> {
     Ok(row
         .int(column)?
         .map(|value| u64::try_from(value).unwrap_or(0)))
@@ -591,7 +369,7 @@ fn hash<R: Columns>(row: &R, column: usize) -> Result<[u8; 32], R::Error> {
     })?)
 }
 
-fn word<R: Columns, T>(
+pub(crate) fn word<R: Columns, T>(
     row: &R,
     column: usize,
     parse: fn(&str) -> Option<T>,
@@ -608,7 +386,7 @@ fn nothing(column: usize) -> Unreadable {
     }
 }
 
-fn unreadable(column: usize, text: &str) -> Unreadable {
+pub(crate) fn unreadable(column: usize, text: &str) -> Unreadable {
     Unreadable {
         column,
         found: format!("{text:?}"),

@@ -5,14 +5,12 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, Baseline, Delivery, FormerAgent, Head, Lane, Learning, Lease, Message, Metrics, Record,
-    RecordKey, Snapshot, Task, Timestamp,
+    Baseline, Delivery, FormerAgent, Head, Lane, Learning, Lease, Message, Metrics, Record,
+    RecordKey, Snapshot, Timestamp,
 };
 
-use super::{
-    counts, doing, doors, minutes, presence, shown, shown_message, store_progress, watch,
-    worked_minutes,
-};
+use super::task::store_progress;
+use super::{counts, shown_message};
 use crate::clock::Mark;
 use crate::text::{Iso, list};
 
@@ -38,142 +36,8 @@ pub(crate) trait Values {
     }
 }
 
-fn signed(value: u64) -> i64 {
+pub(super) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn new_task(task: &Task, row: &mut impl Values) {
-    let failure = task.last_failure.as_ref();
-    row.text(task.id.as_str())
-        .text(task.about.title.as_str())
-        .text(task.about.description.as_deref())
-        .text(task.status().as_str())
-        .text(task.about.priority.as_str())
-        .text(task.about.kind.as_str())
-        .list(task.dependencies.iter().map(|id| id.as_str()))
-        .list(task.blockers.iter().map(|id| id.as_str()))
-        .list(task.about.required_skills.iter())
-        .list(&task.about.files)
-        .int(task.about.estimated_minutes.map(i64::from))
-        .int(i64::from(task.retries))
-        .int(i64::from(task.about.max_retries))
-        .text(failure.map(|failure| failure.message.as_str()))
-        .text(failure.map(|failure| failure.kind.as_str()))
-        .text(task.about.branch.as_deref())
-        .iso(task.created_at)
-        .iso(task.updated_at)
-        .list(task.about.audience.iter().map(|id| id.as_str()))
-        .text(task.on_dependency_failure.as_str())
-        .count(task.rev)
-        .int(task.lane.map(|lane| signed(lane.0)))
-        .int(shown(task).at.0)
-        .int(i64::from(task.dependants))
-        .text(task.corr_id.as_str())
-        .text(task.about.when_spent.as_str())
-        .count(task.number);
-}
-
-/// What a claim, progress and a completion touch. What people wrote stays untouched, and so do its indexes.
-pub(crate) fn work_of_task(task: &Task, row: &mut impl Values) {
-    let shown = shown(task);
-    row.text(task.status().as_str())
-        .text(shown.assigned)
-        .text(shown.claimed_at.as_ref().map(Iso::as_str))
-        .iso(task.started_at)
-        .text(shown.completed_at.as_ref().map(Iso::as_str))
-        .int(worked_minutes(task))
-        .text(task.result.as_deref())
-        .text(task.snapshot.as_ref().map(|id| id.as_str()))
-        .iso(task.updated_at)
-        .count(task.epoch)
-        .count(task.rev)
-        .int(shown.at.0)
-        .int(task.worked_ms.map(signed))
-        .text(store_progress(task.progress.as_ref()).as_deref());
-}
-
-/// Where it waits and why: retries, dependencies and lanes.
-pub(crate) fn queue_of_task(task: &Task, row: &mut impl Values) {
-    let (deadline_at, stale_ms, look_at) = watch(task);
-    let failure = task.last_failure.as_ref();
-    row.list(task.blockers.iter().map(|id| id.as_str()))
-        .int(i64::from(task.retries))
-        .text(failure.map(|failure| failure.message.as_str()))
-        .text(failure.map(|failure| failure.kind.as_str()))
-        .text(shown(task).next_retry_at.as_ref().map(Iso::as_str))
-        .list(task.previous_agents.iter().map(|id| id.as_str()))
-        .int(task.lane.map(|lane| signed(lane.0)))
-        .int(i64::from(task.dependants))
-        .int(deadline_at)
-        .int(stale_ms)
-        .int(look_at)
-        .int(i64::from(task.epoch_needed));
-}
-
-/// What people wrote.
-pub(crate) fn words_of_task(task: &Task, row: &mut impl Values) {
-    row.text(task.about.title.as_str())
-        .text(task.about.description.as_deref())
-        .text(task.about.priority.as_str())
-        .text(task.about.kind.as_str())
-        .list(task.about.required_skills.iter())
-        .list(&task.about.files)
-        .int(task.about.estimated_minutes.map(i64::from))
-        .int(i64::from(task.about.max_retries))
-        .text(task.about.branch.as_deref())
-        .list(task.about.audience.iter().map(|id| id.as_str()))
-        .text(task.about.when_spent.as_str());
-}
-
-/// What an agent does.
-pub(crate) fn work_of_agent(agent: &Agent, row: &mut impl Values) {
-    let doing = doing(agent);
-    let current = doing.current;
-    let phase = current.and_then(|current| current.phase);
-    row.text(agent.status())
-        .text(current.map(|current| current.task.as_str()))
-        .iso(current.map(|current| current.since))
-        .int(current.and_then(|current| current.percent).map(i64::from))
-        .text(phase.map(|phase| phase.as_str()))
-        .count(agent.completed)
-        .count(agent.failed)
-        .real(minutes(agent.runtime_ms))
-        .iso(agent.last_active_at)
-        .count(agent.rev)
-        .count(agent.runtime_ms)
-        .list(agent.holds.iter().map(|id| id.as_str()))
-        .text(doing.commands.as_str())
-        .text(doing.metrics.as_deref())
-        .int(i64::from(agent.inbox))
-        .text(doing.stream.as_str());
-}
-
-/// What an agent says about itself.
-pub(crate) fn words_of_agent(agent: &Agent, row: &mut impl Values) {
-    let machine = agent.machine.as_ref();
-    let (presence, presence_at) = presence(agent);
-    let (doors, silent_ms) = doors(agent);
-    row.text(agent.name.as_str())
-        .text(agent.kind.as_str())
-        .list(agent.skills.iter())
-        .int(i64::from(agent.capabilities.max_task_minutes))
-        .int(i64::from(agent.capabilities.can_run_tests))
-        .int(i64::from(agent.capabilities.can_run_build))
-        .int(i64::from(agent.capabilities.can_access_browser))
-        .text(machine.map(|machine| machine.id.as_str()))
-        .text(machine.map(|machine| machine.hostname.as_str()))
-        .int(machine.map(|machine| i64::from(machine.pid)))
-        .iso(agent.registered_at)
-        .text(presence)
-        .int(presence_at.0)
-        .int(i64::from(agent.key_generation))
-        .text(&*doors)
-        .int(silent_ms);
-}
-
-/// A sign of life.
-pub(crate) fn pulse(at: Timestamp, heartbeats: u64, row: &mut impl Values) {
-    row.iso(at).count(heartbeats).int(at.0);
 }
 
 pub(crate) fn former_agent(former: &FormerAgent, row: &mut impl Values) {

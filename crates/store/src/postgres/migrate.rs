@@ -2,11 +2,16 @@
 //!
 //! Coordinators of two builds may serve one ledger for a while: a step says which older builds can go on after it.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use super::errors::world;
 use super::guards;
 use super::session::{Query, Session};
 use crate::Error;
 use crate::rows::Columns;
+use crate::schema::{is_step, missing};
+use crate::table::Kind;
 
 struct Step {
     name: &'static str,
@@ -193,7 +198,7 @@ async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
             .int(0)?
             .and_then(|version| usize::try_from(version - 1).ok());
         if let Some(step) = place.and_then(|place| STEPS.get(place))
-            && row.text(1)?.as_deref() != Some(&*crate::text::checksum(step.sql))
+            && !is_step(step.name, step.sql, &row.text(1)?.unwrap_or_default())
         {
             return Err(Error::Open(format!(
                 "schema step {} was changed after this ledger was made; use the build that made it",
@@ -226,10 +231,38 @@ async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
             .await
             .map_err(world)?;
     }
-    match steps.known() >= GUARDS_SINCE {
-        true => guards::install(session).await,
-        false => Ok(()),
+    if steps.known() >= GUARDS_SINCE {
+        add_columns(session).await?;
+        guards::install(session).await?;
     }
+    Ok(())
+}
+
+/// The hub's own columns need no step.
+async fn add_columns(session: &Session) -> Result<(), Error> {
+    let columns = Query::new(
+        "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()",
+    );
+    let rows = session.query(&columns).await.map_err(world)?;
+    let mut found = HashSet::new();
+    for row in &rows {
+        found.extend(row.text(0)?.map(Cow::into_owned));
+    }
+    let types = |kind| match kind {
+        Kind::Int => "BIGINT",
+        Kind::Real => "DOUBLE PRECISION",
+        Kind::Text => "TEXT",
+        Kind::Bytes => "BYTEA",
+    };
+    let missing = missing(types, |table, column| {
+        found.contains(&format!("{}.{}", table.name, column.name))
+    });
+    for sql in missing {
+        let head = Query::new("SELECT 1 FROM sb_head FOR UPDATE");
+        session.query(&head).await.map_err(world)?;
+        session.simple(&sql).await.map_err(world)?;
+    }
+    Ok(())
 }
 
 /// A newer build was here. Its steps may still suit this one.

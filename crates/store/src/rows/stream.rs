@@ -2,8 +2,9 @@
 
 use switchboard_core::{Record, RecordRange, TaskStatus};
 
-use super::{Columns, id, number, progress, text, unreadable, unsigned, word};
+use super::{Columns, id, number, text, unreadable, unsigned, word};
 use crate::HeldTask;
+use crate::columns::task::read_progress;
 
 /// Of a task `t` that agent `a` holds.
 pub(crate) const HELD: &str = "a.id, t.id, t.number, t.status, t.retry_count, t.progress";
@@ -15,7 +16,7 @@ pub(crate) fn held<R: Columns>(row: &R) -> Result<HeldTask, R::Error> {
         number: unsigned(row, 2)?,
         status: word(row, 3, TaskStatus::parse)?,
         retries: number(row, 4)?,
-        phase: progress(row, 5)?.map(|progress| progress.phase),
+        phase: read_progress(row, 5)?.map(|progress| progress.phase),
     })
 }
 

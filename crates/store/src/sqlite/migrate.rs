@@ -1,9 +1,13 @@
 //! Brings a file to the schema of this build: ordered steps, each in one transaction, checked by checksum.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::errors::{open_error, world};
 use crate::Error;
+use crate::schema::{is_step, missing};
+use crate::table::Kind;
 use crate::text::checksum;
 
 struct Step {
@@ -74,7 +78,9 @@ fn is_applied(db: &Connection, version: u32, step: &Step) -> Result<bool, Error>
         .map_err(world)?;
     match applied {
         None => Ok(false),
-        Some(applied) if applied == checksum(step.sql).as_bytes() => Ok(true),
+        Some(applied) if is_step(step.name, step.sql, &String::from_utf8_lossy(&applied)) => {
+            Ok(true)
+        }
         Some(_) => Err(Error::Open(format!(
             "schema step {} was changed after this file was made; use the build that made it, or put a backup in its place",
             step.name
@@ -115,8 +121,28 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), Error> {
             .map_err(open_error)?;
         }
     }
+    add_columns(&tx).map_err(open_error)?;
     super::triggers::install(&tx).map_err(open_error)?;
     tx.commit().map_err(open_error)
+}
+
+/// The hub's own columns need no step.
+fn add_columns(db: &Connection) -> rusqlite::Result<()> {
+    let mut columns = db.prepare(
+        "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_xinfo(t.name) c WHERE t.type = 'table'",
+    )?;
+    let found = columns.query_map([], |row| row.get::<_, String>(0))?;
+    let found = found.collect::<rusqlite::Result<HashSet<String>>>()?;
+    let types = |kind| match kind {
+        Kind::Int => "INTEGER",
+        Kind::Real => "REAL",
+        Kind::Text => "TEXT",
+        Kind::Bytes => "BLOB",
+    };
+    let missing = missing(types, |table, column| {
+        found.contains(&format!("{}.{}", table.name, column.name))
+    });
+    missing.iter().try_for_each(|sql| db.execute_batch(sql))
 }
 
 #[cfg(test)]
@@ -126,6 +152,33 @@ mod tests {
     use super::*;
     use crate::sqlite::SqliteEngine;
     use crate::{Engine as _, ManualClock, conformance};
+
+    #[test]
+    fn a_column_of_the_hubs_own_is_added_and_a_former_step_is_known_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        let clock = || Box::new(ManualClock::at(conformance::START));
+        let open = || SqliteEngine::open(&path, clock()).map(drop);
+        open().unwrap();
+        let db = Connection::open(&path).unwrap();
+        let columns = "SELECT count(*) FROM pragma_table_info('tasks') WHERE name = 'epoch_needed'";
+        let count = || {
+            db.query_row(columns, [], |row| row.get::<_, i64>(0))
+                .unwrap()
+        };
+        let triggers = "SELECT group_concat('DROP TRIGGER ' || name, ';') FROM sqlite_schema WHERE type = 'trigger'";
+        let drops: String = db.query_row(triggers, [], |row| row.get(0)).unwrap();
+        db.execute_batch(&drops).unwrap();
+        db.execute_batch("ALTER TABLE tasks DROP COLUMN epoch_needed")
+            .unwrap();
+        assert_eq!(count(), 0);
+        for (checksum, opens) in [("e23e287832558646", true), ("another", false)] {
+            let sql = "UPDATE sb_migration SET checksum = ? WHERE version = 1";
+            db.execute(sql, [checksum]).unwrap();
+            assert_eq!(open().is_ok(), opens, "{checksum}");
+        }
+        assert_eq!(count(), 1);
+    }
 
     #[test]
     fn engrams_of_an_older_file_are_found_as_before() {
