@@ -15,6 +15,8 @@ pub struct Director {
     /// Who ordered that, and why.
     pub cooldown: Option<Paused>,
     pub release: Option<Release>,
+    /// The number of the event that told of it.
+    pub release_seq: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

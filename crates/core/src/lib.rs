@@ -14,6 +14,7 @@ pub mod coordinators;
 pub mod description;
 pub mod director;
 pub mod doors;
+pub mod duty;
 pub mod engram;
 pub mod event;
 pub mod head;

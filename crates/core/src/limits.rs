@@ -94,6 +94,9 @@ pub const OUTAGE_BELIEVED: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const SERVED_EVERY: Duration = Duration::from_secs(5);
 /// A coordinator that has not said for so long that it serves has ended, and its streams with it.
 pub const COORDINATOR_GONE_AFTER: Duration = Duration::from_secs(15);
+/// A duty is taken for so long, and renewed so often.
+pub const DUTY_FOR: Duration = Duration::from_secs(15);
+pub const DUTY_RENEWED_EVERY: Duration = Duration::from_secs(5);
 /// Signs of life are held back this long, so that heartbeats cost no commit each.
 pub const PULSE_EVERY: Duration = Duration::from_secs(5);
 /// At most one progress event per task in this time, unless the phase changes.

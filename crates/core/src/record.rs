@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Budget;
 use crate::coordinators::Coordinators;
 use crate::director::Director;
+use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
 use crate::incident::Incident;
 use crate::row::Row;
@@ -246,6 +247,7 @@ kinds! {
     Incident = "incident";
     EngramEntry = "engram";
     EngramText = "engram_text";
+    Duty = "duty";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

@@ -73,6 +73,10 @@ pub enum Refusal {
         incident: String,
         is_resolved: bool,
     },
+    /// Another coordinator does this now, or may.
+    DutyLost {
+        duty: &'static str,
+    },
     SnapshotNotFound {
         task: TaskId,
     },
@@ -232,6 +236,9 @@ impl fmt::Display for Refusal {
             } => write!(f, "incident {incident} is resolved already"),
             Refusal::IncidentNotFound { incident, .. } => {
                 write!(f, "no incident {incident} is open")
+            }
+            Refusal::DutyLost { duty } => {
+                write!(f, "the duty {duty:?} is no longer with this coordinator")
             }
             Refusal::SnapshotNotFound { task } => {
                 write!(

@@ -8,6 +8,7 @@ mod call;
 mod caretaker;
 pub mod config;
 pub mod data_dir;
+mod duty;
 mod files;
 mod http;
 pub mod hub;

@@ -97,7 +97,11 @@ impl Follow {
         self.shared.reached(upto);
         while self.after < upto {
             let wakeups = self.shared.wakeups();
-            if !wakeups.has_claims() && !wakeups.has_inboxes() && !wakeups.has_credentials() {
+            let is_awaited = wakeups.has_claims()
+                || wakeups.has_inboxes()
+                || wakeups.has_credentials()
+                || wakeups.has_releases();
+            if !is_awaited {
                 // Misses nobody: who waits registers before it looks, and whoever registers from now on looks at a
                 // ledger that has all this.
                 self.after = upto;
@@ -124,7 +128,7 @@ impl Follow {
             .iter()
             .for_each(|logged| news.add(&logged.event));
         let wakeups = self.shared.wakeups();
-        wakeups.credentials_ended(page.events.iter().map(|logged| &logged.event));
+        wakeups.logged(&page.events);
         if wakeups.has_claims() {
             let ready: Vec<TaskId> = news.ready.into_iter().collect();
             for tasks in ready.chunks(IDS_PER_LOOK) {

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use switchboard_core::Event;
 use switchboard_core::lane::Rep;
 use switchboard_core::verb::Filter;
-use switchboard_core::{Agent, AgentId, Changes, LaneKey, Refusal, Slice, Timestamp, Verb, Want};
-use tokio::sync::{Notify, watch};
+use switchboard_core::{
+    Agent, AgentId, Changes, Event, LaneKey, Logged, Refusal, Slice, Timestamp, Verb, Want,
+};
+use tokio::sync::{Notify, broadcast, watch};
 
 use crate::hub::Shared;
 
@@ -22,6 +23,18 @@ pub(crate) struct Wakeups {
     streams: Bells,
     /// Counts keys and tokens that ended.
     credentials: watch::Sender<u64>,
+    releases: Releases,
+}
+
+/// Releases that were published, as the log tells them; `None` where some may have gone by unseen.
+struct Releases(broadcast::Sender<Option<Logged>>);
+
+impl Default for Releases {
+    fn default() -> Self {
+        /// Nobody publishes so many at once.
+        const KEPT: usize = 64;
+        Releases(broadcast::Sender::new(KEPT))
+    }
 }
 
 #[derive(Default)]
@@ -145,10 +158,27 @@ impl Wakeups {
         self.credentials.receiver_count() > 0
     }
 
-    /// Tells those whom the log says that a key or a token ended.
-    pub fn credentials_ended<'a>(&self, events: impl Iterator<Item = &'a Event>) {
-        if self.has_credentials() && { events }.any(Event::ends_credential) {
+    pub fn releases(&self) -> broadcast::Receiver<Option<Logged>> {
+        self.releases.0.subscribe()
+    }
+
+    pub fn has_releases(&self) -> bool {
+        self.releases.0.receiver_count() > 0
+    }
+
+    /// Tells those whom the log says that a key or a token ended, or that there is a release.
+    pub fn logged(&self, events: &[Logged]) {
+        let ends = |logged: &Logged| logged.event.ends_credential();
+        if self.has_credentials() && events.iter().any(ends) {
             self.credentials.send_modify(|ended| *ended += 1);
+        }
+        if self.has_releases() {
+            let is_release =
+                |logged: &&Logged| matches!(logged.event, Event::ReleasePublished { .. });
+            for logged in events.iter().filter(is_release) {
+                // Whoever listened may just have gone.
+                let _ = self.releases.0.send(Some(logged.clone()));
+            }
         }
     }
 
@@ -216,6 +246,7 @@ impl Wakeups {
         self.all_agents_changed();
         self.credentials.send_modify(|ended| *ended += 1);
         self.inboxes.ring_all();
+        let _ = self.releases.0.send(None);
     }
 
     pub fn has_claims(&self) -> bool {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::Verb;
 use crate::changes::Changes;
+use crate::duty::Fence;
 use crate::engram::{Budget, Budgets, Engram, EngramEntry, EngramText, Scope};
 use crate::event::Event;
 use crate::id::EngramId;
@@ -23,6 +24,8 @@ pub struct KeepEngram {
     /// Engrams that this one is made of. They go.
     pub instead_of: Vec<EngramId>,
     pub budgets: Budgets,
+    /// Of the coordinator that keeps engrams for all.
+    pub fence: Option<Fence>,
 }
 
 /// Engrams that a ledger without any takes over.
@@ -46,9 +49,15 @@ impl Verb for KeepEngram {
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         want.privates::<EngramEntry>(&EngramEntry::all());
+        if let Some(fence) = &self.fence {
+            fence.ask(want);
+        }
     }
 
-    fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<(Kept, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Kept, Changes), Refusal> {
+        if let Some(fence) = &self.fence {
+            fence.check(slice, now)?;
+        }
         let known = known(slice);
         check(&self.engram)?;
         let new = &self.engram.entry;
@@ -174,6 +183,7 @@ mod tests {
     use super::super::testing::{Swarm, word};
     use super::*;
     use crate::record::RecordRange;
+    use crate::verb::TakeDuty;
 
     const WIDE: Budgets = Budgets {
         short_term: Budget {
@@ -212,6 +222,7 @@ mod tests {
             after: n * 10 - 10,
             instead_of: Vec::new(),
             budgets,
+            fence: None,
         }
     }
 
@@ -264,6 +275,24 @@ mod tests {
     }
 
     #[test]
+    fn only_who_has_the_duty_keeps_any() {
+        let mut swarm = with(1, WIDE);
+        let mut fenced = keep(2, WIDE);
+        let duty = "compact";
+        fenced.fence = Some(Fence { duty, epoch: 1 });
+        assert_eq!(word(&swarm.run(fenced.clone())), "duty_lost");
+        let me = "a".to_owned();
+        let note = None;
+        swarm.ok(TakeDuty { duty, me, note });
+        let evicted = Vec::new();
+        assert_eq!(swarm.ok(fenced), Kept::Yes { evicted });
+        let mut late = keep(3, WIDE);
+        late.fence = Some(Fence { duty, epoch: 0 });
+        assert_eq!(word(&swarm.run(late)), "duty_lost");
+        assert_eq!(ids(&swarm), ["e1", "e2"]);
+    }
+
+    #[test]
     fn over_its_budget_a_tier_evicts_its_oldest() {
         for (bytes_max, files_max, left) in [
             (40, 4, vec!["e1", "e2", "e3", "e4"]),
@@ -296,6 +325,7 @@ mod tests {
                 },
                 ..WIDE
             },
+            fence: None,
         };
         swarm.ok(long(5, 40, &["e1", "e2"], 1));
         assert_eq!(

@@ -61,6 +61,7 @@ mod send;
 mod serve;
 mod set_baseline;
 mod steer;
+mod take_duty;
 #[cfg(test)]
 mod testing;
 mod touch;
@@ -118,6 +119,7 @@ pub use send::{Send, Sent};
 pub use serve::Serve;
 pub use set_baseline::{BaselineSource, SetBaseline};
 pub use steer::{Order, Steer};
+pub use take_duty::{LeaveDuty, TakeDuty};
 pub use touch::Touch;
 pub use unassign::Unassign;
 pub use why::{Reason, Why, WhyAnswer};

@@ -78,7 +78,10 @@ impl Verb for Steer {
                 }
                 director.cool_down(*until, told());
             }
-            Order::Release(release) => director.release = Some(release.clone()),
+            Order::Release(release) => {
+                director.release = Some(release.clone());
+                director.release_seq = slice.head.seq + 1;
+            }
         }
         changes.event(match &self.order {
             Order::Release(release) => Event::ReleasePublished {
@@ -133,6 +136,7 @@ mod tests {
         let told = swarm.ok(steer(Order::Release(release.clone())));
         assert_eq!(told.release, Some(release));
         assert_eq!(swarm.said(), ["release_published"]);
+        assert_eq!(told.release_seq, swarm.head.seq);
         assert!(told.cooldown_until.is_some(), "nothing else is forgotten");
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use switchboard_core::{Director as Told, TaskStatus, Timestamp};
 use switchboard_wire::agentbus::UtcTime;
 use switchboard_wire::agentbus::message::DirectorStatus;
@@ -16,6 +17,8 @@ use tokio::time::{Instant, sleep_until};
 use super::fsm::{Cause, Why, next};
 use super::server::Shared;
 use super::snapshot;
+use crate::duty::Duty;
+use crate::hub::Hub;
 
 /// How often it looks at what people told it, and whether the ledger is written.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -28,6 +31,16 @@ pub(crate) struct Director {
     begun: AtomicU64,
     finished: watch::Sender<u64>,
     interval: Duration,
+    /// Of several coordinators one goes through the states; the others show them.
+    pub duty: Arc<Duty>,
+}
+
+/// What the one that is the director notes for the others, and for its successor.
+#[derive(Serialize, Deserialize)]
+struct Noted {
+    state: DirectorState,
+    since: Timestamp,
+    release: Option<String>,
 }
 
 struct Now {
@@ -43,8 +56,9 @@ struct Now {
 }
 
 impl Director {
-    pub fn new(interval: Duration) -> Self {
+    pub fn new(hub: &Hub, interval: Duration) -> Self {
         Director {
+            duty: Duty::new(hub, "director"),
             now: Mutex::new(Now {
                 state: DirectorState::Boot,
                 since: Timestamp::ZERO,
@@ -90,6 +104,34 @@ impl Director {
             reason: now.reason.clone().or_else(|| why.map(str::to_owned)),
             run_id: bus.run_id.clone(),
         }
+    }
+
+    /// Goes on where the director was, wherever that is; tells whether it is here.
+    fn follow(&self, was_here: bool) -> bool {
+        let standing = self.duty.standing();
+        let noted = standing.note.filter(|_| !(was_here && standing.is_held));
+        if let Some(noted) = noted.and_then(|note| serde_json::from_str::<Noted>(&note).ok()) {
+            let mut now = self.now.lock();
+            (now.state, now.since) = (noted.state, noted.since);
+            now.release = noted.release;
+        }
+        standing.is_held
+    }
+
+    /// Tells the other coordinators, if there are any.
+    fn note(&self) {
+        if self.duty.standing().fence.is_none() {
+            return;
+        }
+        let now = self.now.lock();
+        let noted = Noted {
+            state: now.state,
+            since: now.since,
+            release: now.release.clone(),
+        };
+        drop(now);
+        self.duty
+            .note(serde_json::to_string(&noted).unwrap_or_default());
     }
 
     /// Takes the step that this causes, if any; one line says so.
@@ -144,17 +186,21 @@ pub(super) async fn run(bus: Arc<Shared>) {
     let director = &bus.director;
     let mut round_at = Instant::now();
     let mut figures = Figures::default();
+    let mut is_here = false;
     loop {
         if bus.stopping.is_cancelled() {
             director.open.send_replace(false);
-            director.step(&bus, Cause::Stop, figures);
+            if is_here {
+                director.step(&bus, Cause::Stop, figures);
+            }
             director.finished.send_replace(u64::MAX);
             return;
         }
         let this_look = director.begun.fetch_add(1, Ordering::SeqCst) + 1;
         figures = look(&bus).await;
         let orders = orders(&bus).await;
-        let cause = steer(director, &orders);
+        is_here = director.follow(is_here);
+        let cause = steer(director, &orders, is_here);
         if let Some(cause) = cause {
             director.step(&bus, cause, figures);
         }
@@ -166,14 +212,22 @@ pub(super) async fn run(bus: Arc<Shared>) {
         let now = Instant::now();
         if now >= round_at {
             round_at = now + director.interval;
-            director.step(&bus, Cause::Interval, figures);
+            if is_here {
+                director.step(&bus, Cause::Interval, figures);
+            } else if bus.board.is_watched() {
+                snapshot::broadcast(&bus).await;
+            }
         }
-        while director.step(&bus, Cause::Done, figures) {
+        while is_here && director.step(&bus, Cause::Done, figures) {
             if director.now.lock().state == DirectorState::Broadcast && bus.board.is_watched() {
                 snapshot::broadcast(&bus).await;
             }
         }
+        if is_here {
+            director.note();
+        }
         tokio::select! {
+            () = director.duty.changed() => {}
             () = sleep_until(round_at.min(now + LOOK_EVERY)) => {}
             () = director.bell.notified() => {}
             () = bus.stopping.cancelled() => {}
@@ -181,10 +235,19 @@ pub(super) async fn run(bus: Arc<Shared>) {
     }
 }
 
-/// What the orders cause in the present state.
-fn steer(director: &Director, orders: &Orders) -> Option<Cause> {
+/// What the orders cause in the present state, if the director is here.
+fn steer(director: &Director, orders: &Orders, is_here: bool) -> Option<Cause> {
     let mut now = director.now.lock();
     now.is_held = orders.why.is_some();
+    if !is_here {
+        let (why, reason) = orders.why.clone().unzip();
+        (now.why, now.reason) = (why, reason.flatten());
+        if now.why.is_some() {
+            // The director learns of it as this one does.
+            now.state = DirectorState::Cooldown;
+        }
+        return None;
+    }
     let is_new = now.release != orders.release;
     let was_known = now.release.is_some() || now.state != DirectorState::Boot;
     now.release.clone_from(&orders.release);

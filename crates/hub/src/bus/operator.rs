@@ -6,14 +6,14 @@ use std::time::Duration;
 use switchboard_core::verb::{IssueCommand, Order, Steer};
 use switchboard_core::{AgentId, CommandId, CommandKind, director};
 use switchboard_wire::agentbus::message::{
-    Inbound, OperatorAck, OperatorCommand, Outbound, ReleasePublished, Welcome, WelcomeDirector,
+    Inbound, OperatorAck, OperatorCommand, ReleasePublished, Welcome, WelcomeDirector,
     WelcomeLimits,
 };
 use switchboard_wire::agentbus::session::Peer;
 use switchboard_wire::agentbus::{OperatorOrder, Role, redact};
 
+use super::frame::Outbox;
 use super::frame::send;
-use super::frame::{Frame, Outbox};
 use super::memory;
 use super::server::Shared;
 use super::snapshot;
@@ -126,21 +126,14 @@ impl Operator {
             by: self.id.to_string(),
             reason: String::new(),
             order: Order::Release(director::Release {
-                id: release.tag.clone(),
+                id: release.tag,
                 branch: bus.config.sync_main.branch.clone(),
                 pr_number: None,
-                main_sha: Some(release.main_sha.clone()),
-                image_tag: Some(release.image_tag.clone()),
+                main_sha: Some(release.main_sha),
+                image_tag: Some(release.image_tag),
             }),
         });
         let done = steered.await.map_err(|error| error.to_string());
-        if done.is_ok() {
-            let message = Outbound::from(release);
-            bus.registry.to_workers(&message);
-            bus.registry
-                .to_operators(|| Frame::Message(Box::new(message.clone())));
-            bus.director.look();
-        }
         self.confirm(seq, done.map(|_| "published".to_owned()));
     }
 

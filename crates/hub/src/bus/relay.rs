@@ -1,9 +1,14 @@
 //! Passes on to operators what workers say: each worker's last heartbeat, joined for a moment, and a snapshot when something changed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_core::{Director, Event, Logged};
+use switchboard_wire::agentbus::message::{Outbound, ReleasePublished};
 use switchboard_wire::agentbus::redact;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::frame::Frame;
@@ -14,6 +19,8 @@ use super::snapshot;
 const JOINED_FOR: Duration = Duration::from_millis(20);
 /// No more than one snapshot in this time.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
+/// Releases that may be heard of out of their order.
+const TOLD_KEPT: usize = 64;
 
 /// Heartbeats, as they come.
 pub(super) async fn heartbeats(bus: Arc<Shared>) {
@@ -56,9 +63,117 @@ pub(super) async fn snapshots(bus: Arc<Shared>) {
     }
 }
 
+/// Releases, as the log tells of them: whichever coordinator was told, the workers and operators of every one hear of it.
+pub(super) async fn releases(
+    bus: Arc<Shared>,
+    mut told: Told,
+    mut heard: broadcast::Receiver<Option<Logged>>,
+) {
+    let mut epoch = bus.hub.epoch();
+    loop {
+        let news = tokio::select! {
+            news = heard.recv() => news,
+            () = bus.stopping.cancelled() => return,
+        };
+        let release = match news {
+            Ok(Some(logged)) => match logged.event {
+                Event::ReleasePublished {
+                    release,
+                    main_sha,
+                    image_tag,
+                    ..
+                } => published(release, main_sha, image_tag).map(|it| (logged.seq, it)),
+                _ => None,
+            },
+            Ok(None) | Err(RecvError::Lagged(_)) => {
+                let now = bus.hub.epoch();
+                if std::mem::replace(&mut epoch, now) != now {
+                    // Events that were told are gone, and others have their numbers.
+                    told = Told::upto(now.after);
+                }
+                last_release(&bus).await
+            }
+            Err(RecvError::Closed) => return,
+        };
+        bus.director.look();
+        if let Some((_, release)) = release.filter(|(seq, _)| told.is_news(*seq)) {
+            let message = Outbound::from(release);
+            bus.registry.to_workers(&message);
+            bus.registry
+                .to_operators(|| Frame::Message(Box::new(message.clone())));
+        }
+    }
+}
+
+/// Which events were told. Word of other coordinators' comes later than of one's own, and may come twice.
+pub(super) struct Told {
+    upto: u64,
+    /// Of later ones.
+    seqs: BTreeSet<u64>,
+}
+
+impl Told {
+    pub fn upto(upto: u64) -> Told {
+        let seqs = BTreeSet::new();
+        Told { upto, seqs }
+    }
+
+    fn is_news(&mut self, seq: u64) -> bool {
+        let is_news = seq > self.upto && self.seqs.insert(seq);
+        if self.seqs.len() > TOLD_KEPT
+            && let Some(oldest) = self.seqs.pop_first()
+        {
+            self.upto = oldest;
+        }
+        is_news
+    }
+}
+
+/// One that is planned only is not told of.
+fn published(
+    tag: String,
+    main_sha: Option<String>,
+    image_tag: Option<String>,
+) -> Option<ReleasePublished> {
+    let (main_sha, image_tag) = main_sha.zip(image_tag)?;
+    Some(ReleasePublished {
+        tag,
+        main_sha,
+        image_tag,
+    })
+}
+
+/// The last one, with the number of its event.
+async fn last_release(bus: &Shared) -> Option<(u64, ReleasePublished)> {
+    let told = bus.hub.read(|reader| reader.private::<Director>("")).await;
+    let told = told.ok().flatten()?;
+    let release = told.release?;
+    let release = published(release.id, release.main_sha, release.image_tag)?;
+    Some((told.release_seq, release))
+}
+
 /// One frame of a worker to every operator, without what looks like a secret.
 pub(super) fn pass_on(bus: &Shared, line: &str) {
     let line: Arc<str> = redact::json(line).into();
     bus.registry
         .to_operators(|| Frame::Passed(Arc::clone(&line)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_release_is_told_once_in_whatever_order_word_of_it_comes() {
+        let mut told = Told::upto(5);
+        let news: Vec<u64> = [5, 8, 6, 8, 6, 7, 9]
+            .into_iter()
+            .filter(|seq| told.is_news(*seq))
+            .collect();
+        assert_eq!(news, [8, 6, 7, 9]);
+        let many = 10..10 + 2 * TOLD_KEPT as u64;
+        assert!(many.clone().all(|seq| told.is_news(seq)));
+        assert!(!many.clone().any(|seq| told.is_news(seq)));
+        assert!(told.seqs.len() <= TOLD_KEPT);
+    }
 }

@@ -114,7 +114,7 @@ impl Bus {
         let shared = Arc::new(Shared {
             memory,
             budgets: Budgets::new(hub.clone(), &settings),
-            director: Director::new(settings.director.interval),
+            director: Director::new(hub, settings.director.interval),
             limits: Arc::new(limits(&settings)),
             run_id,
             registry: Registry::default(),
@@ -138,6 +138,11 @@ impl Bus {
         }
         tasks.spawn(relay::heartbeats(Arc::clone(&shared)));
         tasks.spawn(relay::snapshots(Arc::clone(&shared)));
+        let told = relay::Told::upto(*hub.latest().borrow());
+        let releases = hub.shared.wakeups().releases();
+        tasks.spawn(relay::releases(Arc::clone(&shared), told, releases));
+        let duty = Arc::clone(&shared.director.duty);
+        tasks.spawn(duty.keep(shared.stopping.clone()));
         tasks.spawn(super::director::run(Arc::clone(&shared)));
         tasks.spawn(super::memory::announce(Arc::clone(&shared)));
         tasks.spawn(grant(Arc::clone(&shared)));

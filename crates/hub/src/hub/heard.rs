@@ -54,8 +54,7 @@ impl Listener for Arc<Shared> {
             self.wakeups.others_are_busy();
         }
         self.wakeups.agents_changed(&batch.notices.changed_agents);
-        self.wakeups
-            .credentials_ended(batch.log.iter().map(|logged| &logged.event));
+        self.wakeups.logged(batch.log);
         for agent in &batch.notices.inboxes {
             self.wakeups.message_waits(agent);
         }

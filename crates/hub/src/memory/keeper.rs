@@ -140,6 +140,7 @@ impl Keeper {
                 tokio::select! {
                     () = stopping.cancelled() => return,
                     changed = self.latest.changed() => if changed.is_err() { return },
+                    () = self.shared.duty.changed() => {}
                     () = sleep_until(until) => {}
                 }
             }

@@ -1,8 +1,8 @@
 //! What the swarm remembers of its work: events of the log, compacted into engrams, in files and a catalog.
 //!
 //! The ledger's rows are the truth. The buffer is a function of the log ([`noted`], [`buffer`]), an engram one of the
-//! buffer ([`compact`]), the files one of the rows ([`files`]). So any process may be killed at any moment, and several
-//! coordinators keep one memory: whoever comes second finds that it is late. Knows nothing of sockets.
+//! buffer ([`compact`]), the files one of the rows ([`files`]). So any process may be killed at any moment. Of several
+//! coordinators all read the log, and the one whose duty it is keeps engrams. Knows nothing of sockets.
 
 mod buffer;
 mod compact;
@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::keeper::Keeper;
 use crate::config;
+use crate::duty::Duty;
 use crate::hub::{Error, Hub};
 
 /// Catalogs that a delta can begin at.
@@ -70,6 +71,8 @@ pub(super) struct Shared {
     /// Events that were left out.
     skipped: AtomicU64,
     stopping: CancellationToken,
+    /// One of those who read the log compacts it.
+    duty: Arc<Duty>,
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -93,7 +96,9 @@ impl Memory {
     /// Begins to remember. The first catalog is there when this returns, unless the ledger cannot be read.
     pub async fn start(hub: Hub, settings: Settings) -> Memory {
         let nothing = Arc::new(catalog_of(&[]));
+        let duty = Duty::new(&hub, "memory");
         let shared = Arc::new(Shared {
+            duty: Arc::clone(&duty),
             hub,
             before: Mutex::new(VecDeque::from([Arc::clone(&nothing)])),
             current: watch::Sender::new(nothing),
@@ -103,7 +108,10 @@ impl Memory {
         });
         let mut keeper = Keeper::new(Arc::clone(&shared), settings);
         keeper.begin().await;
-        *shared.keeper.lock() = Some(tokio::spawn(keeper.run()));
+        let stopping = shared.stopping.clone();
+        *shared.keeper.lock() = Some(tokio::spawn(async move {
+            tokio::join!(keeper.run(), duty.keep(stopping));
+        }));
         Memory { shared }
     }
 

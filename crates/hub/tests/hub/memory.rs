@@ -31,6 +31,7 @@ fn engram(words: &str) -> KeepEngram {
         },
         after: 0,
         instead_of: Vec::new(),
+        fence: None,
         budgets: Budgets {
             short_term: budget,
             long_term: budget,

@@ -45,6 +45,7 @@ fn keep(ledger: &mut Ledger, engram: &Engram, instead_of: &[&str]) -> Kept {
         after: engram.entry.from_seq - 1,
         instead_of: instead_of.iter().map(|id| EngramId::from(*id)).collect(),
         budgets: FEW,
+        fence: None,
     });
     kept.expect("an engram is never refused")
 }

@@ -53,6 +53,7 @@ pub(super) fn records_come_back(world: &mut World<'_>) {
             main_sha: Some("abc".to_owned()),
             image_tag: None,
         }),
+        release_seq: u64::MAX >> 1,
     };
     let rows = [
         Record::Director(director),
@@ -210,6 +211,7 @@ pub(super) fn engrams_are_kept_in_order_and_evicted(world: &mut World<'_>) {
             after,
             instead_of: Vec::new(),
             budgets,
+            fence: None,
         });
         match kept.expect("it is as large as it says") {
             Kept::Yes { evicted: gone } => evicted.extend(gone),

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use switchboard_core::verb::{CreateTasks, NewTask};
 use switchboard_store::conformance::{self, Ledger, Random};
 use switchboard_store::copy::{self, Place};
-use switchboard_store::postgres::{Address, PostgresEngine, Steps};
+use switchboard_store::postgres::{Address, PostgresEngine};
 use switchboard_store::sqlite::SqliteEngine;
 use switchboard_store::{Engine as _, Error, ManualClock};
 use tempfile::TempDir;
@@ -326,16 +326,15 @@ fn a_database_chains_what_any_build_logs_and_a_change_is_found() {
     };
     let database = server.create_database();
     let address = || Address::parse(&database.url).expect("an address");
-    let fill = |steps: Steps, from: u64| {
-        let engine = PostgresEngine::open_with(address(), None, steps).expect("it opens");
+    let fill = |from: u64| {
+        let engine = PostgresEngine::open(address()).expect("it opens");
         let mut ledger = Ledger::new(Box::new(engine));
         for n in from..from + 10 {
             create(&mut ledger, n);
         }
     };
-    fill(Steps::and_the_next(), 0);
-    // As the build before.
-    fill(Steps::all(), 10);
+    fill(0);
+    fill(10);
     let verify = || switchboard_store::postgres::verify_log(&address(), None);
     let sound = || {
         let verified = verify().expect("it is sound");

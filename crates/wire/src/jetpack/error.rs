@@ -169,7 +169,8 @@ impl From<&Refusal> for ErrorBody {
             | Refusal::KeyReused
             | Refusal::Replayed
             | Refusal::TokenNotFound
-            | Refusal::IncidentNotFound { .. } => {}
+            | Refusal::IncidentNotFound { .. }
+            | Refusal::DutyLost { .. } => {}
         }
         body
     }
@@ -199,6 +200,7 @@ fn code(refusal: &Refusal) -> ErrorCode {
         | Refusal::UnknownDependency { .. }
         | Refusal::DependencyCycle { .. }
         | Refusal::TooMany { .. }
+        | Refusal::DutyLost { .. }
         | Refusal::Invalid { .. } => ErrorCode::InvalidOperation,
     }
 }

@@ -7,6 +7,7 @@ mod cable;
 mod caretakers;
 mod clocks;
 mod cut;
+mod duties;
 mod pooler;
 mod skew;
 mod standby;

@@ -24,6 +24,10 @@ const ADOPTED_BYTES_MAX: usize = 64 * 1024;
 impl Keeper {
     /// Keeps an engram of the oldest records, as many of them as fit.
     pub(super) async fn keep(&mut self, oldest: usize) -> Result<(), Error> {
+        if !self.shared.duty.standing().is_held {
+            // Another coordinator keeps them. What is in its engrams need not be buffered here.
+            return self.refresh().await;
+        }
         if self.is_short_term_full() && !self.condense().await? {
             return Ok(());
         }
@@ -82,6 +86,10 @@ impl Keeper {
         (from_seq, to_seq): (u64, u64),
         instead_of: Vec<EngramId>,
     ) -> Result<bool, Error> {
+        let duty = self.shared.duty.standing();
+        if !duty.is_held {
+            return Ok(false);
+        }
         let kept = self
             .shared
             .hub
@@ -90,6 +98,7 @@ impl Keeper {
                 after: self.done,
                 instead_of,
                 budgets: self.settings.config.budgets,
+                fence: duty.fence,
             })
             .await;
         // Also when it is in doubt: the rows tell.
