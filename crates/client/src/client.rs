@@ -138,9 +138,9 @@ impl Builder {
         }
         // Whoever set a provider first wins; ours is the one that the workspace builds with.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let http = http
-            .build()
-            .map_err(|error| Error::Invalid(format!("no HTTP client can be made: {error}")))?;
+        let http = http.build().map_err(|error| {
+            Error::Invalid(format!("the HTTP client cannot be created: {error}"))
+        })?;
         let token = self.token.map(|token| bearer(&token)).transpose()?;
         let signer = self
             .agent
@@ -170,7 +170,7 @@ impl Builder {
 fn address(url: &str) -> Result<Url, Error> {
     let wrong = || {
         Error::Invalid(format!(
-            "'{url}' is no address of a hub; write it like http://127.0.0.1:7373"
+            "'{url}' is not a hub's address; write it like http://127.0.0.1:7373"
         ))
     };
     // `127.0.0.1:7373` is what people type.
@@ -196,7 +196,7 @@ fn socket(url: &Url) -> Result<SocketAddr, Error> {
     let socket = ip.ok().zip(url.port_or_known_default());
     socket.map(SocketAddr::from).ok_or_else(|| {
         Error::Invalid(format!(
-            "'{url}' names no address that a hub could prove itself at; write it like http://127.0.0.1:7373"
+            "'{url}' has no address at which a hub's identity can be verified; write it like http://127.0.0.1:7373"
         ))
     })
 }
@@ -210,7 +210,7 @@ fn loopback(url: &Url) -> bool {
 fn signer(agent: String, key: &str) -> Result<Signer, Error> {
     let key = AgentKey::from_text(key).ok_or_else(|| {
         Error::Invalid(format!(
-            "the key of {agent} is no signing key; make one with 'switchboard agent add {agent}'"
+            "the key of {agent} is not a signing key; create one with 'switchboard agent add {agent}'"
         ))
     })?;
     Ok(Signer { agent, key })

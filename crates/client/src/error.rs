@@ -33,7 +33,7 @@ pub enum Error {
         source: reqwest::Error,
     },
     /// Somebody answered who did not show that it has the hub's master key. Nothing else was sent there.
-    #[error("whoever listens at {address} did not prove to be the hub")]
+    #[error("the server at {address} did not prove that it is the hub")]
     Unproven { address: String },
     /// The hub answered, and the answer is not what it should be.
     #[error("the answer from {address} cannot be read: {reason}")]

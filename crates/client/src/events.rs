@@ -125,7 +125,7 @@ impl Follow {
                     if !more {
                         debug!(
                             after = ?self.last,
-                            "the event stream was cut; takes it up again"
+                            "the event stream was disconnected; resuming"
                         );
                         self.open = None;
                         self.rest().await;
@@ -173,7 +173,7 @@ impl Follow {
             let Some(wait) = wait else { return Err(error) };
             debug!(
                 after = ?self.last,
-                "follows the log again in {wait:?}: {error}"
+                "reconnecting to the event stream in {wait:?}: {error}"
             );
             tokio::time::sleep(wait).await;
         }
@@ -192,8 +192,9 @@ impl Follow {
     fn take(&mut self, frames: Vec<Frame>) -> Result<(), Error> {
         let transport = &self.client.transport;
         for frame in frames {
-            let event: Event = serde_json::from_str(&frame.data)
-                .map_err(|error| transport.unreadable(format!("an event is broken: {error}")))?;
+            let event: Event = serde_json::from_str(&frame.data).map_err(|error| {
+                transport.unreadable(format!("an event cannot be parsed: {error}"))
+            })?;
             let id = frame.id.as_deref().and_then(|id| id.parse().ok());
             let place: EventPlace = id.unwrap_or_else(|| event.seq.into());
             // What was already handed out before a cut may come again.

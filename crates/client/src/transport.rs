@@ -180,13 +180,13 @@ impl Transport {
             .iter()
             .find(|segment| matches!(segment.as_str(), "" | "." | ".."))
         {
-            return Err(Error::Invalid(format!("'{odd}' is no id")));
+            return Err(Error::Invalid(format!("'{odd}' is not a valid id")));
         }
         let mut url = self.base.clone();
         {
             let mut segments = url
                 .path_segments_mut()
-                .map_err(|()| Error::Invalid(format!("'{}' is no address of a hub", self.base)))?;
+                .map_err(|()| Error::Invalid(format!("'{}' is not a hub's address", self.base)))?;
             segments.pop_if_empty();
             if !call.bare {
                 segments.extend(API);
@@ -341,7 +341,7 @@ impl Retries {
         else {
             return Err(error);
         };
-        debug!("tries again in {wait:?}: {error}");
+        debug!("retrying in {wait:?}: {error}");
         tokio::time::sleep(wait).await;
         Ok(())
     }

@@ -23,33 +23,33 @@ pub struct Logged {
     rename_all_fields = "camelCase"
 )]
 pub enum Event {
-    /// An agent announced itself, anew or as a new process of the same agent.
+    /// An agent registered; `resumed` if it continues an earlier registration.
     AgentRegistered { agent: AgentId, resumed: bool },
-    /// An agent said that it does something else now.
+    /// An agent reported another status.
     AgentStatusChanged {
         agent: AgentId,
         status: String,
         task: Option<TaskId>,
     },
-    /// An agent was silent for too long; what it held goes back.
+    /// An agent timed out; its tasks return to the queue.
     AgentSilent { agent: AgentId },
-    /// An agent that was taken for gone spoke again.
+    /// An agent that had timed out is online again.
     AgentReturned { agent: AgentId },
-    /// An agent signed off.
+    /// An agent deregistered.
     AgentDeregistered { agent: AgentId },
-    /// An agent has a new key; the one before no longer counts.
+    /// An agent has a new key; the previous one no longer works.
     AgentKeyRotated { agent: AgentId, generation: u32 },
-    /// A gone agent was removed by retention.
+    /// A deregistered agent was pruned.
     AgentForgotten { agent: AgentId },
-    /// A person told an agent what to do.
+    /// A person sent an agent a command.
     CommandIssued {
         agent: AgentId,
         command: CommandId,
         order: String,
     },
-    /// The agent did what it was told.
+    /// The agent carried out the command.
     CommandObeyed { agent: AgentId, command: CommandId },
-    /// A task was made.
+    /// A task was created.
     TaskCreated {
         task: TaskId,
         number: u64,
@@ -57,13 +57,13 @@ pub enum Event {
         priority: Priority,
         status: String,
     },
-    /// What is asked for in a task was changed.
+    /// The description of a task was changed.
     TaskChanged {
         task: TaskId,
         number: u64,
         fields: Vec<String>,
     },
-    /// A task may be claimed from now on.
+    /// A task is ready to be claimed.
     TaskReady {
         task: TaskId,
         number: u64,
@@ -71,14 +71,14 @@ pub enum Event {
     },
     /// A task waits for its dependencies.
     TaskBlocked { task: TaskId, number: u64 },
-    /// An agent has the task, under this epoch.
+    /// An agent claimed the task, under this epoch.
     TaskClaimed {
         task: TaskId,
         number: u64,
         agent: AgentId,
         epoch: u64,
     },
-    /// The task went to another agent, under a new epoch.
+    /// The task was handed off to another agent, under a new epoch.
     TaskHandedOver {
         task: TaskId,
         number: u64,
@@ -86,7 +86,7 @@ pub enum Event {
         agent: AgentId,
         epoch: u64,
     },
-    /// The holder told how far it is.
+    /// The holder reported progress.
     TaskProgressed {
         task: TaskId,
         number: u64,
@@ -96,14 +96,14 @@ pub enum Event {
         percent: u8,
         note: String,
     },
-    /// The task is done.
+    /// The task is completed.
     TaskCompleted {
         task: TaskId,
         number: u64,
         agent: AgentId,
         epoch: u64,
     },
-    /// The task waits for a person to decide.
+    /// The task needs review by a person.
     TaskNeedsPerson {
         task: TaskId,
         number: u64,
@@ -128,27 +128,27 @@ pub enum Event {
         retries: u32,
         until: Timestamp,
     },
-    /// The task went back to ready without its holder.
+    /// The task was released and is ready again.
     TaskRequeued {
         task: TaskId,
         number: u64,
         agent: AgentId,
         why: String,
     },
-    /// The task failed for good.
+    /// The task failed permanently.
     TaskFailed {
         task: TaskId,
         number: u64,
         kind: FailureKind,
         message: String,
     },
-    /// A person ended the task.
+    /// A person canceled the task.
     TaskCanceled {
         task: TaskId,
         number: u64,
         why: String,
     },
-    /// An ended task was removed by retention.
+    /// A finished task was pruned.
     TaskForgotten { task: TaskId, number: u64 },
     /// A dependency of the task failed.
     DependencyFailed {
@@ -156,7 +156,7 @@ pub enum Event {
         number: u64,
         dependency: TaskId,
     },
-    /// A message waits for its recipients; no `to` is a broadcast.
+    /// A message was sent; without `to` it is a broadcast.
     MessageSent {
         message: MessageId,
         from: AgentId,
@@ -164,15 +164,15 @@ pub enum Event {
         kind: String,
         recipients: u32,
     },
-    /// The message was handed over.
+    /// The message was delivered.
     MessageDelivered { message: MessageId, agent: AgentId },
-    /// Its stream ended before it was acknowledged.
+    /// The message is queued again: its connection ended before it was acknowledged.
     MessageQueuedAgain { message: MessageId, agent: AgentId },
     /// The recipient acknowledged the message.
     MessageAcknowledged { message: MessageId, agent: AgentId },
-    /// The message was not fetched in time.
+    /// The message expired before it was delivered.
     MessageExpired { message: MessageId, agent: AgentId },
-    /// An agent may edit what the path covers, until then.
+    /// An agent acquired a lease on the path.
     LeaseAcquired {
         path: String,
         agent: AgentId,
@@ -180,28 +180,28 @@ pub enum Event {
         fencing: u64,
         until: Timestamp,
     },
-    /// The lease lasts longer.
+    /// The lease was extended.
     LeaseExtended {
         path: String,
         agent: AgentId,
         until: Timestamp,
     },
-    /// The lease was given back.
+    /// The lease was released.
     LeaseReleased { path: String, agent: AgentId },
-    /// The lease ended by itself.
+    /// The lease expired.
     LeaseExpired { path: String, agent: AgentId },
-    /// The quality that completions are held against was set.
+    /// The quality baseline was set.
     BaselineSet {
         by: String,
         snapshot: Option<SnapshotId>,
     },
-    /// A completion brought something worth knowing.
+    /// A completion reported a learning.
     LearningStored {
         text: String,
         task: Option<TaskId>,
         agent: Option<AgentId>,
     },
-    /// A worker of the bus reported an error; what it led to is told by the events of its task.
+    /// A worker of the bus reported an error; the events of its task show the consequences.
     ErrorReported {
         agent: AgentId,
         error: String,
@@ -212,72 +212,72 @@ pub enum Event {
         attempt: u32,
         message: String,
     },
-    /// A person told the director of the bus what to do.
+    /// A person sent the director of the bus a command.
     DirectorSteered {
         by: String,
         order: String,
         reason: String,
     },
-    /// A release is out; workers of the bus are told.
+    /// A release was published; workers of the bus are notified.
     ReleasePublished {
         by: String,
         release: String,
         main_sha: Option<String>,
         image_tag: Option<String>,
     },
-    /// An agent wants this to be remembered.
+    /// An agent sent an event for the memory.
     MemoryNoted {
         agent: AgentId,
         event_type: String,
         text: String,
     },
-    /// An engram joined the catalog.
+    /// An engram was added to the catalog.
     EngramKept {
         engram: EngramId,
         scope: String,
         version: String,
     },
-    /// An engram left the catalog.
+    /// An engram was removed from the catalog.
     EngramEvicted { engram: EngramId },
-    /// An agent may make the request it asked for.
+    /// An agent was granted a request from a budget.
     BudgetGranted {
         resource: Resource,
         agent: AgentId,
         request: RequestId,
         grant: GrantId,
     },
-    /// The other side wants to be left alone; until then nothing is granted.
+    /// A resource reported a rate limit; nothing is granted until then.
     BudgetCooled {
         resource: Resource,
         agent: AgentId,
         until: Timestamp,
     },
-    /// An access token was made.
+    /// A token was created.
     TokenCreated { name: String, scope: String },
-    /// An access token no longer counts.
+    /// A token was revoked.
     TokenRevoked { name: String },
-    /// Something happened that a person should look after.
+    /// An incident was opened: a person should look into it.
     IncidentOpened {
         incident: String,
         kind: String,
         subject: String,
         message: String,
     },
-    /// A person has looked after it.
+    /// A person resolved the incident.
     IncidentResolved {
         incident: String,
         by: String,
         why: String,
     },
-    /// Nobody served the ledger for a while; silence of agents counts from here.
+    /// No hub served the ledger for a while; timeouts of agents count from here.
     OutageEnded { served_at: Timestamp },
-    /// The wall clock was set back; the ledger's time goes on.
+    /// The wall clock was set back; the ledger's time continues.
     ClockSteppedBack { by_ms: u64 },
-    /// The ledger's time goes on as before, and only slowly towards the new one.
+    /// The wall clock was set forward; the ledger's time follows it slowly.
     ClockSteppedForward { by_ms: u64 },
-    /// The database has less than was acknowledged: of what was told up to `told`, nothing after `after` holds.
+    /// The database lost acknowledged changes: of the events up to `told`, those after `after` are lost.
     EpochBegan { epoch: u64, after: u64, told: u64 },
-    /// What somebody wrote by hand did not hold; the row is as it was before.
+    /// A direct SQL write broke a rule and was undone; the row is as it was before.
     WriteUndone {
         table: String,
         key: String,

@@ -36,10 +36,10 @@ impl LeasePath {
         let relative = match text.strip_prefix('/') {
             None => text,
             Some(_) => below(text, root)
-                .ok_or_else(|| format!("{text} lies outside the project; use a path inside it"))?,
+                .ok_or_else(|| format!("{text} is outside the project; use a path inside it"))?,
         };
-        let segments =
-            normalise(relative).ok_or_else(|| format!("{text} leads above the project"))?;
+        let segments = normalise(relative)
+            .ok_or_else(|| format!("{text} leads outside the project; use a path inside it"))?;
         if segments.len() > limits::PATH_SEGMENTS_MAX {
             return Err(format!(
                 "the path has more than {} segments",
@@ -157,13 +157,13 @@ mod tests {
             ("/home/p", Ok(".")),
             ("/home/pp/x", Err("outside")),
             ("/etc/passwd", Err("outside")),
-            ("..", Err("above")),
-            ("a/../../b", Err("above")),
+            ("..", Err("leads outside")),
+            ("a/../../b", Err("leads outside")),
             ("", Err("empty")),
             ("a\nb", Err("control")),
             ("src/[ab", Ok("src/[ab")),
             ("src/*[ab", Err("class")),
-            ("src/{a,b", Err("brace")),
+            ("src/{a,b", Err("no matching }")),
             ("src/a**b", Err("**")),
         ];
         for (text, expected) in table {

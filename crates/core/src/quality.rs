@@ -240,7 +240,7 @@ impl GatePolicy {
         let coverage = current.test_coverage?;
         let floor = self.coverage_min.filter(|floor| coverage < *floor)?;
         let metric = Metric::Coverage;
-        Some(format!("{metric}: {coverage}, at least {floor} asked"))
+        Some(format!("{metric}: {coverage}, at least {floor} required"))
     }
 }
 

@@ -135,7 +135,7 @@ impl fmt::Display for NotYours {
             NotYours::StaleEpoch { current } => {
                 write!(
                     f,
-                    "this claim is over, the task is at epoch {current}; claim another"
+                    "this claim has ended, the task is at epoch {current}; claim another"
                 )
             }
             NotYours::AlreadyFinished { status } => {
@@ -166,7 +166,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::AgentAlreadyRegistered { agent, holds, .. } if !holds.is_empty() => write!(
                 f,
-                "agent {agent} is registered, alive, and holds {}; if it was started anew, register with \"resume\": true beside \"agent\" to go on with that, else use another id",
+                "agent {agent} is registered, alive, and holds {}; if this is the same agent after a restart, register with \"resume\": true beside \"agent\" to keep them, else use another id",
                 named(holds)
             ),
             Refusal::AgentAlreadyRegistered { agent, .. } => write!(
@@ -176,7 +176,7 @@ impl fmt::Display for Refusal {
             Refusal::TaskNotFound { task } => write!(f, "there is no task {task}"),
             Refusal::TaskAlreadyExists { task } => write!(
                 f,
-                "a task {task} exists already; leave out the id or choose another"
+                "a task {task} already exists; omit the id or choose another"
             ),
             Refusal::TaskNotYours { task, why } => write!(f, "task {task}: {why}"),
             Refusal::WrongState {
@@ -184,7 +184,7 @@ impl fmt::Display for Refusal {
                 status,
                 wanted,
             } => {
-                write!(f, "task {task} is {status}; this needs {wanted}")
+                write!(f, "task {task} is {status}; this requires {wanted}")
             }
             Refusal::UnknownDependency { task, dependency } => {
                 write!(
@@ -196,19 +196,19 @@ impl fmt::Display for Refusal {
                 let names: Vec<&str> = circle.iter().map(TaskId::as_str).collect();
                 write!(
                     f,
-                    "these tasks depend on each other in a circle: {}",
+                    "these tasks depend on each other in a cycle: {}",
                     names.join(" → ")
                 )
             }
             Refusal::RecipientNotFound { agent } => {
                 write!(
                     f,
-                    "no agent {agent} has ever been seen; check the id in 'to'"
+                    "agent {agent} has never registered; check the id in 'to'"
                 )
             }
             Refusal::MessageNotFound { message } => write!(f, "there is no message {message}"),
             Refusal::MessageAlreadyExists { message } => {
-                write!(f, "a message {message} exists already")
+                write!(f, "a message {message} already exists")
             }
             Refusal::NotARecipient { message, agent } => {
                 write!(f, "message {message} was not sent to {agent}")
@@ -227,7 +227,7 @@ impl fmt::Display for Refusal {
                 "this idempotency key was used for another body; use a new key for a new call",
             ),
             Refusal::Replayed => {
-                f.write_str("this signed request was seen before; sign each request anew")
+                f.write_str("this signature was used before; sign each request with a new nonce")
             }
             Refusal::TokenNotFound => f.write_str("there is no such token"),
             Refusal::IncidentNotFound {

@@ -206,12 +206,12 @@ impl FailureKind {
     /// What a person could do about it, if nobody knows better.
     pub fn remedy(self) -> &'static str {
         match self {
-            FailureKind::AgentCrash => "see what became of its workers, then retry it",
+            FailureKind::AgentCrash => "check why its workers crashed, then retry it",
             FailureKind::TaskTimeout => "split it or give it more time, then retry it",
-            FailureKind::DependencyError => "see to what it depends on, then retry it",
-            FailureKind::ResourceError => "see to what was lacking, then retry it",
+            FailureKind::DependencyError => "fix what it depends on, then retry it",
+            FailureKind::ResourceError => "provide the missing resource, then retry it",
             FailureKind::QualityFailure | FailureKind::TaskError => {
-                "look at its attempts, then change or retry it"
+                "check its attempts, then change or retry it"
             }
         }
     }

@@ -38,7 +38,7 @@ pub(crate) async fn run(hub: Hub) {
                 .map(|due| hub.instant_of(due)),
             Err(Error::Stopping) => return,
             Err(error) => {
-                tracing::debug!(%error, "the caretaker will try again");
+                tracing::debug!(%error, "the caretaker will retry");
                 Some(Instant::now() + RETRY)
             }
         };
@@ -47,24 +47,24 @@ pub(crate) async fn run(hub: Hub) {
         if Instant::now() >= stale_at {
             let after = hub.shared.stale_after;
             if let Err(error) = steps(&hub, EndStale { after }).await {
-                tracing::debug!(%error, "claims that were left behind are looked for at the next turn");
+                tracing::debug!(%error, "stale claims will be checked again with the next run");
             }
             stale_at = Instant::now() + STALE_EVERY;
         }
         if Instant::now() >= serve_at {
             if let Err(error) = hub.run(Serve { starting: false }).await {
-                tracing::debug!(%error, "the next batch will say that the ledger is served");
+                tracing::debug!(%error, "the sign that the ledger is served will be written with the next batch");
             }
             if hub.is_shared()
                 && let Err(error) = stream::attend(&hub).await
             {
-                tracing::debug!(%error, "the other coordinators are looked at at the next turn");
+                tracing::debug!(%error, "the other coordinators will be checked with the next run");
             }
             serve_at = Instant::now() + limits::SERVED_EVERY;
         }
         if Instant::now() >= prune_at {
             if let Err(error) = pruner.turn(&hub).await {
-                tracing::debug!(%error, "pruning goes on at the next turn");
+                tracing::debug!(%error, "pruning continues with the next run");
             }
             prune_at = Instant::now() + PRUNE_EVERY;
         }

@@ -37,13 +37,13 @@ pub enum DataDirError {
         source: std::io::Error,
     },
     #[error(
-        "another hub ({holder}) already serves {}; stop it, or give this one another directory with --data-dir",
+        "another hub ({holder}) already serves {}; stop it, or use another directory with --data-dir",
         path.display()
     )]
     Held { path: PathBuf, holder: String },
-    #[error("{} is not a key of {KEY_LEN} bytes in hexadecimal; restore it from a backup, or remove it to make a new one (all agents then need new keys)", path.display())]
+    #[error("{} is not a key of {KEY_LEN} bytes in hexadecimal; restore it from a backup, or delete it to get a new one (all agents then need new keys)", path.display())]
     BadKey { path: PathBuf },
-    #[error("the system gives no random bytes")]
+    #[error("the system provides no random bytes")]
     NoRandomness,
 }
 

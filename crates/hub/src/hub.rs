@@ -67,17 +67,15 @@ pub enum Error {
     Refused(#[from] Refusal),
     #[error("the ledger cannot be used: {0}")]
     Unavailable(String),
-    #[error(
-        "the ledger went away while this was written, so that it may or may not have been: {0}"
-    )]
+    #[error("the ledger became unavailable during the commit, the outcome is unknown: {0}")]
     InDoubt(String),
-    #[error("the hub has more to do than it can queue; try again in a moment")]
+    #[error("the hub is overloaded; retry in a moment")]
     Overloaded,
     #[error("the hub is stopping")]
     Stopping,
-    #[error("the hub made a mistake; nothing was changed")]
+    #[error("internal error of the hub; nothing was changed")]
     Broken,
-    #[error("'after' must be the 'next' of the page before")]
+    #[error("'after' must be the 'next' of the previous page")]
     BadCursor,
 }
 
@@ -154,7 +152,7 @@ type Announce = Box<dyn Fn(u64) + Send + Sync>;
 fn end_process(error: &StoreError) -> ! {
     let next = match error {
         StoreError::Corrupt(_) => {
-            "it writes nothing more; keep a copy of the ledger's files, look with 'switchboard doctor', and put a backup in their place"
+            "it writes nothing more; keep a copy of the ledger's files, run 'switchboard doctor', and restore a backup"
         }
         StoreError::Unavailable(_)
         | StoreError::Fatal(_)
@@ -163,7 +161,7 @@ fn end_process(error: &StoreError) -> ! {
         | StoreError::BadCursor(_)
         | StoreError::Moved(_)
         | StoreError::ClockInDoubt { .. }
-        | StoreError::Open(_) => "the ledger is the truth: start it again",
+        | StoreError::Open(_) => "what it acknowledged is in the ledger: restart it",
     };
     tracing::error!("{error}; the hub ends here: {next}");
     eprintln!("switchboard: {error}; the hub ends here: {next}");
@@ -237,7 +235,7 @@ impl Hub {
             loop {
                 match hub.begin(false, None).await {
                     Ok(()) | Err(Error::Stopping) => return,
-                    Err(error) => tracing::debug!(%error, "the hub begins later"),
+                    Err(error) => tracing::debug!(%error, "the hub starts later"),
                 }
                 tokio::time::sleep(BEGIN_AGAIN_AFTER).await;
             }

@@ -101,15 +101,15 @@ impl Collected {
     #[rustfmt::skip]
     fn process(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stats = &self.stats;
-        gauge(out, "unknown_body_bytes", "Memory for bodies of callers that are not yet known", self.unknown_body_bytes)?;
-        counter(out, "verbs", "Changes that were decided", stats.verbs)?;
-        counter(out, "batches", "Batches that the writer took", stats.batches)?;
-        counter(out, "batch_failures", "Batches that were not written, or that nobody can tell of", stats.failures)?;
+        gauge(out, "unknown_body_bytes", "Memory for bodies of unauthenticated callers", self.unknown_body_bytes)?;
+        counter(out, "verbs", "Verbs that were decided", stats.verbs)?;
+        counter(out, "batches", "Batches of the writer", stats.batches)?;
+        counter(out, "batch_failures", "Batches that were not written, or whose outcome is unknown", stats.failures)?;
         counter(out, "commits", "Commits of the ledger", stats.commits)?;
         counter(out, "commit_seconds", "Time spent in commits", stats.commit_micros as f64 / 1e6)?;
         gauge(out, "ledger_writes", "Whether the last batch with something to write was written", u64::from(stats.writes))?;
-        gauge(out, "queue_waiting", "Changes that wait for the writer", stats.waiting as u64)?;
-        gauge(out, "queue_capacity", "Changes that may wait for the writer", stats.capacity as u64)
+        gauge(out, "queue_waiting", "Verbs that wait for the writer", stats.waiting as u64)?;
+        gauge(out, "queue_capacity", "Capacity of the writer's queue", stats.capacity as u64)
     }
 
     fn requests(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -136,9 +136,9 @@ fn ledger(
 ) -> fmt::Result {
     counter(out, "events", "Events in the log since it began", head.seq)?;
     gauge(out, "leases", "Live leases", head.leases)?;
-    gauge(out, "messages_queued", "Deliveries that wait for their recipient", head.queued_deliveries)?;
-    gauge(out, "idempotency_rows", "Idempotency keys that are remembered", head.idempotency_rows)?;
-    gauge(out, "idempotency_bytes", "Size of remembered answers", head.idempotency_bytes)?;
+    gauge(out, "messages_queued", "Queued deliveries of messages", head.queued_deliveries)?;
+    gauge(out, "idempotency_rows", "Stored idempotency keys", head.idempotency_rows)?;
+    gauge(out, "idempotency_bytes", "Size of the responses stored for idempotency keys", head.idempotency_bytes)?;
     let by_status = TaskStatus::ALL.iter().map(|status| (status.as_str(), head.count(*status)));
     family(out, "tasks", "Tasks by status", by_status)?;
     family(out, "agents", "Agents by status", [

@@ -23,10 +23,10 @@ impl Door {
     pub fn open(&self) -> Result<Session, Error> {
         let opened = self.0.open();
         opened.map(Session).map_err(|error| {
-            tracing::warn!(%error, "no connection for a statement from outside");
+            tracing::warn!(%error, "no connection for a statement of a libSQL client");
             Error::new(
                 "SQLITE_CANTOPEN",
-                "the ledger cannot be opened right now; try again",
+                "the ledger cannot be opened right now; retry later",
             )
         })
     }

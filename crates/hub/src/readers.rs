@@ -32,7 +32,7 @@ impl Readers {
                 .spawn(move || run(reader.as_ref(), &queries));
             match spawned {
                 Ok(thread) => threads.push(thread),
-                Err(error) => tracing::warn!(%error, "one reader thread less than asked for"),
+                Err(error) => tracing::warn!(%error, "a reader thread could not be started"),
             }
         }
         Readers {

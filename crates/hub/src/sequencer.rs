@@ -204,7 +204,7 @@ impl<L: Listener> Sequencer<L> {
     fn tell_due(&mut self) {
         for reply in self.asked.drain(..) {
             let due = self.engine.next_due().unwrap_or_else(|error| {
-                tracing::warn!(%error, "cannot tell what is due next");
+                tracing::warn!(%error, "cannot determine what is due next");
                 self.listener.troubled(&error);
                 None
             });
@@ -257,7 +257,7 @@ impl<L: Listener> Sequencer<L> {
             tracing::warn!(%error, "a batch was not written");
         }
         if let StoreError::InDoubt(_) = error {
-            tracing::warn!(%error, "nobody can tell whether a batch was written");
+            tracing::warn!(%error, "it is unknown whether a batch was written");
             return Failure::InDoubt(reason(error));
         }
         Failure::Unavailable(reason(error))
@@ -370,8 +370,8 @@ impl<L: Listener> Sequencer<L> {
         if let Some(by_ms) = begun.clock_stepped_ms {
             tracing::error!(
                 by_ms,
-                "the wall clock was set by {by_ms} ms; the ledger's time goes on, by at most 1 s in 10 towards it. If the clock is \
-                 right now, restart the hub with --clock-is-right"
+                "the wall clock jumped by {by_ms} ms; the ledger's time follows it by at most 1 s every 10 s. If the clock is right \
+                 now, restart the hub with --clock-is-right"
             );
             self.clock_stepped_ms = self.clock_stepped_ms.saturating_add(by_ms);
         }
@@ -403,8 +403,8 @@ impl<L: Listener> Sequencer<L> {
         tracing::error!(
             told,
             common,
-            "the ledger was told up to event {told} and is so only up to {common}: the database has lost what was acknowledged, as \
-             after a failover to a standby that had not received it; a new epoch begins"
+            "the database lost acknowledged changes, as after a failover to a standby that had not received them: events up to \
+             {told} were acknowledged, but only those up to {common} are still there; a new epoch begins"
         );
         self.note(&rewound, now)
     }
@@ -421,7 +421,7 @@ impl<L: Listener> Sequencer<L> {
             self.engine.commit()
         });
         if let Err(error) = written {
-            tracing::warn!(%error, "the last signs of life were not written; agents get a new grace period at start");
+            tracing::warn!(%error, "the last heartbeats were not written; agents get a new grace period after the next start");
             self.engine.rollback();
         }
     }

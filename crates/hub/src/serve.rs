@@ -56,7 +56,9 @@ pub enum ServeError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Authority(#[from] AuthorityError),
-    #[error("{listen} is taken{owner}; stop that process, or choose another address with {flag}")]
+    #[error(
+        "{listen} is already in use{owner}; stop that process, or choose another address with {flag}"
+    )]
     Taken {
         listen: SocketAddr,
         owner: String,
@@ -232,7 +234,7 @@ fn open(config: &Config) -> Result<Opened, ServeError> {
 fn abandon_move(place: &Place) -> Result<(), ServeError> {
     match moved::abandon(place)? {
         Some(mark) => tracing::warn!(
-            "{place} is served again as it was at {}; what was written to {} since then stays there",
+            "{place} is served again as it was at {}; what was written to {} since then is not copied back",
             mark.at,
             mark.place
         ),
@@ -289,7 +291,7 @@ fn master_key(engine: &mut dyn Engine, data_dir: &DataDir) -> Result<Key, ServeE
         keys.keep_own(&key)?;
     } else if key != offered {
         tracing::info!(
-            "the key in {} is not this ledger's and stays; this ledger's is in {} beside it",
+            "the key in {} belongs to another ledger and is kept; this ledger's key is in {} beside it",
             data_dir.path().join(Keys::OWN).display(),
             Keys::SHARED
         );
@@ -302,13 +304,13 @@ fn warn_of(config: &Config, safety: AddressSafety) {
     match safety {
         AddressSafety::Safe => {}
         AddressSafety::Insecure { missing } => tracing::warn!(
-            "{} can be reached from other machines without {missing}; whoever reaches it can do everything",
+            "{} can be reached from other machines without {missing}; anyone who can reach it can do everything",
             config.http.listen
         ),
     }
     if config.auth == AuthMode::None && !config.http.trusted_proxies.is_empty() {
         tracing::warn!(
-            "there are trusted proxies but no authentication; whoever reaches a proxy can do everything"
+            "trusted proxies are set, but no authentication; anyone who can reach a proxy can do everything"
         );
     }
 }

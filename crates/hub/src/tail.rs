@@ -70,12 +70,12 @@ impl Follow {
             match self.turn() {
                 Ok(()) if pause.is_zero() => {}
                 Ok(()) => {
-                    tracing::info!("word of other coordinators comes again");
+                    tracing::info!("notifications of other coordinators arrive again");
                     pause = Duration::ZERO;
                 }
                 Err(error) => {
                     if pause.is_zero() {
-                        tracing::warn!(%error, "no word of other coordinators; it is tried again");
+                        tracing::warn!(%error, "no notifications of other coordinators; retrying");
                     }
                     pause = (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
                 }

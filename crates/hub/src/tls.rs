@@ -18,9 +18,9 @@ pub enum TlsError {
     Certificate { path: PathBuf, reason: String },
     #[error("cannot read the key {}: {reason}", path.display())]
     Key { path: PathBuf, reason: String },
-    #[error("certificate and key do not serve for TLS")]
+    #[error("certificate and key cannot be used for TLS")]
     Unfit(#[source] rustls::Error),
-    #[error("cannot make a certificate")]
+    #[error("cannot create a certificate")]
     Making(#[source] rcgen::Error),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
@@ -46,7 +46,7 @@ pub fn acceptor(http: &Http, data_dir: &DataDir) -> Result<Option<TlsAcceptor>, 
                 make(data_dir, &names)?;
             }
             tracing::info!(
-                "clients trust this hub with the certificate {}",
+                "self-signed TLS: clients must trust the certificate {}",
                 cert.display()
             );
             build(read_certificates(&cert)?, read_key(&key)?).map(Some)

@@ -27,12 +27,12 @@ pub fn mark(config: &Config, served: &Place) {
         }
         match moved::leave(&file, &served.to_string()) {
             Ok(true) => tracing::info!(
-                "sqlite:{} is left unserved, and takes no writes until a hub serves it again",
+                "sqlite:{} is not served and refuses writes until a hub serves it again",
                 file.display()
             ),
             Ok(false) => {}
             Err(error) => tracing::warn!(
-                "sqlite:{} is left unserved and could not be marked so ({error}); do not write to it",
+                "sqlite:{} is not served and could not be marked as such ({error}); do not write to it",
                 file.display()
             ),
         }

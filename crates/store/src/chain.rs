@@ -64,14 +64,12 @@ impl Walk {
         let (first, last) = (link.first, link.last);
         if !holds {
             return Err(format!(
-                "events {first} to {last} are not as they were written"
+                "events {first} to {last} were changed after they were written"
             ));
         }
         if let Some((last, hash)) = &self.before {
             if last.checked_add(1) != Some(first) {
-                return Err(format!(
-                    "event {last} comes before event {first}, and nothing in between"
-                ));
+                return Err(format!("events between {last} and {first} are missing"));
             }
             let is_next = match hash {
                 Some(hash) => link.hash.is_some() && link.before == Some(hash),
@@ -79,7 +77,7 @@ impl Walk {
             };
             if !is_next {
                 return Err(format!(
-                    "event {first} was not written after what stands before it"
+                    "event {first} does not continue the event before it"
                 ));
             }
         }
@@ -97,7 +95,7 @@ impl Walk {
     pub fn end(self, seq: i64) -> Result<Verified, String> {
         match self.before {
             Some((last, _)) if last != seq => Err(format!(
-                "the log ends with event {last}, and the ledger with event {seq}"
+                "the log ends with event {last}, but the ledger's last event is {seq}"
             )),
             Some(_) | None => Ok(self.verified),
         }
@@ -170,19 +168,15 @@ mod tests {
     fn whatever_is_changed_taken_out_or_lost_breaks_it() {
         type Change = fn(&mut Vec<Row>);
         let changes: [(&str, Change); 8] = [
-            ("not as they were written", |rows| rows[3].body = "evenvs"),
-            ("not as they were written", |rows| rows[4].last = 11),
-            ("not as they were written", |rows| {
-                rows[2].before = Some([1; 32])
-            }),
-            ("not as they were written", |rows| {
-                rows[4].hash = Some([1; 32])
-            }),
-            ("nothing in between", |rows| {
+            ("were changed after", |rows| rows[3].body = "evenvs"),
+            ("were changed after", |rows| rows[4].last = 11),
+            ("were changed after", |rows| rows[2].before = Some([1; 32])),
+            ("were changed after", |rows| rows[4].hash = Some([1; 32])),
+            ("are missing", |rows| {
                 rows.remove(3);
             }),
-            ("was not written after", |rows| rows[3].hash = None),
-            ("was not written after", |rows| {
+            ("does not continue", |rows| rows[3].hash = None),
+            ("does not continue", |rows| {
                 rows[3].body = "evenvs";
                 rows[3].hash = Some(rows[3].link().expected());
             }),

@@ -43,7 +43,7 @@ pub(crate) trait Columns {
 
 /// A row holds something that no build of the hub writes.
 #[derive(Debug, thiserror::Error)]
-#[error("a row of the ledger has {found} in column {column}, where {expected} is expected")]
+#[error("a row of the ledger has {found} in column {column}, expected {expected}")]
 pub(crate) struct Unreadable {
     pub column: usize,
     found: String,

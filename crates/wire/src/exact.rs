@@ -25,7 +25,7 @@ fn number<E: Error>(number: impl Into<Number>, fits: bool) -> Result<Value, E> {
     match fits {
         true => Ok(Value::Number(number.into())),
         false => Err(E::custom(
-            "must not be beyond ±2^53 in a body that is signed; send it as text",
+            "must not be beyond ±2^53 in a signed body; send it as text",
         )),
     }
 }
@@ -54,7 +54,7 @@ impl<'de> Visitor<'de> for ExactVisitor {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        let read = Number::from_f64(value).ok_or_else(|| E::custom("is no number"))?;
+        let read = Number::from_f64(value).ok_or_else(|| E::custom("is not a number"))?;
         number(read, value.abs() <= WHOLE_MAX)
     }
 

@@ -14,12 +14,12 @@ const HEADERS: &[(&str, &str, &str)] = &[
     (
         "IdempotencyKey",
         "Idempotency-Key",
-        "1 to 128 visible ASCII characters; the same key with the same body gets the first answer again.",
+        "1 to 128 visible ASCII characters; the same key with the same body returns the first response.",
     ),
     (
         "ProtocolVersion",
         "Switchboard-Protocol-Version",
-        "The protocol version, if the body does not say it.",
+        "The protocol version, if it is not in the body.",
     ),
 ];
 
@@ -75,7 +75,7 @@ pub fn document() -> Value {
             "schemas": schemas.finish(),
             "parameters": parameters,
             "securitySchemes": {
-                "token": { "type": "http", "scheme": "bearer", "description": "For people: a token with a scope." },
+                "token": { "type": "http", "scheme": "bearer", "description": "For people and programs: a token with a scope." },
                 "signature": {
                     "type": "apiKey", "in": "header", "name": "Switchboard-Signature",
                     "description": "For agents: HMAC-SHA256, with Switchboard-Agent, Switchboard-Timestamp and Switchboard-Nonce; or the same in the body.",

@@ -43,7 +43,7 @@ pub(crate) trait Slot: Default {
 impl<T: Scalar> Slot for Option<T> {
     fn fill(&mut self, text: &str) -> Result<(), String> {
         if self.is_some() {
-            return Err("is given twice".to_owned());
+            return Err("is given more than once".to_owned());
         }
         *self = Some(T::read(text)?);
         Ok(())

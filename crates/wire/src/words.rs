@@ -17,7 +17,7 @@ impl fmt::Display for UnknownWord {
         let shown: String = self.word.chars().take(SHOWN_MAX).collect();
         write!(
             f,
-            "unknown word {shown:?}; allowed: {}",
+            "unknown value {shown:?}; allowed: {}",
             self.allowed.join(", ")
         )
     }

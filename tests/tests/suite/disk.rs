@@ -48,7 +48,7 @@ fn git(project: &Project, args: &[&str]) {
 /// Nothing is acknowledged, read or ready, and the log says so once.
 #[track_caller]
 fn is_gone(hub: &Hub, client: &mut Client) {
-    const WHY: &[&str] = &["switchboard.db", "start the hub again"];
+    const WHY: &[&str] = &["switchboard.db", "restart the hub"];
     is_unavailable(&refuses(client), WHY);
     is_unavailable(&client.get(&format!("{API}/tasks")), WHY);
     is_unavailable(&client.get("/readyz"), WHY);
@@ -151,7 +151,7 @@ fn while_somebody_reads_the_log_that_a_killed_hub_left_the_next_one_writes_nothi
     let mut client = hub.client();
     let who = format!("process {}", std::process::id());
     let refused = client.send(&new_task("after")).expect("it is answered");
-    is_unavailable(&refused, &[&who, "tried again every second"]);
+    is_unavailable(&refused, &[&who, "retries every second"]);
     is_unavailable(&client.get("/readyz"), &[&who]);
     // What is there can be read.
     client.task("before");
@@ -194,7 +194,7 @@ fn a_log_past_its_bound_takes_no_writes_and_names_who_keeps_it_from_being_moved(
     let who = format!("process {}", std::process::id());
     until("the hub knows who reads", || {
         let refused = refuses(&mut client);
-        is_unavailable(&refused, &["takes no more"]);
+        is_unavailable(&refused, &["writes are refused"]);
         refused.text().contains(&who).then_some(())
     });
     assert_eq!(client.get("/readyz").status, 503);
@@ -210,7 +210,7 @@ fn a_log_past_its_bound_takes_no_writes_and_names_who_keeps_it_from_being_moved(
         .expect("it runs");
     let said = String::from_utf8_lossy(&doctor.stdout);
     assert!(
-        said.contains("has not been moved") && said.contains(&who),
+        said.contains("has not been checkpointed") && said.contains(&who),
         "{said}"
     );
     drop(reads);
@@ -233,7 +233,7 @@ fn checkpoints_that_fail_for_long_make_the_hub_not_ready() {
         let answer = client.get("/readyz");
         (answer.status != 200).then_some(answer)
     });
-    is_unavailable(&refused, &["only grows", "full"]);
+    is_unavailable(&refused, &["cannot be checkpointed", "full"]);
     client.create("during");
     disk.end(Fault::CheckpointFull);
     until("the hub is ready again", || {

@@ -112,7 +112,7 @@ fn whoever_passes_everything_on_to_the_hub_gets_no_token() {
     fails(
         &cli(&project, &["status"], ""),
         1,
-        "did not prove to be the hub",
+        "did not prove that it is the hub",
     );
     let heard = between.heard();
     assert!(heard.contains("get /proof?nonce="), "{heard}");

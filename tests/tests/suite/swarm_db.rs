@@ -72,7 +72,7 @@ fn a_start_is_refused_while_another_process_has_the_old_file_open() {
             let ended = project.start_in_vain();
             assert_eq!(ended.status.code(), Some(1), "{mode}: {ended:?}");
             let pid = format!("process {}", holder.child.id());
-            for word in [&pid, "swarm.db is open", "start again"] {
+            for word in [&pid, "swarm.db is open", "start the hub again"] {
                 assert!(
                     ended.stderr.contains(word),
                     "{mode}: no {word:?} in {}",
@@ -101,7 +101,7 @@ fn what_is_no_database_stops_the_start_and_is_left_as_it_is() {
     fs::write(&file, "once upon a time there was a database").expect("it can be written");
     let ended = project.start_in_vain();
     assert!(
-        ended.stderr.contains("no sound database"),
+        ended.stderr.contains("not an intact database"),
         "{}",
         ended.stderr
     );

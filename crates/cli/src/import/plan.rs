@@ -209,7 +209,7 @@ mod tests {
         .unwrap_err();
         assert_eq!(
             problems[0].to_string(),
-            "line 2: these tasks wait for each other: a → b → a"
+            "line 2: these tasks depend on each other in a cycle: a → b → a"
         );
         let problems = plan(vec![draft(1, "a", &["a"])]).unwrap_err();
         assert_eq!(

@@ -9,7 +9,7 @@ use switchboard_wire::agentbus::message::{ProtocolError, ProtocolIncompatibility
 use super::tls::TlsError;
 
 /// The reason of a connection that ended without one.
-pub(super) const CLOSED: &str = "the director closed it";
+pub(super) const CLOSED: &str = "the director closed the connection";
 
 /// Why something was not sent, or why a connection is not there.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -29,10 +29,10 @@ pub enum BusError {
         source: Arc<io::Error>,
     },
     /// Whoever listens there does not speak TLS.
-    #[error("whoever listens at {addr} does not speak TLS")]
+    #[error("the server at {addr} does not use TLS")]
     NotTls { addr: String },
     /// The director does not take this client's certificate.
-    #[error("the director at {addr} does not take the certificate: {reason}")]
+    #[error("the director at {addr} refused the certificate: {reason}")]
     CertificateRefused { addr: String, reason: String },
     /// The files for TLS do not serve.
     #[error("{0}")]
@@ -56,7 +56,7 @@ pub enum BusError {
     #[error("{0}")]
     Invalid(#[from] Malformed),
     /// What was to be sent is longer than the director takes.
-    #[error("the message has {bytes} bytes; the director takes {max}")]
+    #[error("the message has {bytes} bytes; the director accepts at most {max}")]
     TooLarge { bytes: usize, max: usize },
     /// A command was not answered in time.
     #[error("the director did not answer in time")]

@@ -155,7 +155,7 @@ impl Link {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(BusError::of_talking(&self.addr, &error)),
             Err(_) => Err(BusError::Lost {
-                reason: "the director takes nothing more".to_owned(),
+                reason: "the director accepts no more data".to_owned(),
             }),
         }
     }
@@ -200,7 +200,7 @@ impl Link {
             let line = match line {
                 Line::Whole(line) => line,
                 Line::Oversize { bytes_seen } => {
-                    tracing::debug!("a line of more than {bytes_seen} bytes was let go");
+                    tracing::debug!("a line of more than {bytes_seen} bytes was dropped");
                     continue;
                 }
             };

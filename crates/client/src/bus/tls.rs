@@ -11,11 +11,11 @@ use rustls::{ClientConfig, RootCertStore};
 /// The files do not serve for TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("the certificate {} cannot be read: {reason}; make one with 'switchboard cert issue'", path.display())]
+    #[error("the certificate {} cannot be read: {reason}; create one with 'switchboard cert issue'", path.display())]
     Certificate { path: PathBuf, reason: String },
-    #[error("the key {} cannot be read: {reason}; make one with 'switchboard cert issue'", path.display())]
+    #[error("the key {} cannot be read: {reason}; create one with 'switchboard cert issue'", path.display())]
     Key { path: PathBuf, reason: String },
-    #[error("the certificate and the key do not belong together: {0}")]
+    #[error("the certificate and the key do not match: {0}")]
     Unfit(String),
 }
 

@@ -218,13 +218,13 @@ fn expand(text: &str) -> Result<Vec<String>, String> {
     while let Some(next) = open.pop() {
         let Some(start) = next.find('{') else {
             if next.contains('}') {
-                return Err(format!("in {text}, a brace is closed that was not opened"));
+                return Err(format!("in {text}, a }} has no matching {{"));
             }
             done.push(next);
             continue;
         };
         let (end, commas) =
-            brace(&next[start..]).ok_or_else(|| format!("in {text}, a brace is not closed"))?;
+            brace(&next[start..]).ok_or_else(|| format!("in {text}, a {{ has no matching }}"))?;
         let mut from = start + 1;
         for cut in commas.into_iter().chain([end]) {
             open.push(format!(
@@ -237,7 +237,7 @@ fn expand(text: &str) -> Result<Vec<String>, String> {
         }
         if open.len() + done.len() > EXPANSIONS_MAX {
             return Err(format!(
-                "{text} stands for more than {EXPANSIONS_MAX} alternatives"
+                "{text} expands to more than {EXPANSIONS_MAX} alternatives"
             ));
         }
     }

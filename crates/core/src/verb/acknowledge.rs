@@ -69,7 +69,7 @@ impl Verb for Acknowledge {
         }
         // A receipt may come late; an offer that ran out is no longer one.
         if message.handoff.is_some() && message.is_over(now) {
-            let message = format!("the offer in message {} has run out", self.message);
+            let message = format!("the offer in message {} has expired", self.message);
             return Err(Refusal::Invalid {
                 field: "id",
                 message: message + "; ask its sender for another",

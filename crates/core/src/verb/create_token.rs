@@ -57,8 +57,8 @@ impl CreateToken {
         };
         match (self.scope, &self.agent) {
             (Scope::Agent, Some(agent)) => check_unreserved(agent),
-            (Scope::Agent, None) => wrong("a token of scope agent is for one agent; name it"),
-            (_, Some(_)) => wrong("only a token of scope agent is for one agent"),
+            (Scope::Agent, None) => wrong("a token of scope agent requires the id of its agent"),
+            (_, Some(_)) => wrong("only a token of scope agent may have an agent's id"),
             (_, None) => Ok(()),
         }
     }

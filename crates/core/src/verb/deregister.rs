@@ -19,7 +19,7 @@ pub struct Deregister {
 
 const BACK: GiveBack = GiveBack {
     crashed: false,
-    why: "its agent signed off",
+    why: "its agent deregistered",
 };
 
 impl Verb for Deregister {

@@ -113,7 +113,7 @@ fn time_out(slice: &Slice, changes: &mut Changes, task: &Task, now: Timestamp) {
     let minutes = task
         .claimed_at()
         .map_or(0, |at| now.since(at).as_secs() / 60);
-    let message = format!("not done after {minutes} minutes; its time is up");
+    let message = format!("timeout: not done after {minutes} minutes");
     end_claim(slice, changes, task, Outcome::Failed, &mut agent, now);
     agent.failed += 1;
     changes.put(agent);

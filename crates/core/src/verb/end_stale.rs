@@ -26,7 +26,7 @@ pub struct EndStale {
 const STEP: usize = 16;
 const STALE: GiveBack = GiveBack {
     crashed: true,
-    why: "its agent has left it behind",
+    why: "stale: its agent no longer works on it",
 };
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -172,7 +172,7 @@ fn check(engram: &Engram) -> Result<(), Refusal> {
     if bytes > limits::ENGRAM_BYTES_MAX || bytes as u64 != engram.entry.bytes {
         return Err(Refusal::Invalid {
             field: "engram",
-            message: format!("has {bytes} bytes, which is too large or not what it says"),
+            message: format!("has {bytes} bytes, which is too large or not the announced size"),
         });
     }
     Ok(())

@@ -18,7 +18,7 @@ pub struct MarkSilent;
 const STEP: usize = 16;
 const LOST: GiveBack = GiveBack {
     crashed: true,
-    why: "its agent fell silent",
+    why: "its agent timed out",
 };
 
 impl Verb for MarkSilent {

@@ -159,7 +159,7 @@ fn check_unreserved(id: &AgentId) -> Result<(), Refusal> {
         return Err(Refusal::Invalid {
             field: "agent.id",
             message: format!(
-                "{:?} is reserved, or looks like an id that is; take another id",
+                "{:?} is a reserved id, or looks like one; use another id",
                 id.as_str()
             ),
         });

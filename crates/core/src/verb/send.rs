@@ -104,7 +104,7 @@ impl Verb for Send {
             Recipients::LockIsFree => {
                 let sender = sender.ok_or_else(|| Refusal::Invalid {
                     field: "message.payload.file_path",
-                    message: "nobody holds this file, so there is nobody to ask".to_owned(),
+                    message: "nobody holds a lease on this file".to_owned(),
                 })?;
                 message.from = HUB.into();
                 message.to = Some(sender.id.clone());
@@ -158,7 +158,7 @@ impl Send {
             return Ok(None);
         };
         let Sender::Agent(from) = &self.from else {
-            let message = "a person holds no task to hand off; release it instead".to_owned();
+            let message = "a person cannot hand off a task; release it instead".to_owned();
             return Err(Refusal::Invalid {
                 field: "message.type",
                 message,
@@ -166,7 +166,7 @@ impl Send {
         };
         if self.to.is_none() {
             let message =
-                "a task.handoff needs 'to': the agent that shall take the task".to_owned();
+                "a task.handoff requires 'to': the agent that should take the task".to_owned();
             return Err(Refusal::Invalid {
                 field: "message.to",
                 message,

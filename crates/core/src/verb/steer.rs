@@ -73,7 +73,7 @@ impl Verb for Steer {
                 if *until <= now || *until > now + limits::PAUSE_FOR_MAX {
                     return Err(Refusal::Invalid {
                         field: "until",
-                        message: "lies in the past, or more than 30 days ahead".to_owned(),
+                        message: "is in the past, or more than 30 days ahead".to_owned(),
                     });
                 }
                 director.cool_down(*until, told());

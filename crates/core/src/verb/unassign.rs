@@ -21,7 +21,7 @@ pub struct Unassign {
 
 const BACK: GiveBack = GiveBack {
     crashed: false,
-    why: "its worker did not say that it is at it",
+    why: "its worker did not confirm that it works on it",
 };
 
 impl Verb for Unassign {

@@ -171,7 +171,7 @@ impl Caller {
                 Ok(())
             }
             Principal::Agent(_) => Err(Failure::Forbidden(
-                "this message was neither sent by you nor to you",
+                "you are neither the sender nor a recipient of this message",
             )),
             Principal::Bearer(..) => self.may(Right::AllMessages),
         }
@@ -181,17 +181,17 @@ impl Caller {
 /// What is said to who may not.
 pub(super) fn refusal(right: Right) -> &'static str {
     match right {
-        Right::Read => "a token for SQL opens the public tables and nothing else",
-        Right::Messages => "messages are for agents, stewards and viewers",
-        Right::AllMessages => "everyone's messages are for stewards and viewers",
+        Right::Read => "a token for SQL works only for SQL on the public tables",
+        Right::Messages => "only agents, stewards and viewers may read messages",
+        Right::AllMessages => "only stewards and viewers may read everyone's messages",
         Right::Act | Right::ActAsAnyone => {
-            "this takes an agent's key, a token of scope agent, or a steward"
+            "this requires an agent's key, a token of scope agent, or a steward's token"
         }
-        Right::Create => "only agents and stewards make tasks",
-        Right::Operate => "this takes an operator or a steward; bring a token of that scope",
-        Right::Steer => "this takes a steward; bring a token of that scope",
+        Right::Create => "only agents and stewards may create tasks",
+        Right::Operate => "this requires a token of scope operator or steward",
+        Right::Steer => "this requires a token of scope steward",
         Right::Sql | Right::SqlSteward => {
-            "this takes a token of scope sql in Authorization: Bearer; 'switchboard token create <name> --scope sql' makes one"
+            "this requires a token of scope sql in Authorization: Bearer; create one with 'switchboard token create <name> --scope sql'"
         }
     }
 }

@@ -26,12 +26,12 @@ pub async fn follow(calls: Arc<Calls>, keys: Keys, mut current: Key) {
                 calls.auth.replace(MasterKey::new(key));
                 current = key;
                 tracing::warn!(
-                    "the master key was replaced: keys of agents and tokens made from the old one have ended"
+                    "the master key was replaced: agent keys and tokens derived from the old one no longer work"
                 );
             }
             Err(why) => {
                 if !std::mem::replace(&mut was_told, true) {
-                    tracing::warn!("the master key cannot be looked at and stays as it was: {why}");
+                    tracing::warn!("the master key cannot be read and stays as it was: {why}");
                 }
             }
         }

@@ -28,7 +28,7 @@ impl Auth {
         is_timely(said, hub.wall())?;
         let agent = AgentId::from(id);
         let (found, whose) = match &given.token_sha256 {
-            Some(hash) => (self.token_signer(hub, hash).await?, "a token that counts"),
+            Some(hash) => (self.token_signer(hub, hash).await?, "a valid token"),
             None => (self.key_signer(hub, &agent).await?, "this agent's key"),
         };
         let signer = found.filter(|(_, key)| given.is_of(key, role, id));
@@ -80,13 +80,13 @@ impl Auth {
 fn how_to_sign(role: Role) -> String {
     let make = match role {
         Role::Worker => {
-            "make a key with 'switchboard agent add <id>', or a token with 'switchboard token create --scope agent --agent <id>'"
+            "create a key with 'switchboard agent add <id>', or a token with 'switchboard token create --scope agent --agent <id>'"
         }
         Role::Operator | Role::Director => {
-            "make a token with 'switchboard token create --scope operator'"
+            "create a token with 'switchboard token create --scope operator'"
         }
     };
     format!(
-        "this hub asks who connects: {make}, and sign the hello with it (payload.auth, see docs/agentbus.md)"
+        "this hub requires authentication: {make}, and sign the hello with it (payload.auth, see docs/agentbus.md)"
     )
 }

@@ -104,7 +104,7 @@ fn is_timely(said: IsoTime, now: Timestamp) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Unauthenticated(format!(
-        "the signature is of {said}, more than 5 minutes from the hub's {}; set the clock or sign anew",
+        "the signature's timestamp {said} is more than 5 minutes from the hub's time {}; set the clock or sign again",
         IsoTime::from(now)
     )))
 }
@@ -230,7 +230,7 @@ impl Auth {
         }
         let Some(signed) = signed(&evidence)? else {
             return Err(Failure::Unauthenticated(
-                "sign the call as an agent (in its headers; one of the ten operations also in its body), or bring a token in Authorization: Bearer".to_owned(),
+                "sign the call as an agent (in its headers; for the ten operations also in its body), or send a token in Authorization: Bearer".to_owned(),
             ));
         };
         let said = said_at(signed.timestamp)?;
@@ -266,7 +266,7 @@ impl Auth {
         }
         let Some(signed) = signed_in_body(body, envelope)? else {
             return Err(Failure::Unauthenticated(
-                "sign it as an agent: agentId, timestamp and signature stand in the request itself"
+                "sign it as an agent, with agentId, timestamp and signature in the request itself"
                     .to_owned(),
             ));
         };
@@ -290,7 +290,7 @@ impl Auth {
         let key = key.filter(|key| key.verify(&signed.text, signed.signature));
         let key = key.ok_or_else(|| {
             Failure::Unauthenticated(format!(
-                "the signature is not one of agent {}",
+                "the signature is not valid for agent {}",
                 signed.agent
             ))
         })?;
@@ -410,7 +410,7 @@ fn signed<'a>(evidence: &Evidence<'a>) -> Result<Option<Signed<'a>>, Failure> {
 }
 
 fn missing(what: &str) -> Failure {
-    Failure::Unauthenticated(format!("a signature needs {what}"))
+    Failure::Unauthenticated(format!("a signature requires {what}"))
 }
 
 fn signed_in_body<'a>(body: &[u8], envelope: &'a Envelope) -> Result<Option<Signed<'a>>, Failure> {

@@ -53,17 +53,17 @@ const MORE: &[(&str, &str, Opens)] = &[
     ),
     (
         SQL,
-        "cancel, rule on reviews, retry, change what a task asks for, set the baseline, send as a person",
+        "cancel, decide reviews, retry, change a task's description, set the baseline, send as a person",
         Opens::Right(Right::SqlSteward),
     ),
     (
         BUS,
-        "worker: hello, and all it says",
+        "worker: hello, and all its messages",
         Opens::Right(Right::Act),
     ),
     (
         BUS,
-        "operator: hello, snapshots, orders",
+        "operator: hello, snapshots, commands",
         Opens::Right(Right::Operate),
     ),
     (

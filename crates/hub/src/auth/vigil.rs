@@ -63,7 +63,7 @@ impl Vigil {
                 holds
             }
             Err(error) => {
-                tracing::debug!(%error, "whether a credential still counts is asked again");
+                tracing::debug!(%error, "checking again whether a credential is still valid");
                 self.again_at = Some(Instant::now() + LOOK_AGAIN_AFTER);
                 true
             }

@@ -144,12 +144,12 @@ impl Budgets {
                 let seconds = until.since(self.hub.time()).as_secs_f64().ceil();
                 tracing::warn!(
                     agent.id = %agent,
-                    "nothing is asked of {resource} for {seconds} s: it turned down a request of {agent}"
+                    "requests to {resource} are paused for {seconds} s, because it refused a request of {agent}"
                 );
             }
             BudgetReported::Unknown => tracing::debug!(
                 agent.id = %agent,
-                "{agent} reports on a budget grant that it does not hold, or no longer"
+                "{agent} reports on a budget grant that it does not hold, or that has expired"
             ),
             BudgetReported::Ended {
                 cooldown_until: None,
@@ -188,7 +188,7 @@ impl Budgets {
             match self.look(&send).await {
                 Ok(()) => {}
                 Err(Error::Stopping) => return,
-                Err(error) => tracing::debug!(%error, "grants are told in a moment"),
+                Err(error) => tracing::debug!(%error, "budget grants will be sent in a moment"),
             }
             sleep(LOOK_EVERY).await;
         }

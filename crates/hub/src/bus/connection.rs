@@ -139,7 +139,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         return;
                     }
                     Some(Ended::Gone) => {
-                        let why = "sender.id: it was signed off; say hello again to come back";
+                        let why =
+                            "sender.id: this agent was deregistered; reconnect with a new hello";
                         let step = self.session.refuse(why);
                         self.carry_out(step);
                     }
@@ -166,7 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     if let Some(vigil) = self.vigil.as_mut()
                         && !vigil.holds(auth, hub).await
                     {
-                        let why = format!("{}; say hello with one that counts", vigil.what_ended());
+                        let why = format!("{}; reconnect with a valid one", vigil.what_ended());
                         let step = self.session.refuse(why);
                         self.carry_out(step);
                     }
@@ -369,9 +370,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             .tally
             .slow
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        tracing::warn!(
-            "{id} does not read what the bus sends; its connection is closed, it may come back"
-        );
+        tracing::warn!("{id} reads too slowly; its connection is closed, it may reconnect");
     }
 
     /// Says the last words, and gives back what others may have.

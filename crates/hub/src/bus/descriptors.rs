@@ -39,8 +39,8 @@ impl Descriptors {
         let room = now.saturating_sub(RESERVED);
         (room < connections).then(|| {
             format!(
-                "this process may hold {now} descriptors, which is room for about {room} connections of the {connections} that \
-                 [bus] connections_max and [http] connections_max allow; raise the limit (ulimit -Hn, LimitNOFILE=) or lower those"
+                "this process may open {now} files, which is enough for about {room} of the {connections} connections that [bus] \
+                 connections_max and [http] connections_max allow; raise the limit (ulimit -Hn, LimitNOFILE=) or lower the settings"
             )
         })
     }

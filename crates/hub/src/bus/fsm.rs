@@ -28,7 +28,7 @@ pub(super) enum Why {
 impl Why {
     pub fn as_str(self) -> &'static str {
         match self {
-            Why::Outage => "the ledger cannot be written",
+            Why::Outage => "the ledger is not writable",
             Why::Paused => "paused by an operator",
             Why::Cooldown => "cooling down",
         }

@@ -116,6 +116,6 @@ pub(super) async fn noted(bus: &Shared, agent: &AgentId, event: MemoryEvent) {
     let value = serde_json::from_str(event.event.get()).unwrap_or_default();
     let note = note(agent.clone(), event.event_type.as_str(), &value);
     if let Err(error) = bus.hub.run(note).await {
-        tracing::debug!(%error, "what a worker wanted to be remembered was not noted");
+        tracing::debug!(%error, "a worker's memory event was not stored");
     }
 }

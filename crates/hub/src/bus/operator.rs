@@ -108,8 +108,10 @@ impl Operator {
         let told = steered.await.map_err(|error| error.to_string())?;
         bus.director.heed().await;
         Ok(match (told.paused, told.cooldown_until) {
-            (Some(_), _) => "no new work is handed out until 'resume'".to_owned(),
-            (None, Some(_)) => "no new work is handed out for a while".to_owned(),
+            (Some(_), _) => "work is paused until 'resume'".to_owned(),
+            (None, Some(_)) => {
+                "a cooldown has started; no new work is handed out until it ends".to_owned()
+            }
             (None, None) => "noted".to_owned(),
         })
     }
@@ -162,7 +164,7 @@ async fn shut_down(bus: &Shared, command: &OperatorCommand) -> Result<String, St
         },
     });
     ordered.await.map_err(|error| error.to_string())?;
-    Ok(format!("{target} is told to stop"))
+    Ok(format!("{target} is asked to shut down"))
 }
 
 pub(super) fn welcome(bus: &Shared, peer: &Peer) -> Welcome {

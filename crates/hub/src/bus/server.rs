@@ -89,7 +89,7 @@ impl Bus {
         let chosen = choose(&settings, &Surroundings::look())?;
         for left_out in &chosen.left_out {
             tracing::info!(
-                "the bus does not listen on {} ({}): it may be reached from other machines",
+                "the bus does not listen on {} ({}), because other machines may be able to reach it",
                 left_out.address,
                 left_out.name
             );
@@ -271,7 +271,7 @@ async fn remember(hub: &Hub, config: &Config, run_id: &str) -> Memory {
         && before.join(config::CATALOG).is_file()
     {
         tracing::info!(
-            "engrams are kept in {}, no longer in {}; [memory] engram_root_dir = \"{}\" keeps them there",
+            "engrams are now stored in {}, no longer in {}; to keep the old place set [memory] engram_root_dir = \"{}\"",
             settings.config.root_dir.display(),
             before.display(),
             config::MEMORY_DIR

@@ -64,7 +64,7 @@ async fn make(bus: &Shared) -> Vec<ProjectStateSnapshot> {
     let read = match bus.hub.read(|ledger| Look::at(ledger)).await {
         Ok(read) => read,
         Err(error) => {
-            tracing::debug!(%error, "no snapshot for operators this time");
+            tracing::debug!(%error, "a snapshot for operators was skipped");
             return Vec::new();
         }
     };

@@ -58,14 +58,14 @@ fn leaves(config: &Config) -> Vec<PathBuf> {
 #[rustfmt::skip]
 fn figures(bus: &Shared, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let memory = bus.memory.as_ref().map(Memory::stats).unwrap_or_default();
-    gauge(out, "bus_connections", "Connections of the bus", bus.connections.load(Ordering::Relaxed) as u64)?;
-    gauge(out, "bus_workers", "Workers that are connected here", bus.registry.workers() as u64)?;
-    gauge(out, "bus_operators", "Operators that are connected here", bus.registry.operators() as u64)?;
-    counter(out, "bus_frames", "Lines that came over the bus", bus.tally.frames.load(Ordering::Relaxed))?;
-    counter(out, "bus_slow", "Connections that were dropped because they did not read", bus.tally.slow.load(Ordering::Relaxed))?;
-    counter(out, "memory_skipped", "Events that went by too quickly to be remembered", memory.skipped)?;
+    gauge(out, "bus_connections", "Open connections of the bus", bus.connections.load(Ordering::Relaxed) as u64)?;
+    gauge(out, "bus_workers", "Workers connected to this hub", bus.registry.workers() as u64)?;
+    gauge(out, "bus_operators", "Operators connected to this hub", bus.registry.operators() as u64)?;
+    counter(out, "bus_frames", "Lines received over the bus", bus.tally.frames.load(Ordering::Relaxed))?;
+    counter(out, "bus_slow", "Connections dropped because they read too slowly", bus.tally.slow.load(Ordering::Relaxed))?;
+    counter(out, "memory_skipped", "Events skipped by the memory because it fell behind", memory.skipped)?;
     gauge(out, "engrams", "Engrams in the catalog", memory.engrams as u64)?;
-    let about = "What was wrong with lines of the bus";
+    let about = "Faults in received lines, by kind";
     let mut encoder = out.encode_descriptor("bus_flags", about, None, MetricType::Counter)?;
     for (flag, count) in bus.tally.flags.lock().iter() {
         ConstCounter::new(*count).encode(encoder.encode_family(&[("flag", flag.as_str())])?)?;

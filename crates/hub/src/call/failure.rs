@@ -36,13 +36,13 @@ impl Failure {
             Failure::NotYou { caller, agent } => plain(
                 Code::NotYou,
                 &format!(
-                    "{caller} signed this, but it acts as {agent}; an agent acts only as itself"
+                    "{caller} signed this, but it acts as {agent}; an agent may act only as itself"
                 ),
             ),
             Failure::Forbidden(message) => plain(Code::Forbidden, message),
             Failure::TooFast(too_fast) => {
                 let seconds = too_fast.seconds();
-                let message = format!("too many calls of this kind; come back in {seconds} s");
+                let message = format!("rate limit exceeded; retry in {seconds} s");
                 (ErrorBody::new(Code::RateLimited, message), Some(seconds))
             }
             Failure::TooLarge => plain(Code::TooLarge, "a body may have at most 1 MiB"),
@@ -58,21 +58,21 @@ fn hub_answer(error: &hub::Error) -> (ErrorBody, Option<u64>) {
         hub::Error::InDoubt(why) => later(
             ErrorCode::DbUnavailable,
             format!(
-                "the ledger went away while it was written to ({why}): the change may or may not have been made; look before you repeat it, or repeat it with the same Idempotency-Key, which is always safe"
+                "the ledger became unavailable during the commit ({why}): the outcome is unknown; check before you retry, or retry with the same Idempotency-Key, which is always safe"
             ),
         ),
         hub::Error::Overloaded => later(
             ErrorCode::Overloaded,
-            "the hub has too much to do; try again".to_owned(),
+            "the hub is overloaded; retry later".to_owned(),
         ),
         hub::Error::Broken => later(ErrorCode::DbUnavailable, error.to_string()),
         hub::Error::BadCursor => (
-            Malformed::field("after", "must be the next of the page before").into(),
+            Malformed::field("after", "must be the next of the previous page").into(),
             None,
         ),
         hub::Error::Stopping => later(
             ErrorCode::DbUnavailable,
-            "the hub is stopping; try again".to_owned(),
+            "the hub is stopping; retry later".to_owned(),
         ),
     }
 }

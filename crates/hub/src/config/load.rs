@@ -38,14 +38,14 @@ pub enum ConfigError {
         reason: String,
     },
     #[error(
-        "{listen} can be reached from other machines, which needs {missing}; set that, listen on 127.0.0.1, or set [http] insecure_bind = true to go without"
+        "{listen} can be reached from other machines, which requires {missing}; set that, listen on 127.0.0.1, or set [http] insecure_bind = true to run without"
     )]
     UnsafeAddress {
         listen: SocketAddr,
         missing: &'static str,
     },
     #[error(
-        "the bus may listen on {listen} only with agent_bus.security = \"mTLS\": it is neither loopback nor an address of a container network; set that, listen on 127.0.0.1, or name its interface in agent_bus.interfaces if containers alone can reach it"
+        "the bus may listen on {listen} only with agent_bus.security = \"mTLS\": it is neither loopback nor an address of a container network; set that, listen on 127.0.0.1, or add its interface to agent_bus.interfaces if only containers can reach it"
     )]
     UnsafeBusAddress { listen: SocketAddr },
 }
@@ -210,14 +210,14 @@ impl Draft {
                 return Err(wrong(
                     "http.tls_key",
                     "settings",
-                    "tls_cert needs it".to_owned(),
+                    "tls_cert requires it".to_owned(),
                 ));
             }
             (None, Some(_), _) => {
                 return Err(wrong(
                     "http.tls_cert",
                     "settings",
-                    "tls_key needs it".to_owned(),
+                    "tls_key requires it".to_owned(),
                 ));
             }
             (Some(_), Some(_), true) => {

@@ -34,8 +34,11 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("{text:?} is no address such as 10.0.0.1 and no network such as 10.0.0.0/8");
+        let wrong = || {
+            format!(
+                "{text:?} is neither an address such as 10.0.0.1 nor a network such as 10.0.0.0/8"
+            )
+        };
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),

@@ -201,7 +201,7 @@ impl Setting for Vec<Network> {
 }
 
 impl Setting for StoreMode {
-    const WANTED: &'static str = "\"0600\", or \"0640\" or \"0660\" to let the group in";
+    const WANTED: &'static str = "\"0600\", or \"0640\" or \"0660\" to give the group access";
 
     fn from_toml(value: &toml::Value) -> Option<Self> {
         value.as_str().and_then(Self::from_text)

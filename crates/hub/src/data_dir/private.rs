@@ -118,7 +118,7 @@ fn set(path: &Path, wanted: u32) {
     };
     if let Err(error) = set {
         tracing::warn!(
-            "{} keeps its mode {:o}: {error}; 'switchboard doctor' says who can read it",
+            "{} keeps its mode {:o}, which cannot be changed: {error}; 'switchboard doctor' shows who can read it",
             path.display(),
             mode & 0o777
         );

@@ -48,7 +48,7 @@ impl Hints {
             Err(error) if !self.complained => {
                 self.complained = true;
                 tracing::warn!(
-                    "{} cannot be watched ({error}); new files are found by looking from time to time",
+                    "{} cannot be watched ({error}); new files are found by polling",
                     path.display()
                 );
             }

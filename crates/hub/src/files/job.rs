@@ -87,7 +87,7 @@ pub async fn handle(context: Arc<Context>, item: Item) -> Verdict {
         Ok(Found::Gone) => return Verdict::Away,
         Ok(Found::Changing(_)) if item.agent.is_some() => return Verdict::Changed,
         // It had its time to become whole.
-        Ok(Found::Changing(_)) => refused(Malformed::whole("it is still written to").into()),
+        Ok(Found::Changing(_)) => refused(Malformed::whole("it is still being written").into()),
         Ok(Found::TooLarge(found) | Found::Unfit(found, _) | Found::Whole(found, _))
             if found != item.identity =>
         {
@@ -150,13 +150,13 @@ async fn perform(context: &Arc<Context>, item: &Item, body: Vec<u8>) -> Result<O
 /// Why a request is not acted on, whatever it says.
 fn unanswerable(item: &Item, now: SystemTime) -> Option<String> {
     if answer_name(&item.name).is_none() {
-        return Some("its name is too long for its answer's".to_owned());
+        return Some("its name is too long: the name of the response would not fit".to_owned());
     }
     let age = item.identity.age(now);
     (age >= limits::IDEMPOTENCY_FOR).then(|| {
         let hours = limits::IDEMPOTENCY_FOR.as_secs() / 3600;
         format!(
-            "it was written more than {hours} hours ago: nobody remembers whether it was acted on; write it anew if it was not"
+            "it was written more than {hours} hours ago, so it is unknown whether it was already handled; write it again if it was not"
         )
     })
 }

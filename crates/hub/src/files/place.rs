@@ -127,7 +127,7 @@ impl Dirs {
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => {
                 tracing::warn!(
-                    "the file system of the file door knows no locks ({error}); see to it that one hub only serves it"
+                    "the file system of the request files does not support locks ({error}); make sure that only one hub serves it"
                 );
                 Ok(Some(Lock { held: None }))
             }

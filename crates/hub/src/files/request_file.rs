@@ -285,7 +285,7 @@ impl Dirs {
         if !Errno::from_io_error(&error).is_some_and(is_lasting) {
             return Err(error);
         }
-        tracing::warn!("the answer {answer:?} cannot be put in its place: {error}");
+        tracing::warn!("the response {answer:?} cannot be written: {error}");
         Ok(unlinkat(&self.ready, answer, AtFlags::empty())?)
     }
 
@@ -305,7 +305,7 @@ impl Dirs {
             Err(Errno::NOENT) => return Ok(Taken::Gone),
             Err(error) if is_lasting(error) => {
                 tracing::warn!(
-                    "request file {name:?} cannot be moved: {error}; it is answered where it is"
+                    "request file {name:?} cannot be moved: {error}; it is answered in place"
                 );
                 return Ok(Taken::Unmovable);
             }
@@ -355,9 +355,7 @@ impl Dirs {
 }
 
 fn blocked(answer: &OsStr) -> Fate {
-    Fate::Rejected(format!(
-        "it cannot be answered: a directory is in the place of {answer:?}"
-    ))
+    Fate::Rejected(format!("it cannot be answered: {answer:?} is a directory"))
 }
 
 /// Whether trying again is of no use.

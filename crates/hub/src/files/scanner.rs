@@ -85,7 +85,7 @@ impl Scanner {
         match self.enter().await {
             Ok(true) => {
                 let path = self.context.place.path();
-                tracing::info!("requests as files are taken in {}", path.display());
+                tracing::info!("request files are served in {}", path.display());
             }
             // It was said why.
             Ok(false) => {}
@@ -140,7 +140,7 @@ impl Scanner {
         let (id, verdict) = match ended {
             Ok((id, verdict)) => (id, verdict),
             Err(error) => {
-                tracing::error!("the work on a request file ended badly: {error}");
+                tracing::error!("handling a request file crashed: {error}");
                 (error.id(), Verdict::Stuck)
             }
         };
@@ -245,7 +245,7 @@ impl Scanner {
         }
         if is_remote && !std::mem::replace(&mut self.told_remote, true) {
             tracing::info!(
-                "{} is on a file system that others may write to unheard; it is looked through every {:?}",
+                "{} is on a file system where changes may go unnoticed; it is polled every {:?}",
                 self.context.place.path().display(),
                 self.settings.rescan_every
             );
@@ -287,7 +287,7 @@ impl Scanner {
     fn complain(&mut self, what: &str) {
         if self.trouble.as_deref() != Some(what) {
             tracing::warn!(
-                "the file door cannot be served: {what}; the hub goes on without, and tries again"
+                "request files cannot be served: {what}; the hub continues without them, and retries"
             );
             self.trouble = Some(what.to_owned());
         }
@@ -361,7 +361,7 @@ fn look_at(calls: &Calls, dirs: &Dirs, origin: Origin, name: &OsStr) -> Look {
             Err(_) => Look::Half(identity, identity.age(SystemTime::now())),
         },
         Err(error) => {
-            tracing::debug!("request file {name:?} cannot be looked at: {error}");
+            tracing::debug!("request file {name:?} cannot be examined: {error}");
             Look::Failed
         }
     }

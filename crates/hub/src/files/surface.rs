@@ -74,9 +74,11 @@ async fn open(calls: &Arc<Calls>, config: &Config) -> Open {
 async fn close(mut scanning: JoinHandle<()>) {
     match tokio::time::timeout(GRACE, &mut scanning).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!("the file door ended badly: {error}"),
+        Ok(Err(error)) => tracing::error!("serving request files crashed: {error}"),
         Err(_) => {
-            tracing::warn!("request files were left in work; they are answered at the next start");
+            tracing::warn!(
+                "some request files are unfinished; they will be answered after the next start"
+            );
             scanning.abort();
         }
     }
@@ -85,7 +87,7 @@ async fn close(mut scanning: JoinHandle<()>) {
 #[rustfmt::skip]
 fn figures(tally: &Tally, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let read = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
-    counter(out, "files_answered", "Requests in files that were understood and answered", read(&tally.answered))?;
-    counter(out, "files_rejected", "Requests in files that were not understood, or not signed as they must", read(&tally.rejected))?;
-    gauge(out, "files_waiting", "Requests in files that are known and not answered yet", read(&tally.waiting))
+    counter(out, "files_answered", "Request files that were answered", read(&tally.answered))?;
+    counter(out, "files_rejected", "Request files that were rejected as invalid or unsigned", read(&tally.rejected))?;
+    gauge(out, "files_waiting", "Request files that wait for an answer", read(&tally.waiting))
 }

@@ -81,7 +81,10 @@ impl Server {
             .await
             .is_err()
         {
-            tracing::warn!("{} connections were cut", self.tasks.len());
+            tracing::warn!(
+                "{} connections were closed before they finished",
+                self.tasks.len()
+            );
         }
         self.cut.cancel();
         self.tasks.wait().await;
@@ -104,7 +107,7 @@ impl Server {
         }
         let given = self.seats.give(seat, remote.ip().to_canonical());
         if given.is_none() {
-            tracing::debug!(%remote, "a connection is closed: its address has too many");
+            tracing::debug!(%remote, "a connection is closed: too many connections from its address");
         }
         given
     }
@@ -112,7 +115,7 @@ impl Server {
     fn spawn(&self, stream: TcpStream, remote: SocketAddr, seat: Seat) {
         let local = stream.local_addr().unwrap_or(remote);
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%remote, "cannot turn off delays: {error}");
+            tracing::debug!(%remote, "cannot set TCP_NODELAY: {error}");
         }
         let watch = Arc::new(Watch::new());
         let entry = Entry {
@@ -131,8 +134,8 @@ impl Server {
                 Some(tls) => match tokio::time::timeout(HANDSHAKE_WITHIN, tls.accept(stream)).await
                 {
                     Ok(Ok(stream)) => serve(Watched::new(stream, watch), entry, cut).await,
-                    Ok(Err(error)) => tracing::debug!(%remote, "no TLS handshake: {error}"),
-                    Err(_) => tracing::debug!(%remote, "no TLS handshake in time"),
+                    Ok(Err(error)) => tracing::debug!(%remote, "the TLS handshake failed: {error}"),
+                    Err(_) => tracing::debug!(%remote, "the TLS handshake timed out"),
                 },
             }
         });
@@ -161,7 +164,7 @@ where
             biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
-                    tracing::debug!(%remote, "a connection broke: {error}");
+                    tracing::debug!(%remote, "a connection failed: {error}");
                 }
                 return;
             }

@@ -105,8 +105,9 @@ impl<'a> Outer<'a> {
         let performed = async {
             let (body, asked, caller) = part?;
             let caller = caller.as_ref().or(self.whole.as_ref());
-            let caller = caller
-                .ok_or_else(|| call::Failure::Unauthenticated("nobody signed this".to_owned()))?;
+            let caller = caller.ok_or_else(|| {
+                call::Failure::Unauthenticated("this operation is not signed".to_owned())
+            })?;
             let seal = Seal {
                 place: ["POST", "operation"],
                 body,

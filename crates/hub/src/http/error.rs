@@ -36,7 +36,7 @@ impl Failure {
             }
             Failure::BodyCut => plain(
                 Code::InvalidOperation,
-                "the body broke off or did not arrive in time",
+                "the body is incomplete or did not arrive in time",
             ),
             Failure::NoSuchPath => plain(
                 Code::NotFound,
@@ -44,7 +44,7 @@ impl Failure {
             ),
             Failure::MethodNotAllowed => plain(
                 Code::MethodNotAllowed,
-                "this path takes other methods; see /openapi.json",
+                "this path does not support this method; see /openapi.json",
             ),
             Failure::WrongHost(message) => plain(Code::WrongHost, message),
             Failure::TooManyStreams => {
@@ -53,13 +53,13 @@ impl Failure {
                 (ErrorBody::new(Code::Overloaded, message), Some(RETRY_AFTER))
             }
             Failure::NoRoom => {
-                let message = "too many large bodies of callers that are not yet known are being read; try again, or bring a token in Authorization: Bearer";
+                let message = "too many large bodies of unauthenticated callers are being read; retry later, or send a token in Authorization: Bearer";
                 (ErrorBody::new(Code::Overloaded, message), Some(RETRY_AFTER))
             }
             Failure::TooManyOfYours => {
                 let max = limits::EVENT_STREAMS_PER_CALLER_MAX;
                 let message = format!(
-                    "you have {max} event streams open, which is as many as a caller may have; close one, or read pages with ?after="
+                    "you have {max} event streams open, the maximum per caller; close one, or read pages with ?after="
                 );
                 (
                     ErrorBody::new(Code::RateLimited, message),

@@ -299,7 +299,7 @@ impl Follow {
             }
             Ok(false) => {
                 let name = self.caller.name();
-                tracing::debug!("the event stream of {name} ends: its key or token did");
+                tracing::debug!("the event stream of {name} ends: its key or token was revoked");
                 None
             }
             Err(error) => {

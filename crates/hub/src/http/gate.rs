@@ -50,7 +50,7 @@ impl Gate {
             return Err(Failure::MethodNotAllowed);
         }
         if headers.get_all(header::HOST).iter().nth(1).is_some() {
-            return Err(Malformed::field("Host", "is given twice").into());
+            return Err(Malformed::field("Host", "is given more than once").into());
         }
         let host = called_by(headers, request.uri());
         if !self.is_ours(host, local) {
@@ -202,7 +202,7 @@ fn is_origin(origin: &str, host: &str) -> bool {
 
 fn elsewhere(what: &str, found: &str, host: &str) -> Failure {
     Failure::WrongHost(format!(
-        "{what} {:?} is another origin than {:?}, which this call names in Host; a proxy in between must leave Host as it is",
+        "{what} {:?} differs from {:?} in Host; a proxy must not change Host",
         cut(found),
         cut(host)
     ))

@@ -27,7 +27,7 @@ pub async fn search(app: Shared, call: Call) -> Result<Reply, Failure> {
         .into());
     }
     if words.contains('\0') {
-        return Err(Malformed::field("q", "must not have a NUL character").into());
+        return Err(Malformed::field("q", "must not contain a NUL character").into());
     }
     let limit = from_wire::page_size(query.limit)?;
     let found = app.hub.read(move |ledger| {

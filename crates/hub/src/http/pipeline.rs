@@ -90,7 +90,8 @@ pub fn refused(failure: &Failure) -> Reply {
     reply
 }
 
-const NOT_HERE: &str = "libSQL over HTTP is not available on this engine; on PostgreSQL use psql, see docs/direct-sql.md";
+const NOT_HERE: &str =
+    "libSQL over HTTP is not available with PostgreSQL; use psql, see docs/direct-sql.md";
 
 fn coded(code: &str, error: ErrorCode, message: impl Into<String>) -> Refused {
     Refused {

@@ -107,7 +107,7 @@ fn seats(connections_max: u32, files_max: Option<usize>) -> usize {
     let room = files_max.map_or(usize::MAX, |files| files.saturating_sub(FILES_KEPT).max(1));
     if room < wanted {
         tracing::warn!(
-            "the system lets this process have few open files; it serves {room} connections instead of {wanted} (see ulimit -n)"
+            "the limit of open files is low: {room} connections are served instead of {wanted} (raise it with ulimit -n)"
         );
     }
     wanted.min(room).min(Semaphore::MAX_PERMITS)

@@ -107,7 +107,7 @@ pub async fn readyz(app: Shared, call: Call) -> Result<Response, Failure> {
         if waits >= limits::COMMIT_WAITS_MAX {
             let seconds = waits.as_secs();
             return Err(Error::Unavailable(format!(
-                "a commit has been under way for {seconds} s; is the disk slow, or a synchronous standby away?"
+                "a commit has been running for {seconds} s; check whether the disk is slow or a synchronous standby is down"
             )));
         }
         let look = app
@@ -126,7 +126,7 @@ pub async fn readyz(app: Shared, call: Call) -> Result<Response, Failure> {
     };
     let why = match may_know(&app, &call).await.is_ok() {
         true => why,
-        false => Error::Unavailable("bring a token to be told why".to_owned()),
+        false => Error::Unavailable("send a token to see the reason".to_owned()),
     };
     Err(why.into())
 }

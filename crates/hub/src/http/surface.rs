@@ -33,7 +33,7 @@ fn bind(config: &Config, data_dir: &DataDir) -> Result<Option<Opener>, ServeErro
         let (app, tls) = (Arc::clone(app), acceptor.is_some());
         let server = Server::new(Arc::clone(&app), acceptor, config.http.connections_max);
         let server = tokio::spawn(server.run(listener, GRACE));
-        tracing::info!(http = %addr, tls, auth = config.auth.as_str(), "the hub serves {addr}");
+        tracing::info!(http = %addr, tls, auth = config.auth.as_str(), "the hub listens on {addr}");
         let open = Open {
             addr: Some(addr),
             card: vec![("http", json!(addr)), ("tls", json!(tls))],
@@ -47,7 +47,7 @@ fn bind(config: &Config, data_dir: &DataDir) -> Result<Option<Opener>, ServeErro
 
 async fn close(app: Arc<App>, server: JoinHandle<()>) {
     if let Err(error) = server.await {
-        tracing::error!("the server ended badly: {error}");
+        tracing::error!("the HTTP server crashed: {error}");
     }
     if let Some(sql) = &app.sql {
         sql.stop().await;

@@ -142,11 +142,11 @@ impl Watch {
                 .is_some_and(|span| span >= limit)
         };
         if over(&self.stalled_since, self.limits.stalled_after) {
-            Verdict::Drop("it takes no answer")
+            Verdict::Drop("it does not read the response")
         } else if over(&self.draining_since, self.limits.drain_within) {
-            Verdict::Drop("it was refused and goes on sending")
+            Verdict::Drop("it was refused and keeps sending")
         } else if over(&self.head_since, self.limits.head_within) {
-            Verdict::Drop("it sent no whole request")
+            Verdict::Drop("it sent no complete request")
         } else if over(&self.idle_since, self.limits.idle_after) {
             Verdict::Idle
         } else {

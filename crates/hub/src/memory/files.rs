@@ -117,7 +117,7 @@ impl Files {
 fn no_path(entry: &CatalogEntry) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        format!("engram {} has no path of an engram", entry.engram_id),
+        format!("engram {} has an invalid path", entry.engram_id),
     )
 }
 

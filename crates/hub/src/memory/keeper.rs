@@ -115,7 +115,7 @@ impl Keeper {
             Ok::<(), Error>(())
         };
         if let Err(error) = begun.await {
-            tracing::warn!(%error, "the memory begins later: the ledger cannot be read");
+            tracing::warn!(%error, "the memory starts later: the ledger cannot be read");
         }
     }
 
@@ -126,7 +126,7 @@ impl Keeper {
                 Ok(is_done) => is_done,
                 Err(Error::Stopping) => return,
                 Err(error) => {
-                    tracing::debug!(%error, "the memory goes on in a moment");
+                    tracing::debug!(%error, "the memory will retry in a moment");
                     false
                 }
             };
@@ -202,9 +202,7 @@ impl Keeper {
         let to = latest - BEHIND_MAX / 2;
         let skipped = to - self.cursor;
         if self.skipped == 0 {
-            tracing::warn!(
-                "the log grows faster than it can be remembered; the memory leaves some of it out"
-            );
+            tracing::warn!("the memory cannot keep up with the log and skips events");
         }
         self.skipped += skipped;
         self.shared.skipped.fetch_add(skipped, Ordering::Relaxed);
@@ -219,7 +217,7 @@ impl Keeper {
         if skipped > 0 {
             tracing::info!(
                 skipped,
-                "the memory left out {skipped} events and follows the log again"
+                "the memory skipped {skipped} events and follows the log again"
             );
         }
     }

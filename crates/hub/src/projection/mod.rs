@@ -246,7 +246,7 @@ impl Work<'_> {
         let aside = PathBuf::from(aside);
         (self.probe)("put a file aside")?;
         tracing::warn!(
-            "{} is none of ours; it is now {}",
+            "{} was not written by the hub; it was renamed to {}",
             path.display(),
             aside.display()
         );

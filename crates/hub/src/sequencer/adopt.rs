@@ -49,7 +49,7 @@ impl Adoption {
         };
         tracing::error!(
             note,
-            "a hand write could not be taken in; its row is put back"
+            "a direct SQL write could not be adopted; its row is restored"
         );
         self.spoiled.insert(note)
     }
@@ -65,7 +65,7 @@ impl<L: Listener> Sequencer<L> {
             for note in page.notes {
                 self.adoption.current = Some(note.number);
                 if let Some(why) = self.take_in(&note, now)? {
-                    tracing::warn!(row = ?note.row(), why, "a hand write did not hold; its row is put back");
+                    tracing::warn!(row = ?note.row(), why, "a direct SQL write was refused; its row is restored");
                     self.slice.apply(note.undone(why), now);
                 }
             }
@@ -84,7 +84,7 @@ impl<L: Listener> Sequencer<L> {
     fn take_in(&mut self, note: &Note, now: Timestamp) -> Result<Option<String>, StoreError> {
         if self.adoption.spoiled.contains(&note.number) {
             self.step(&*note.restore(), now)?;
-            return Ok(Some("the hub could not make sense of it".to_owned()));
+            return Ok(Some("the hub could not interpret it".to_owned()));
         }
         let adoption = &self.adoption;
         let steps = note.steps(&adoption.policy, &|message| adoption.meaning(message));

@@ -124,10 +124,10 @@ impl Sql {
             work::answer(taken, asked, until)
         });
         ran.await.map_err(|error| {
-            tracing::error!("a statement from outside ended badly: {error}");
+            tracing::error!("a statement of a libSQL client crashed: {error}");
             Error::new(
                 "INTERNAL_ERROR",
-                "the hub made a mistake; what was open is rolled back",
+                "internal error of the hub; the open transaction is rolled back",
             )
         })
     }
@@ -142,7 +142,7 @@ impl Sql {
         let busy = || {
             Error::new(
                 "SQLITE_BUSY",
-                "too many statements are waiting; try again in a moment",
+                "too many statements are waiting; retry in a moment",
             )
         };
         let waiting = Arc::clone(&self.shared.waiting).try_acquire_owned();
@@ -172,7 +172,7 @@ impl Sql {
         // Whoever runs now ends soon: it is being stopped.
         let ended = tokio::time::timeout(WAIT_FOR_MAX, self.shared.running.acquire_many(all)).await;
         if !matches!(ended, Ok(Ok(_))) {
-            tracing::warn!("a statement from outside still runs");
+            tracing::warn!("a statement of a libSQL client is still running");
         }
         let left = std::mem::take(&mut *self.shared.streams.lock());
         let _ = tokio::task::spawn_blocking(move || drop(left)).await;
@@ -263,7 +263,7 @@ async fn sweep(shared: Arc<Shared>) {
             overdue.into_iter().for_each(|stream| theirs.end(stream));
         });
         if let Err(error) = ended.await {
-            tracing::error!("a stream could not be ended: {error}");
+            tracing::error!("a stream could not be closed: {error}");
         }
     }
 }

@@ -73,7 +73,7 @@ impl Streams {
             return Err(Error::new(
                 "SQLITE_BUSY",
                 format!(
-                    "{TRANSACTIONS_PER_TOKEN_MAX} transactions of this token are open; end one, or wait"
+                    "this token has {TRANSACTIONS_PER_TOKEN_MAX} open transactions, the maximum; end one, or wait"
                 ),
             ));
         }
@@ -96,7 +96,7 @@ impl Streams {
             return Err(Error::new(
                 "STREAM_LIMIT",
                 format!(
-                    "too many streams are open (at most {STREAMS_PER_TOKEN_MAX} of one token, {STREAMS_MAX} of all); close one, or wait {} s",
+                    "too many streams are open (at most {STREAMS_PER_TOKEN_MAX} per token, {STREAMS_MAX} in total); close one, or wait {} s",
                     IDLE_FOR_MAX.as_secs()
                 ),
             ));
@@ -176,7 +176,7 @@ impl Streams {
         if self.sessions >= SESSIONS_MAX {
             return Err(Error::new(
                 "SQLITE_BUSY",
-                "too many transactions are open; try again in a moment",
+                "too many transactions are open; retry in a moment",
             ));
         }
         self.sessions += 1;
@@ -232,8 +232,8 @@ fn late(stream: &Stream, now: Instant, hub_waits: bool) -> Option<String> {
 
 fn expired(why: Option<&str>) -> Error {
     let message = match why {
-        Some(why) => format!("the stream is gone: {why}"),
-        None => "there is no such stream: its baton was used before, or it is gone; begin anew"
+        Some(why) => format!("the stream was closed: {why}"),
+        None => "there is no such stream: its baton was already used, or the stream was closed; open a new one"
             .to_owned(),
     };
     Error::new("STREAM_EXPIRED", message)

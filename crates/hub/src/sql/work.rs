@@ -79,7 +79,7 @@ impl Work {
         if self.closed {
             return Err(Error::new(
                 "STREAM_CLOSED",
-                "the stream was closed by a request before",
+                "the stream was closed by an earlier request",
             ));
         }
         Ok(match request {
@@ -121,7 +121,7 @@ impl Work {
         if Instant::now() >= self.until {
             return Err(Error::new(
                 "SQLITE_INTERRUPT",
-                "the call took too long; send less at a time",
+                "the call timed out; send less at a time",
             ));
         }
         let sql = self.text(stmt.sql.take(), stmt.sql_id)?;
@@ -156,7 +156,7 @@ impl Work {
             (at < done.step_results.len()).then_some(at).ok_or_else(|| {
                 Error::new(
                     "BATCH_COND_BAD_STEP",
-                    format!("a condition asks about step {step}, which does not come before it"),
+                    format!("a condition refers to step {step}, which does not come before it"),
                 )
             })
         };
@@ -192,8 +192,10 @@ impl Work {
                 .get(&id)
                 .cloned()
                 .ok_or_else(|| wrong(format!("no text is stored under {id}"))),
-            (Some(_), Some(_)) => Err(wrong("a statement has either sql or sql_id".to_owned())),
-            (None, None) => Err(wrong("a statement needs sql or sql_id".to_owned())),
+            (Some(_), Some(_)) => Err(wrong(
+                "a statement may have sql or sql_id, not both".to_owned(),
+            )),
+            (None, None) => Err(wrong("a statement requires sql or sql_id".to_owned())),
         }
     }
 
@@ -203,7 +205,7 @@ impl Work {
         if stored.contains_key(&id) {
             return Err(Error::new(
                 "SQL_EXISTS",
-                format!("a text is stored under {id} already"),
+                format!("a text is already stored under {id}"),
             ));
         }
         if stored.len() >= STORED_MAX {

@@ -25,7 +25,7 @@ fn coordinator(stream: &str) -> Option<&str> {
 /// All streams of this ledger ended with the process before.
 pub(crate) async fn end_all(hub: &Hub) {
     if let Err(error) = end(hub, |_| true).await {
-        tracing::warn!(%error, "messages that were not acknowledged wait for their agent's next hello");
+        tracing::warn!(%error, "unacknowledged messages were not queued again; they wait for their agent's next hello");
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn attend(hub: &Hub) -> Result<(), Error> {
     end(hub, left).await?;
     tracing::info!(
         coordinators = ?gone,
-        "coordinators that served this ledger are gone; what their streams left unacknowledged is queued again"
+        "coordinators that served this ledger have stopped; the unacknowledged messages of their connections are queued again"
     );
     let me = hub.shared.name.clone();
     hub.run(Attend { me, ended: gone }).await.map(drop)

@@ -143,13 +143,13 @@ impl Stream {
                 messages,
             };
             if let Err(error) = self.hub.run(take_back).await {
-                tracing::debug!(%error, "what was not written is free again in a while");
+                tracing::debug!(%error, "messages that were not sent could not be queued again; that happens later");
             }
         }
         if self.owes_receipts
             && let Err(error) = self.hub.run(EndStream { agent, stream }).await
         {
-            tracing::debug!(%error, "what was not acknowledged waits for the agent's next stream");
+            tracing::debug!(%error, "unacknowledged messages were not queued again; they wait for the agent's next connection");
         }
     }
 }

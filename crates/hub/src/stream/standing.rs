@@ -37,7 +37,7 @@ impl Stream {
         let which = TaskRef::Id(task);
         match self.hub.read(move |ledger| ledger.task(&which)).await {
             Ok(Some(task)) => what_became(&task, &self.agent),
-            Ok(None) => "no longer there".to_owned(),
+            Ok(None) => "it no longer exists".to_owned(),
             Err(_) => "taken away".to_owned(),
         }
     }
@@ -54,11 +54,14 @@ pub(crate) fn what_became(task: &Task, agent: &AgentId) -> String {
             format!("now held by {by}")
         }
         TaskState::Claimed { .. } | TaskState::InProgress { .. } => {
-            format!("an earlier claim has ended, claim {} is held", task.epoch)
+            format!(
+                "that claim has ended, the current one is claim {}",
+                task.epoch
+            )
         }
-        TaskState::Waiting => "taken back; it waits for other tasks".to_owned(),
-        TaskState::Ready => "taken back; it waits for whoever comes next".to_owned(),
-        TaskState::RetryWait { .. } => format!("it will be tried again later{}", failed()),
+        TaskState::Waiting => "taken back; it waits for its dependencies".to_owned(),
+        TaskState::Ready => "taken back; it is ready for any agent".to_owned(),
+        TaskState::RetryWait { .. } => format!("it will be retried later{}", failed()),
         TaskState::NeedsPerson { .. } => format!("it waits for a person{}", failed()),
         TaskState::Completed { by, .. } => format!("completed by {by}"),
         TaskState::Failed { .. } => format!("failed{}", failed()),

@@ -26,22 +26,22 @@ use crate::projection::folder;
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     #[error(
-        "{} is open{who}; stop whatever uses it and start again, or leave it alone with [store] swarm_db = false",
+        "{} is open{who}; stop the program that uses it and start the hub again, or ignore the file with [store] swarm_db = false",
         path.display()
     )]
     InUse { path: PathBuf, who: String },
     #[error(
-        "{} cannot be imported, it is no sound database ({why}); restore or move it and start again, or leave it alone with [store] swarm_db = false",
+        "{} cannot be imported, because it is not an intact database ({why}); restore or move it and start the hub again, or ignore the file with [store] swarm_db = false",
         path.display()
     )]
     Damaged { path: PathBuf, why: String },
     #[error(
-        "{} cannot be imported ({why}); make it readable and writable and start again, or leave it alone with [store] swarm_db = false",
+        "{} cannot be imported ({why}); make it readable and writable and start the hub again, or ignore the file with [store] swarm_db = false",
         path.display()
     )]
     Unusable { path: PathBuf, why: String },
     #[error(
-        "{} is a ledger of its own, not one that Jetpack's tools made; serve it with [store] path = \"{}\", or move it away",
+        "{} is a Switchboard ledger, not a database of Jetpack's tools; serve it with [store] path = \"{}\", or move it away",
         path.display(),
         SwarmDb::SHOWN
     )]
@@ -96,24 +96,24 @@ impl SwarmDb {
             Look::Absent => self.prepared(Step::Link),
             Look::Stale { target } => {
                 tracing::info!(
-                    "{} was a link to {}, where the ledger no longer is; it is made anew",
+                    "{} was a link to {}, which is no longer the ledger; the link is replaced",
                     Self::SHOWN,
                     target.display()
                 );
                 self.prepared(Step::Renew)
             }
             Look::Served { target, by } => Step::Warn(format!(
-                "{} is a link to {}, the ledger of another hub of this project that runs ({by}), and is left alone: tools that open it reach that hub, not this one",
+                "{} is a link to {}, the ledger of another running hub of this project ({by}), and is not changed: tools that open it reach that hub, not this one",
                 Self::SHOWN,
                 target.display()
             )),
             Look::Foreign { target } => Step::Warn(format!(
-                "{} is a link to {}, which is not this hub's ledger, and is left alone; remove it and start again to have it open the ledger",
+                "{} is a link to {}, which is not this hub's ledger, and is not changed; remove it and restart the hub to link it to the ledger",
                 Self::SHOWN,
                 target.display()
             )),
             Look::Odd => Step::Warn(format!(
-                "{} is neither a file nor a link, and is left alone; move it away and start again to have it open the ledger",
+                "{} is neither a file nor a link, and is not changed; move it away and restart the hub to link it to the ledger",
                 Self::SHOWN
             )),
             Look::Unreadable { why } => Step::Warn(self.cannot_link(&why)),
@@ -121,7 +121,7 @@ impl SwarmDb {
             Look::Old => match self.prepare() {
                 Ok(link) => Step::Import(take(&self.path())?, link),
                 Err(error) => Step::Warn(format!(
-                    "{}; what is in it was not imported",
+                    "{}; its content was not imported",
                     self.cannot_link(&error.to_string())
                 )),
             },
@@ -159,7 +159,7 @@ impl SwarmDb {
     fn cannot_link(&self, why: &str) -> String {
         let shown = Self::SHOWN;
         format!(
-            "{shown} cannot be made a link to the ledger ({why}), so tools that open it do not reach this hub; [store] path = \"{shown}\" puts the ledger itself there"
+            "{shown} cannot be linked to the ledger ({why}), so tools that open it do not reach this hub; set [store] path = \"{shown}\" to put the ledger itself there"
         )
     }
 }
@@ -198,7 +198,7 @@ impl Plan {
             Step::Import(held, _) | Step::Replace(held) => Ok(Told {
                 imported: None,
                 warnings: vec![format!(
-                    "{} was not imported, because the ledger takes no writes yet; start the hub again once it does",
+                    "{} was not imported, because the ledger is not writable yet; restart the hub once it is",
                     held.path().display()
                 )],
             }),
@@ -231,7 +231,7 @@ impl Told {
             Ok(kept) => kept,
             Err(error) => {
                 self.warnings.push(format!(
-                    "{} was imported but cannot be renamed ({error}); move it away and start again, until then tools that open it do not reach this hub",
+                    "{} was imported but cannot be renamed ({error}); move it away and restart the hub, until then tools that open it do not reach this hub",
                     held.path().display()
                 ));
                 return None;
@@ -246,7 +246,7 @@ impl Told {
             }
             None => {
                 self.imported = Some(format!(
-                    "{shown} had been imported before; it is kept as {name}"
+                    "{shown} was imported earlier; it is kept as {name}"
                 ));
             }
         }
@@ -269,7 +269,7 @@ pub fn hint(project: &Path) -> Option<String> {
     let swarm = SwarmDb::new(project, Path::new(""));
     fs::symlink_metadata(swarm.path()).is_ok().then(|| {
         format!(
-            "{} is left alone: this hub's ledger is in PostgreSQL, and tools reach it there",
+            "{} is not changed: this hub's ledger is in PostgreSQL, where tools reach it",
             SwarmDb::SHOWN
         )
     })

@@ -38,21 +38,21 @@ pub fn warnings(report: &Report, kept: &str) -> Vec<String> {
             more => format!(" and {more} more"),
         };
         warnings.push(format!(
-            "{} rows were left out because the ledger has their ids already: {}{more}",
+            "{} rows were skipped because the ledger already has their ids: {}{more}",
             report.known.count(),
             report.known.first().join(", ")
         ));
     }
     if report.past > 0 {
         warnings.push(format!(
-            "{} messages that were read, broadcast or out of date, and leases, stay in {kept}",
+            "{} messages (read, broadcast or expired) and all leases were not imported; they stay in {kept}",
             report.past
         ));
     }
     if !report.others.is_empty() {
         let tables = report.others.join(", ");
         warnings.push(format!(
-            "tables that are not the hub's stay in {kept}: {tables}"
+            "tables that the hub does not use stay in {kept}: {tables}"
         ));
     }
     warnings

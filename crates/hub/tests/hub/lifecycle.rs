@@ -53,7 +53,7 @@ async fn a_second_hub_and_a_taken_port_are_told_apart() {
     settings.http.listen = hub.client.addr;
     let said = Running::start(settings).await.err().unwrap().to_string();
     assert!(
-        said.contains("is taken by process") && said.contains("--http"),
+        said.contains("is already in use by process") && said.contains("--http"),
         "{said}"
     );
     // What failed to start holds nothing.

@@ -61,7 +61,7 @@ async fn a_hub_whose_commit_waits_for_long_is_not_ready_until_one_passes() {
     let call = tokio::spawn(async move { client.task("T").await });
     eventually(async || !is_ready(&hub).await).await;
     let said = client.get("/readyz").await.text;
-    assert!(said.contains("a commit has been under way for"), "{said}");
+    assert!(said.contains("a commit has been running for"), "{said}");
     world.0.commits_wait.store(false, Ordering::SeqCst);
     call.await.unwrap();
     assert!(is_ready(&hub).await);
@@ -162,7 +162,7 @@ async fn a_change_in_doubt_is_made_once_when_it_is_repeated_with_its_key() {
         let answer = make().await;
         let said = answer.refused(503, "db_unavailable")["message"].to_string();
         assert!(
-            said.contains("may or may not") && said.contains("Idempotency-Key"),
+            said.contains("the outcome is unknown") && said.contains("Idempotency-Key"),
             "{said}"
         );
         assert_eq!(answer.header("retry-after"), Some("1"));

@@ -32,14 +32,14 @@ pub(super) fn make_room(
     };
     let held = Held::take_ledger(file).map_err(|unfit| {
         Failure::Refused(format!(
-            "{} cannot be put away: {unfit}; close whatever uses it and start again",
+            "{} cannot be renamed: {unfit}; close whatever uses it and run the command again",
             file.display()
         ))
     })?;
     let fresh = beside(file, ".new");
     make_fresh(&fresh, keys, source, mark)?;
     let put_away = put_away(file, &fresh, &moved).map_err(|error| {
-        Failure::Refused(format!("{} cannot be put away: {error}", file.display()))
+        Failure::Refused(format!("{} cannot be renamed: {error}", file.display()))
     });
     drop(held);
     put_away.map(|kept| {

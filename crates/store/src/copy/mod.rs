@@ -103,7 +103,7 @@ pub enum Failure {
     Refused(String),
     /// Somebody wrote the source while it was copied.
     #[error(
-        "{0} was written to while it was copied; stop whoever serves it, make the target anew and start again"
+        "{0} was written to while it was copied; stop whoever serves it, empty the target and run the command again"
     )]
     Moved(String),
     /// The target stays unfinished.
@@ -112,7 +112,7 @@ pub enum Failure {
         differences: Vec<Difference>,
         count: u64,
     },
-    #[error("stopped; the same command goes on from here")]
+    #[error("stopped; run the same command again to resume")]
     Stopped,
 }
 
@@ -138,7 +138,7 @@ pub fn run(
     let (source, target) = (&source.settled(), &target.settled());
     if source.to_string() == target.to_string() {
         return Err(Failure::Refused(format!(
-            "{source} is both source and target; name another one with --to"
+            "{source} is both source and target; choose another target with --to"
         )));
     }
     let name = source.to_string();
@@ -245,7 +245,7 @@ fn refuse_if_served(source: &mut dyn Side) -> Result<(), Failure> {
     let gap = i64::try_from(limits::SERVED_GAP_MAX.as_millis()).unwrap_or(i64::MAX);
     match source.served_ago()? {
         Some(ago) if ago < gap => Err(Failure::Refused(format!(
-            "{} was served {} s ago; stop every hub that serves it, and if you just have, try again in {} s",
+            "{} was served {} s ago; stop every hub that serves it, and if you just did, try again in {} s",
             source.name(),
             (ago / 1000).max(0),
             (gap - ago.max(0)) / 1000 + 1
@@ -260,7 +260,7 @@ fn refuse_if_by_hand(source: &mut dyn Side) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Refused(format!(
-        "somebody wrote into {} since a hub served it; start the hub once so that what was written by hand is taken in, then copy",
+        "there were direct SQL writes to {} since a hub served it; start the hub once so that it adopts them, then run the command again",
         source.name()
     )))
 }
@@ -281,7 +281,7 @@ fn refuse_if_moved(source: &mut dyn Side, target: &Place) -> Result<Option<Mark>
 fn refuse_other_key(ours: Option<Key>, theirs: Option<Key>, target: &Place) -> Result<(), Failure> {
     match (ours, theirs) {
         (Some(ours), Some(theirs)) if ours != theirs => Err(Failure::Refused(format!(
-            "another key than that of the source is kept for {target} already; move it away, or name another place"
+            "{target} already has another key than the source; move that key away, or choose another target"
         ))),
         _ => Ok(()),
     }
@@ -307,24 +307,24 @@ fn go_on(
     mark: &str,
     target: &dyn Target,
 ) -> Result<Progress, Failure> {
-    let anew = "make the target anew and start again";
+    let anew = "empty the target and run the command again";
     if progress.source != source {
         return Err(Failure::Refused(format!(
-            "{} is an unfinished copy of {}, not of {source}; go on from there, or {anew}",
+            "{} is an unfinished copy of {}, not of {source}; resume with that source, or {anew}",
             target.name(),
             progress.source
         )));
     }
     if progress.mark != mark {
         return Err(Failure::Refused(format!(
-            "{source} has changed since the copy in {} was begun ({}, now {mark}); {anew}",
+            "{source} has changed since the copy to {} started ({}, now {mark}); {anew}",
             target.name(),
             progress.mark
         )));
     }
     if progress.schema != target.schema() {
         return Err(Failure::Refused(format!(
-            "the copy in {} was begun by another build of switchboard; use that one, or {anew}",
+            "the copy to {} was started by another build of switchboard; use that build, or {anew}",
             target.name()
         )));
     }
@@ -338,7 +338,7 @@ fn check_schema(name: &str, found: u32, known: u32) -> Result<(), Failure> {
     }
     if found < known {
         return Err(Failure::Refused(format!(
-            "{name} has schema version {found}, and this build copies {known}; start it once with 'switchboard up', which brings it up to date"
+            "{name} has schema version {found}, but this build copies {known}; start it once with 'switchboard up', which migrates it"
         )));
     }
     Ok(())
@@ -392,7 +392,7 @@ fn copy(
     let from = TABLES.iter().position(|table| table.name == progress.table);
     let after = progress.after.as_deref().map(read_key);
     let (Some(from), Some(after)) = (from, after.map_or(Some(None), |key| key.map(Some))) else {
-        let said = format!("{} does not say how far the copy came", target.name());
+        let said = format!("{} has no record of how far the copy came", target.name());
         return Err(Error::Corrupt(said).into());
     };
     std::thread::scope(|scope| {

@@ -68,7 +68,7 @@ impl PostgresSide {
         let mut side = Self::connect(address)?;
         if let Some(mark) = side.moved()? {
             return Err(Failure::Refused(format!(
-                "{address} was moved to {} at {}, and is kept as it was; name another database, or put this one away first (ALTER DATABASE … RENAME TO …, then CREATE DATABASE)",
+                "{address} was moved to {} at {}, and is not replaced; choose another database, or rename this one first (ALTER DATABASE … RENAME TO …, then CREATE DATABASE)",
                 mark.place, mark.at
             )));
         }
@@ -166,7 +166,7 @@ impl PostgresSide {
             "SELECT 1 FROM sb_head WHERE seq = 0 AND served_at = 0 AND generation = 0 FOR UPDATE";
         match self.ask(used, Vec::new())?.as_slice() {
             [] => Err(Error::Unavailable(format!(
-                "somebody began to serve {} while it was filled; make it anew and start again",
+                "somebody started to serve {} during the copy; empty it and run the command again",
                 self.address
             ))),
             [..] => Ok(()),
@@ -341,7 +341,10 @@ impl Side for PostgresSide {
         };
         let key = row.bytes(0)?.and_then(|key| Key::try_from(key).ok());
         let key = key.ok_or_else(|| {
-            Error::Corrupt(format!("the key in {} has not 32 bytes", self.address))
+            Error::Corrupt(format!(
+                "the key in {} does not have 32 bytes",
+                self.address
+            ))
         })?;
         Ok(Some(key))
     }
@@ -451,7 +454,7 @@ impl Target for PostgresSide {
             return Ok(());
         }
         Err(Error::Open(format!(
-            "{} has another key already",
+            "{} already has another key",
             self.address
         )))
     }

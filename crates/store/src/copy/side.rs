@@ -89,7 +89,7 @@ pub(super) trait Target: Side {
 pub(super) fn refuse_unless_empty(side: &mut dyn Side) -> Result<(), Failure> {
     let refused = |side: &dyn Side, why: &str| {
         Err(Failure::Refused(format!(
-            "{} is not empty ({why}); nothing was changed. Name a target without a ledger in it, or compare the two with --verify-only",
+            "{} is not empty ({why}); nothing was changed. Choose a target without a ledger, or compare the two with --verify-only",
             side.name()
         )))
     };
@@ -112,7 +112,7 @@ pub(super) fn refuse_unless_empty(side: &mut dyn Side) -> Result<(), Failure> {
 /// A row that the other engine cannot hold.
 pub(super) fn unfit(table: &Table, key: &str, column: &str, found: &str, expected: &str) -> Error {
     Error::Corrupt(format!(
-        "{} {key}, column {column} holds {found}, where {expected} is expected; mend that row, then start again",
+        "{} {key}, column {column} has {found}, expected {expected}; fix that row, then run the command again",
         table.name
     ))
 }

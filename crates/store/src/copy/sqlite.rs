@@ -52,14 +52,14 @@ impl<'a> SqliteSide<'a> {
             }
             if !side.has(&HEAD)? {
                 return Err(Failure::Refused(format!(
-                    "{} is no ledger; name another file",
+                    "{} is not a ledger; choose another file",
                     file.display()
                 )));
             }
             refuse_unless_empty(&mut side)?;
         } else if let Some(folder) = file.parent() {
             std::fs::create_dir_all(folder).map_err(|error| {
-                Failure::Refused(format!("{} cannot be made: {error}", folder.display()))
+                Failure::Refused(format!("{} cannot be created: {error}", folder.display()))
             })?;
         }
         drop(SqliteEngine::open(file, Box::new(SystemClock::new()))?);
@@ -107,7 +107,7 @@ impl<'a> SqliteSide<'a> {
                 |row| row.get(0),
             )
             .map_err(|error| {
-                Failure::Refused(format!("{} is no ledger: {error}", self.file.display()))
+                Failure::Refused(format!("{} is not a ledger: {error}", self.file.display()))
             })?;
         super::check_schema(&self.name(), found, SCHEMA_VERSION)
     }
@@ -154,7 +154,7 @@ pub(crate) fn source_of_copy(db: &Connection) -> Result<Option<String>, Error> {
 
 fn cannot_mark(file: &Path, why: &Error) -> Error {
     Error::Open(format!(
-        "{} cannot be marked as moved ({why}); make it and its directory writable, then the same command goes on",
+        "{} cannot be marked as moved ({why}); make it and its directory writable, then run the same command again",
         file.display()
     ))
 }

@@ -32,12 +32,12 @@ pub(super) const SELECT: &str =
 
 pub(super) fn refusal(ledger: &str, source: &str) -> Error {
     Error::Open(format!(
-        "{ledger} is an unfinished copy of {source}; finish it with 'switchboard migrate' as it was begun, or start with another ledger"
+        "{ledger} is an unfinished copy of {source}; run the same 'switchboard migrate' again to finish it, or use another ledger"
     ))
 }
 
 pub(super) fn overtaken(ledger: &str) -> Error {
     Error::Unavailable(format!(
-        "somebody else copies into {ledger}, too; leave it to one of you"
+        "another process is copying into {ledger}; let only one of them run"
     ))
 }

@@ -66,7 +66,7 @@ impl Findings {
     pub fn compare(&mut self, table: &Table, rows: &[Row], found: &[Option<Row>]) {
         for (row, found) in rows.iter().zip(found) {
             match found {
-                None => self.add(table, row, None, "it is missing in the target".to_owned()),
+                None => self.add(table, row, None, "it is missing from the target".to_owned()),
                 Some(found) => self.columns(table, row, found),
             }
             if table.name == LOG.name {
@@ -117,7 +117,7 @@ impl Findings {
             match event {
                 Ok(event) if i64::try_from(event.seq) == Ok(next) => {}
                 Ok(event) => {
-                    let says = format!("event {} stands where {next} belongs", event.seq);
+                    let says = format!("event {} is in the place of event {next}", event.seq);
                     return self.add(&LOG, row, Some("body"), says);
                 }
                 Err(error) => {
@@ -191,7 +191,7 @@ fn first_other(left: &str, right: &str) -> Option<String> {
         let seq = read(ours).or_else(|| read(theirs)).map(|event| event.seq);
         let seq = seq.map_or_else(|| "an event".to_owned(), |seq| format!("event {seq}"));
         return Some(match (read(ours), read(theirs)) {
-            (Some(_), Some(_)) => format!("{seq} has another content in the target"),
+            (Some(_), Some(_)) => format!("{seq} has different content in the target"),
             (Some(_), None) => format!("{seq} is missing or unreadable in the target"),
             (None, _) => format!("{seq} is missing or unreadable in the source"),
         });

@@ -63,7 +63,7 @@ impl Mark {
         let Mark { kind, place, at } = self;
         match kind {
             Kind::Moved => format!(
-                "{ledger} was moved to {place} at {at}; go on there ('switchboard up --store {place}', or [store] url in switchboard.toml), or return to this one as it was with 'switchboard up --abandon-move'"
+                "{ledger} was moved to {place} at {at}; use that one ('switchboard up --store {place}', or [store] url in switchboard.toml), or return to this one as it was with 'switchboard up --abandon-move'"
             ),
             Kind::Unserved => format!(
                 "{ledger} is not served: since {at} its hub serves {place}; write there, or start the hub on this one ('switchboard up --store {ledger}')"

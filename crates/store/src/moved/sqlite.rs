@@ -78,7 +78,7 @@ pub(crate) fn serve(db: &mut Connection, file: &Path) -> Result<(), Error> {
     };
     within(db, clear)?;
     tracing::info!(
-        "{} is served again; from {} on the hub served {}, and what was written there stays there",
+        "{} is served again; since {} the hub served {}, and what was written there is not copied back",
         named(file),
         mark.at,
         mark.place

@@ -244,15 +244,15 @@ impl Own {
         let (count, addresses) = (hosts.len(), &self.addresses);
         if count > SERVERS_MAX {
             return Err(format!(
-                "it names {count} hosts, and at most {SERVERS_MAX} are tried"
+                "it has {count} hosts, at most {SERVERS_MAX} are allowed"
             ));
         }
         if ports.len() > 1 && ports.len() != count {
-            return Err(format!("it names {} ports for {count} hosts", ports.len()));
+            return Err(format!("it has {} ports for {count} hosts", ports.len()));
         }
         if !addresses.is_empty() && addresses.len() != count {
             return Err(format!(
-                "hostaddr names {} addresses for {count} hosts",
+                "hostaddr has {} addresses for {count} hosts",
                 addresses.len()
             ));
         }
@@ -301,7 +301,7 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn cut(url: &'a str) -> Result<Parts<'a>, String> {
         let (authority, path, query) =
-            cut(url).ok_or("it must begin with postgres:// or postgresql://")?;
+            cut(url).ok_or("it must start with postgres:// or postgresql://")?;
         if path.contains('@') {
             return Err(TORN.to_owned());
         }
@@ -440,7 +440,7 @@ impl Surroundings {
         let shown = path.display();
         match File::open(path).and_then(|file| Ok((file.metadata()?.permissions().mode(), file))) {
             Ok((mode, _)) if mode & 0o077 != 0 => tracing::warn!(
-                "the password file {shown} is ignored, because others may use it; run: chmod 600 {shown}"
+                "the password file {shown} is ignored, because others can read it; run: chmod 600 {shown}"
             ),
             Ok((_, file)) => {
                 if let Err(error) = file.take(PASSFILE_BYTES_MAX).read_to_string(&mut text) {

@@ -61,7 +61,7 @@ pub(super) async fn verify(session: &Session, rows: Option<u64>) -> Result<Verif
 
 fn broken(what: String) -> Error {
     Error::Corrupt(format!(
-        "the event log is broken: {what}; look with 'switchboard doctor', and restore a backup of the database"
+        "the event log is damaged: {what}; run 'switchboard doctor', and restore a backup of the database"
     ))
 }
 

@@ -72,14 +72,14 @@ impl PostgresEngine {
     /// The connection broke while a commit was under way, or it did not wait to its end. Whoever takes the head after it
     /// knows what became of it, and a commit that does wait makes sure of it.
     fn resolve(&mut self, batch: Batch, why: &str, mut was_there: bool) -> Result<(), Error> {
-        tracing::warn!(why, "a commit is in doubt; looking what became of it");
+        tracing::warn!(why, "the outcome of a commit is unknown; checking it");
         let deadline = Instant::now() + RESOLVE_WITHIN;
         let found = loop {
             (self.session, self.retry) = (None, None);
             match self.look_for(batch, deadline, &mut was_there) {
                 Ok(found) => break found,
                 Err(error) if Instant::now() >= deadline => {
-                    tracing::warn!(%error, "nobody could say in time what became of a commit");
+                    tracing::warn!(%error, "the outcome of a commit could not be determined in time");
                     break None;
                 }
                 Err(_) => std::thread::sleep(RECONNECT_FIRST),
@@ -153,7 +153,7 @@ impl PostgresEngine {
             return Ok(());
         }
         Err(Error::Unavailable(
-            "the database ended the wait for a standby".to_owned(),
+            "the database stopped waiting for a standby".to_owned(),
         ))
     }
 }

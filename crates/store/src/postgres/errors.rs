@@ -23,13 +23,13 @@ pub(super) fn describe(error: &tokio_postgres::Error) -> String {
             "; free some disk space on the database's server, nothing acknowledged was lost"
         }
         Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => {
-            "; another coordinator, or somebody who writes by hand, holds the ledger's head"
+            "; another coordinator or a direct SQL client holds the lock of the ledger's head"
         }
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
-            "; this server takes no writes, is it a standby?"
+            "; this server is read-only, check whether it is a standby"
         }
         Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => {
-            "; raise max_connections, or put a pooler in between"
+            "; raise max_connections, or use a connection pooler"
         }
         Some(code)
             if *code == SqlState::INVALID_PASSWORD

@@ -157,5 +157,5 @@ impl Line {
 
 fn late() -> Error {
     let seconds = ANSWER_WITHIN.as_secs();
-    Error::Unavailable(format!("the database gave no answer within {seconds} s"))
+    Error::Unavailable(format!("the database did not answer within {seconds} s"))
 }

@@ -201,7 +201,7 @@ async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
             && !is_step(step.name, step.sql, &row.text(1)?.unwrap_or_default())
         {
             return Err(Error::Open(format!(
-                "schema step {} was changed after this ledger was made; use the build that made it",
+                "migration step {} was changed after this ledger was created; use the build that created it",
                 step.name
             )));
         }

@@ -119,7 +119,7 @@ impl PostgresEngine {
         warn_of(&runtime, &session, &address)?;
         let mut me = [0; 8];
         aws_lc_rs::rand::fill(&mut me)
-            .map_err(|_| Error::Open("the system gives no random numbers".to_owned()))?;
+            .map_err(|_| Error::Open("the system provides no random numbers".to_owned()))?;
         Ok(PostgresEngine {
             address,
             runtime,
@@ -178,7 +178,7 @@ impl PostgresEngine {
             }
             Err(error) => {
                 if self.retry.is_none() {
-                    tracing::warn!(%error, "the database went away");
+                    tracing::warn!(%error, "the connection to the database was lost");
                 }
                 self.retry = Some((Instant::now() + wait, wait));
                 Err(unreachable())
@@ -228,10 +228,7 @@ impl PostgresEngine {
             }
         };
         if is_strangers_statement(&error) {
-            tracing::warn!(
-                "{} hands statements around: there is a pooler",
-                self.address
-            );
+            tracing::warn!("{} is behind a connection pooler", self.address);
             self.address = self.address.clone().settled(true);
             self.session = None;
         }
@@ -251,7 +248,7 @@ impl PostgresEngine {
         let taken = Taken::read(&rows)?;
         if taken.schema_floor >= crate::moved::FLOOR {
             return Err(Error::Moved(format!(
-                "{} was moved elsewhere while this hub had it; 'switchboard up' says where to",
+                "{} was moved elsewhere while this hub served it; 'switchboard up' shows where",
                 self.address
             )));
         }
@@ -569,14 +566,14 @@ fn warn_of(runtime: &Runtime, session: &Session, address: &Address) -> Result<()
         for (column, name) in ["synchronous_commit", "fsync"].into_iter().enumerate() {
             if row.text(column)?.as_deref() == Some("off") {
                 tracing::warn!(
-                    "{address} has {name} = off: what was acknowledged can be lost when the database's machine fails"
+                    "{address} has {name} = off: acknowledged changes can be lost when the database's machine fails"
                 );
             }
         }
     }
     if session.is_pooled() {
         tracing::info!(
-            "a pooler stands before {address}: statements stay unnamed, wake-ups by polling"
+            "{address} is behind a connection pooler: no named prepared statements, polling instead of notifications"
         );
     }
     Ok(())

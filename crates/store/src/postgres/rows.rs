@@ -60,7 +60,7 @@ impl Columns for Behind<'_> {
 }
 
 fn unexpected(error: tokio_postgres::Error) -> Error {
-    Error::Corrupt(format!("a column has another type than expected: {error}"))
+    Error::Corrupt(format!("a column has an unexpected type: {error}"))
 }
 
 impl From<Unreadable> for Error {

@@ -14,7 +14,7 @@ const HAS: &str = "SELECT 1 WHERE to_regclass('sb_secret') IS NOT NULL";
 
 pub(super) fn key(row: &Row) -> Result<[u8; 32], Error> {
     let key = row.bytes(0)?.and_then(|key| key.try_into().ok());
-    key.ok_or_else(|| Error::Corrupt("the shared key has not 32 bytes".to_owned()))
+    key.ok_or_else(|| Error::Corrupt("the shared key does not have 32 bytes".to_owned()))
 }
 
 /// Puts another key in the place of the one that is there, and returns that one. Coordinators that run take it up.

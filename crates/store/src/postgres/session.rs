@@ -355,7 +355,7 @@ async fn connect(
     let version: i64 = version.first().map_or(0, |row| row.get(0));
     if version < SERVER_MIN {
         return Err(Error::Open(format!(
-            "{address} is PostgreSQL {}, and 13 or newer is needed",
+            "{address} is PostgreSQL {}, but 13 or newer is required",
             version / 10_000
         )));
     }

@@ -86,7 +86,7 @@ impl Tls {
             Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
         };
         if wishes.direct && ssl_mode != SslMode::Require {
-            return Err("sslnegotiation=direct needs sslmode=require or stronger".to_owned());
+            return Err("sslnegotiation=direct requires sslmode=require or stronger".to_owned());
         }
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier = Verifier::new(trust, provider.signature_verification_algorithms)?;
@@ -101,10 +101,10 @@ impl Tls {
                 .with_client_auth_cert(certificates(cert)?, private_key(key)?)
                 .map_err(|error| {
                     let (cert, key) = (cert.display(), key.display());
-                    format!("certificate {cert} and key {key} do not serve for TLS: {error}")
+                    format!("certificate {cert} and key {key} cannot be used for TLS: {error}")
                 })?,
-            (_, Some(_), None) => return Err("sslcert needs sslkey".to_owned()),
-            (_, None, Some(_)) => return Err("sslkey needs sslcert".to_owned()),
+            (_, Some(_), None) => return Err("sslcert requires sslkey".to_owned()),
+            (_, None, Some(_)) => return Err("sslkey requires sslcert".to_owned()),
         };
         if wishes.direct {
             config.alpn_protocols = vec![b"postgresql".to_vec()];
@@ -148,7 +148,7 @@ impl Tls {
             .copied()
             .unwrap_or(CONNECT_WITHIN);
         let late = |_| Failure::passing(format!("no answer within {} s", limit.as_secs()));
-        let mut failure = Failure::passing("its name has no address".to_owned());
+        let mut failure = Failure::passing("its host name has no address".to_owned());
         for config in timeout(limit, resolve(server)).await.map_err(late)?? {
             failure = match timeout(limit, self.connect(&config)).await {
                 Ok(Ok(reached)) => return Ok(reached),
@@ -224,7 +224,7 @@ async fn resolve(server: &Config) -> Result<Vec<Config>, Failure> {
     };
     let found = lookup_host((name, port(server))).await;
     let found = found
-        .map_err(|error| Failure::passing(format!("its name cannot be looked up: {error}")))?;
+        .map_err(|error| Failure::passing(format!("its host name cannot be resolved: {error}")))?;
     let at = |address: SocketAddr| server.clone().hostaddr(address.ip()).to_owned();
     Ok(found.take(ADDRESSES_MAX).map(at).collect())
 }
@@ -311,8 +311,8 @@ fn trust(wishes: &Wishes, home: Option<&Path>) -> (Mode, Trust) {
     };
     if trust == Trust::Chain(Roots::System) {
         tracing::warn!(
-            "any certificate of a public authority will be believed to be the database's; \
-             use sslmode=verify-full, or name the database's own authority with sslrootcert"
+            "any certificate of a public CA is accepted as the database's; \
+             use sslmode=verify-full, or set the database's own CA with sslrootcert"
         );
     }
     (mode, trust)
@@ -430,8 +430,8 @@ fn system_roots() -> Result<RootCertStore, String> {
     if roots.is_empty() {
         let reasons: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
         return Err(format!(
-            "this system has no certificates of public authorities ({}); \
-             name the database's own with sslrootcert",
+            "this system has no certificates of public CAs ({}); \
+             set the database's own CA with sslrootcert",
             reasons.join("; ")
         ));
     }

@@ -116,13 +116,13 @@ impl Condition {
                         self.log_bytes.store(found.len(), Ordering::Relaxed);
                     }
                 }
-                Ok(_) => return Err(self.is_gone(file, "is another file than the one")),
+                Ok(_) => return Err(self.is_gone(file, "is not the same file as the one")),
                 Err(error) if is_absent(error.kind()) => {
                     return Err(self.is_gone(file, "is no longer the file"));
                 }
                 // It may be there: nobody can tell.
                 Err(error) => {
-                    let why = format!("{} cannot be looked at: {error}", file.path.display());
+                    let why = format!("{} cannot be examined: {error}", file.path.display());
                     return Err(Error::Unavailable(why));
                 }
             }
@@ -133,11 +133,11 @@ impl Condition {
 
     fn is_gone(&self, file: &File, what: &str) -> Error {
         let why = format!(
-            "{} {what} that the hub opened: it was removed, moved or replaced; put the ledger back as it was, all its files, and start the hub again",
+            "{} {what} that the hub opened: it was removed, moved or replaced; put all files of the ledger back as they were, and restart the hub",
             file.path.display()
         );
         if self.gone.set(why.clone()).is_ok() {
-            tracing::error!("the ledger is gone, nothing is written any more: {why}");
+            tracing::error!("the ledger's file is gone, so nothing is written any more: {why}");
         }
         Error::Unavailable(why)
     }
@@ -152,9 +152,9 @@ impl Condition {
         let bytes = self.log_bytes();
         if is_too_long(bytes) {
             let why = late.failing.as_ref().or(late.held_up.as_ref());
-            let why = why.map_or("a checkpoint is under way", |(_, why)| why);
+            let why = why.map_or("a checkpoint is running", |(_, why)| why);
             return Err(Error::Unavailable(format!(
-                "the write-ahead log has grown to {} MB and takes no more: {why}",
+                "the write-ahead log has grown to {} MB, so writes are refused: {why}",
                 bytes / 1_000_000
             )));
         }
@@ -166,7 +166,7 @@ impl Condition {
         self.takes_writes()?;
         match &self.late().failing {
             Some((since, why)) if is_late(since.elapsed()) => Err(Error::Unavailable(format!(
-                "the write-ahead log only grows: {why}"
+                "the write-ahead log grows and cannot be checkpointed: {why}"
             ))),
             Some(_) | None => Ok(()),
         }
@@ -179,7 +179,7 @@ impl Condition {
         let held_up = held_up.filter(|(since, _)| is_late(since.elapsed()));
         let told = held_up.map(|(since, why)| {
             format!(
-                "the write-ahead log ({} MB) has not been moved into the ledger for {} s: {why}",
+                "the write-ahead log ({} MB) has not been checkpointed for {} s: {why}",
                 self.log_bytes() / 1_000_000,
                 since.elapsed().as_secs()
             )
@@ -195,7 +195,7 @@ impl Condition {
     /// The log that was found cannot be moved into the file now.
     pub fn waits_for_log(&self) {
         let why = format!(
-            "what an earlier hub left in {} has to be moved into the ledger first, but {}; end that program, or wait for it: it is tried again every second",
+            "the write-ahead log {} of an earlier hub must be checkpointed first, but {}; end that program, or wait for it: the hub retries every second",
             self.log.path.display(),
             self.reads()
         );
@@ -228,9 +228,9 @@ impl Condition {
     /// Who reads, as a sentence.
     fn reads(&self) -> String {
         match who_reads(&self.shared.path).as_slice() {
-            [] => "another program reads an older state of it".to_owned(),
-            [one] => format!("{one} reads an older state of it"),
-            several => format!("{} read older states of it", several.join(", ")),
+            [] => "another program has an open read transaction".to_owned(),
+            [one] => format!("{one} has an open read transaction"),
+            several => format!("{} have open read transactions", several.join(", ")),
         }
     }
 
@@ -247,7 +247,10 @@ impl File {
                 path,
             }),
             Err(error) => {
-                let why = format!("{} went away while it was opened: {error}", path.display());
+                let why = format!(
+                    "{} disappeared while it was opened: {error}",
+                    path.display()
+                );
                 Err(Error::Open(why))
             }
         }
@@ -336,7 +339,7 @@ mod tests {
         condition.late().held_up.as_mut().unwrap().0 = before(after);
         condition.checkpointed(Ok(false));
         condition.is_ready().unwrap();
-        assert!(condition.warnings()[0].contains("reads an older state"));
+        assert!(condition.warnings()[0].contains("open read transaction"));
         condition.checkpointed(Ok(true));
         assert!(condition.warnings().is_empty() && !condition.is_late());
     }

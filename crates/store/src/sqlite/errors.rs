@@ -41,10 +41,10 @@ fn describe(error: &rusqlite::Error) -> String {
         }
         Some(ErrorCode::CannotOpen) => "; check that the directory exists and is writable",
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            "; look with 'switchboard doctor', or restore a backup ('switchboard backup' makes them)"
+            "; run 'switchboard doctor', or restore a backup ('switchboard backup' creates them)"
         }
         Some(ErrorCode::SystemIoFailure) if is_refused_write(error) => {
-            "; the file must not grow, is there a quota? nothing acknowledged was lost"
+            "; the file cannot grow, check for a quota; nothing acknowledged was lost"
         }
         Some(ErrorCode::SystemIoFailure) => "; the disk reported a failure",
         Some(_) | None => "",

@@ -28,7 +28,7 @@ pub(super) fn make_durable(db: &Connection, log: &Path) -> Result<(), Error> {
     db.execute_batch("ROLLBACK").map_err(open_error)?;
     written.map_err(|error| {
         Error::Open(format!(
-            "{} cannot be made durable: {error}; is the disk all right?",
+            "{} cannot be synced to disk: {error}; check the disk",
             log.display()
         ))
     })

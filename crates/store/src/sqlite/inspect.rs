@@ -17,8 +17,8 @@ use crate::Error;
 use crate::chain::ROWS_AT_START;
 
 /// What is to be done about damage, after what is wrong.
-pub(super) const REMEDY: &str = "nothing was changed: keep a copy of the files, look with 'switchboard doctor', and put a backup in \
-their place ('switchboard backup' makes them)";
+pub(super) const REMEDY: &str = "nothing was changed: keep a copy of the files, run 'switchboard doctor', and restore a backup \
+('switchboard backup' creates them)";
 
 const BUSY_FOR: Duration = Duration::from_secs(2);
 /// Faults that are named of many.
@@ -40,17 +40,14 @@ pub(super) fn before_serving(path: &Path) -> Result<Beside, Error> {
     if bytes > limits::CHECKED_BEFORE_SERVING_BYTES_MAX {
         tracing::info!(
             bytes,
-            "the ledger is large: its pages are checked beside serving"
+            "the ledger is large: its pages are checked in the background"
         );
         return Ok(Beside {
             path: Some(path.to_owned()),
             ..Beside::default()
         });
     }
-    tracing::info!(
-        bytes,
-        "checking whether the pages of the ledger fit together"
-    );
+    tracing::info!(bytes, "checking the integrity of the ledger's pages");
     let faults = check_pages(&db, None).map_err(open_error)?;
     if !faults.is_empty() {
         return Err(damaged(&faults.join("; ")));
@@ -80,7 +77,7 @@ pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
 fn look_at_the_log_of_an_empty_file(path: &Path, bytes: u64) -> Result<(), Error> {
     if bytes == 0 && size_of(&wal::beside(path)) > 0 {
         return Err(damaged(&format!(
-            "{} is empty, and its write-ahead log is not",
+            "{} is empty, but its write-ahead log is not",
             path.display()
         )));
     }
@@ -153,18 +150,18 @@ fn what_is_wrong(left: &wal::Left, recovered: Option<u64>, moved: Option<u64>) -
     if left.all {
         // A head that was being written stands before frames that are in the file already.
         return (left.commits > 0 && (last > recovered || left.events.is_empty()))
-            .then(|| format!("the first bytes cannot be read, and commits follow them{newer}"));
+            .then(|| format!("its header is unreadable, but commits follow it{newer}"));
     }
     if left.commits > 1 {
         let commits = left.commits;
         return Some(format!(
-            "{commits} commits of the hub follow on bytes that cannot be read{newer}; a power cut leaves one at the most"
+            "{commits} commits of the hub follow unreadable bytes{newer}; a power failure leaves at most one"
         ));
     }
     // What was moved into the file had been synced before.
     let moved = moved.filter(|moved| *moved > recovered && left.events.contains(moved));
     moved.map(|moved| {
-        format!("a commit cannot be read that is in the file already (event {moved}){newer}")
+        format!("a commit is unreadable that is already in the main file (event {moved}){newer}")
     })
 }
 
@@ -232,7 +229,7 @@ fn check_beside(db: &Connection, alarm: &Alarm) {
             }
         }
         let seconds = since.elapsed().as_secs();
-        tracing::info!(seconds, "the pages of the ledger fit together");
+        tracing::info!(seconds, "the ledger's pages are intact");
         Ok(())
     });
     match checked {
@@ -241,7 +238,7 @@ fn check_beside(db: &Connection, alarm: &Alarm) {
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) => {}
         Err(error) => {
             let error = alarm.hear(error);
-            tracing::warn!(%error, "the pages of the ledger were not checked to the end");
+            tracing::warn!(%error, "the check of the ledger's pages did not finish");
         }
     }
 }

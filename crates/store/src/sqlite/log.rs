@@ -56,7 +56,7 @@ pub fn verify_log(db: &Connection, rows: Option<u64>) -> Result<Verified, Error>
     if !nested {
         let _ = db.execute_batch("ROLLBACK");
     }
-    walked?.map_err(|what| damaged(&format!("the event log is broken: {what}")))
+    walked?.map_err(|what| damaged(&format!("the event log is damaged: {what}")))
 }
 
 fn walk(db: &Connection, rows: Option<u64>) -> rusqlite::Result<Result<Verified, String>> {

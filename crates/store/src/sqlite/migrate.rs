@@ -82,7 +82,7 @@ fn is_applied(db: &Connection, version: u32, step: &Step) -> Result<bool, Error>
             Ok(true)
         }
         Some(_) => Err(Error::Open(format!(
-            "schema step {} was changed after this file was made; use the build that made it, or put a backup in its place",
+            "migration step {} was changed after this file was created; use the build that created it, or restore a backup",
             step.name
         ))),
     }

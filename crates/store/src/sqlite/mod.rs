@@ -79,7 +79,7 @@ fn prepare(db: &Connection, path: &Path) -> Result<(), Error> {
         .map_err(open_error)?;
     if !mode.eq_ignore_ascii_case("wal") {
         return Err(Error::Open(format!(
-            "{} refused write-ahead logging (it answered {mode:?}); keep the file on a local disk, not on a network mount",
+            "{} does not support write-ahead logging (mode {mode:?}); put the file on a local disk, not on a network mount",
             path.display()
         )));
     }
@@ -390,7 +390,7 @@ impl Drop for SqliteEngine {
         match found_log::moved(&self.db) {
             Ok(true) => {}
             Ok(false) => {
-                tracing::debug!("somebody else reads the ledger; its write-ahead log stays");
+                tracing::debug!("another program reads the ledger, so its write-ahead log is kept");
             }
             Err(error) => {
                 tracing::warn!(%error, "the write-ahead log stays; the next start reads it");
@@ -411,6 +411,6 @@ pub fn read_only(path: &Path) -> Result<Box<dyn Reader>, Error> {
 fn leave_as_it_is(db: &Connection) {
     let kept = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     if let Err(error) = kept {
-        tracing::debug!(%error, "the write-ahead log may be moved by the close");
+        tracing::debug!(%error, "closing the ledger may checkpoint the write-ahead log");
     }
 }

@@ -202,7 +202,8 @@ impl Import<'_> {
         self.forget_unknown(&tasks, &mut edges)?;
         let ordered = order(&tasks, &edges);
         for (task, need) in ordered.circular {
-            let reason = format!("it depends on {need}, which depends on it; that was left out");
+            let reason =
+                format!("it depends on {need}, which depends on it; that dependency was skipped");
             self.without(&mut edges, task, &need, reason)?;
         }
         for task in &ordered.tasks {
@@ -216,8 +217,9 @@ impl Import<'_> {
         for task in tasks {
             for need in edges.get(task).cloned().unwrap_or_default() {
                 if !rows::has_task(self.tx, &need)? {
-                    let reason =
-                        format!("it depends on {need}, which is not there; that was left out");
+                    let reason = format!(
+                        "it depends on {need}, which does not exist; that dependency was skipped"
+                    );
                     self.without(edges, task.clone(), &need, reason)?;
                 }
             }
@@ -267,7 +269,7 @@ impl Import<'_> {
                 }
             };
             if !rows::has_agent(self.tx, &message.to).map_err(Stop::Ledger)? {
-                let reason = format!("its recipient {} is not there", message.to);
+                let reason = format!("its recipient {} does not exist", message.to);
                 self.report.skipped.push(skipped(reason));
                 return Ok(());
             }

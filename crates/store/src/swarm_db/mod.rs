@@ -18,13 +18,13 @@ pub use report::{Kind, Named, Report, Skipped};
 /// Why a file cannot be held. Nothing of it was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    #[error("somebody has it open")]
+    #[error("another program has it open")]
     InUse,
-    #[error("it is no sound database ({0})")]
+    #[error("it is not an intact database ({0})")]
     Damaged(String),
     #[error("it cannot be opened ({0})")]
     Unusable(String),
-    #[error("it is a ledger of its own")]
+    #[error("it is a Switchboard ledger")]
     IsLedger,
 }
 

@@ -46,11 +46,11 @@ impl Bound {
                 "a time such as 2026-01-31T23:59:59.000Z or 2026-01-31 23:59:59".to_owned()
             }
             Bound::Path => {
-                r"a path relative to the project, written plainly (no ./ // .. or \), without * ? {"
+                r"a path relative to the project, normalized (no ./ // .. or \), without * ? {"
                     .to_owned()
             }
             Bound::MessageType => {
-                "custom, or words with dots between such as info.discovery".to_owned()
+                "custom, or words joined by dots such as info.discovery".to_owned()
             }
         }
     }

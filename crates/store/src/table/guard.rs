@@ -94,13 +94,10 @@ impl Check {
                 )
             }
             Check::Born(column, _) => {
-                format!("{name}.{} belongs to the hub; leave it out", column.name)
+                format!("{name}.{} is set by the hub; omit it", column.name)
             }
             Check::Kept(column) => {
-                format!(
-                    "{name}.{} belongs to the hub; leave it as it is",
-                    column.name
-                )
+                format!("{name}.{} is set by the hub; do not change it", column.name)
             }
             Check::Rule(rule) => rule.sentence.to_owned(),
         }
@@ -153,12 +150,12 @@ pub(super) const TASK_RULES: &[Rule] = &[
         "NEW.status IS NULL OR NEW.status NOT IN ('pending', 'ready', 'blocked')",
     ),
     of_new(
-        "tasks.assigned_agent: a new task belongs to nobody yet; insert it, then claim it",
+        "tasks.assigned_agent: a new task must be unassigned; insert it, then claim it",
         "NEW.assigned_agent",
         "NEW.assigned_agent IS NOT NULL",
     ),
     of_new(
-        "tasks.dependencies: names a task that does not exist; insert that one first",
+        "tasks.dependencies: contains a task that does not exist; insert that one first",
         "NEW.dependencies",
         "EXISTS (SELECT 1 FROM json_each(NEW.dependencies) needs WHERE NOT EXISTS (SELECT 1 FROM tasks known WHERE known.id = needs.value))",
     ),
@@ -186,12 +183,12 @@ pub(super) const TASK_RULES: &[Rule] = &[
       AND (NEW.assigned_agent IS NOT NULL OR NEW.status {held})",
     ),
     of_new(
-        "tasks.epoch belongs to the hub; leave it out",
+        "tasks.epoch is set by the hub; omit it",
         "NEW.epoch",
         "NEW.epoch IS DISTINCT FROM 0",
     ),
     of_changed(
-        "tasks.epoch belongs to the hub; a claim may set epoch = epoch + 1",
+        "tasks.epoch is set by the hub; a claim may set epoch = epoch + 1",
         "NEW.epoch",
         "NEW.epoch IS DISTINCT FROM OLD.epoch
       AND NOT (NEW.epoch IS NOT DISTINCT FROM OLD.epoch + 1 AND ({noted} OR NEW.status {held} AND OLD.status NOT {held}))",
@@ -199,24 +196,24 @@ pub(super) const TASK_RULES: &[Rule] = &[
 ];
 
 pub(super) const AGENT_RULES: &[Rule] = &[of_new(
-    "agents.id: this one is reserved",
+    "agents.id: this id is reserved",
     "NEW.id",
     "NEW.id IN {reserved}",
 )];
 
 pub(super) const MESSAGE_RULES: &[Rule] = &[
     of_new(
-        "messages.to_agent: no agent of this id was ever seen; NULL sends to everyone",
+        "messages.to_agent: no agent with this id exists; NULL sends to everyone",
         "NEW.to_agent",
         "NEW.to_agent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM agents WHERE id = NEW.to_agent)",
     ),
     of_new(
-        "messages: a new one is neither delivered nor acknowledged",
+        "messages: a new message must be neither delivered nor acknowledged",
         "",
         "NEW.delivered_at IS NOT NULL OR NEW.acknowledged_at IS NOT NULL OR NEW.acknowledged_by IS NOT NULL",
     ),
     of_changed(
-        "messages.acknowledged_by: only the agent it was sent to acknowledges it",
+        "messages.acknowledged_by: only the recipient may acknowledge a message",
         "OLD.to_agent",
         "OLD.to_agent IS NOT NULL AND NEW.acknowledged_by IS DISTINCT FROM OLD.acknowledged_by
       AND NEW.acknowledged_by IS NOT NULL AND NEW.acknowledged_by <> OLD.to_agent",
@@ -225,12 +222,12 @@ pub(super) const MESSAGE_RULES: &[Rule] = &[
 
 pub(super) const LEASE_RULES: &[Rule] = &[
     of_new(
-        "leases.expires_at: must lie ahead",
+        "leases.expires_at: must be in the future",
         "NEW.expires_at",
         "{over NEW}",
     ),
     of_changed(
-        "leases.agent_id: another agent holds this lease, and it has not run out",
+        "leases.agent_id: another agent holds this lease, and it has not expired",
         "OLD.agent_id",
         "NEW.agent_id IS DISTINCT FROM OLD.agent_id AND NOT {over OLD}",
     ),
@@ -246,7 +243,7 @@ pub(super) const LEASE_RULES: &[Rule] = &[
       AND status {held})",
     ),
     of_all(
-        "leases.file_path: a lease of another agent covers it",
+        "leases.file_path: a lease of another agent covers this path",
         "NEW.file_path",
         "EXISTS (SELECT 1 FROM leases held WHERE held.agent_id <> NEW.agent_id AND held.file_path <> NEW.file_path
       AND NOT {over held} AND {covers})",

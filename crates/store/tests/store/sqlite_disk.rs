@@ -117,11 +117,11 @@ fn a_ledger_that_is_gone_is_neither_written_nor_read_also_when_its_files_come_ba
         reader.check().unwrap();
         let folder = kit.folder();
         take_away(&folder);
-        is_unavailable(ledger.engine().look(), "start the hub again");
+        is_unavailable(ledger.engine().look(), "restart the hub");
         let mut slice = Slice::default();
-        is_unavailable(ledger.engine().begin(&mut slice), "start the hub again");
-        is_unavailable(reader.check(), "start the hub again");
-        is_unavailable(reader.is_ready(), "start the hub again");
+        is_unavailable(ledger.engine().begin(&mut slice), "restart the hub");
+        is_unavailable(reader.check(), "restart the hub");
+        is_unavailable(reader.is_ready(), "restart the hub");
         let door = ledger.engine().door().unwrap();
         assert!(door.open().is_err(), "{way}");
         // Others come in their place.
@@ -129,7 +129,7 @@ fn a_ledger_that_is_gone_is_neither_written_nor_read_also_when_its_files_come_ba
         for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
             fs::write(folder.join(name), name).unwrap();
         }
-        is_unavailable(ledger.engine().begin(&mut slice), "start the hub again");
+        is_unavailable(ledger.engine().begin(&mut slice), "restart the hub");
         drop((reader, ledger));
         for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
             let found = fs::read_to_string(folder.join(name));
@@ -199,8 +199,8 @@ fn while_somebody_reads_a_log_that_was_found_nothing_is_written_behind_it() {
         1
     );
     let mut slice = Slice::default();
-    is_unavailable(engine.begin(&mut slice), "moved into the ledger first");
-    is_unavailable(reader.is_ready(), "reads an older state");
+    is_unavailable(engine.begin(&mut slice), "must be checkpointed first");
+    is_unavailable(reader.is_ready(), "open read transaction");
     let mut session = engine.door().unwrap().open().unwrap();
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let written = session.sequence("DELETE FROM messages", until);
@@ -208,7 +208,7 @@ fn while_somebody_reads_a_log_that_was_found_nothing_is_written_behind_it() {
         written
             .unwrap_err()
             .message
-            .contains("reads an older state")
+            .contains("open read transaction")
     );
     let after = fs::read(path.with_extension("db-wal")).unwrap();
     assert!(before == after, "something was written into the log");
@@ -242,7 +242,7 @@ fn a_log_beyond_its_bound_takes_no_more_until_it_could_be_moved() {
     ledger.engine().rollback();
     log.set_len(bound + 1).unwrap();
     ledger.engine().look().unwrap();
-    is_unavailable(ledger.engine().begin(&mut slice), "takes no more");
+    is_unavailable(ledger.engine().begin(&mut slice), "writes are refused");
     foreign.execute_batch("COMMIT").unwrap();
     while ledger.engine().begin(&mut slice).is_err() {
         std::thread::yield_now();

@@ -75,7 +75,7 @@ impl Catalog {
         let whole: Value = parse(text)?;
         let catalog: Self = parse(text)?;
         if catalog.hash != content_hash(&whole) {
-            return Err(Malformed::field("hash", "is not that of the content"));
+            return Err(Malformed::field("hash", "does not match the content"));
         }
         check::each("entries", &catalog.entries, usize::MAX, |place, entry| {
             entry.check(place)

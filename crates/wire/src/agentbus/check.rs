@@ -33,7 +33,7 @@ fn no_token(field: &str, given: &str) -> Checked {
         false => Ok(()),
         true => Err(Malformed::field(
             field,
-            "holds what looks like a token or a key; name it otherwise",
+            "contains what looks like a token or a key; choose another value",
         )),
     }
 }

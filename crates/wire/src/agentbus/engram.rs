@@ -93,14 +93,14 @@ impl Engram {
         let whole: Value = parse(text)?;
         let engram: Self = parse(text)?;
         if engram.hash != content_hash(&whole) {
-            return Err(Malformed::field("hash", "is not that of the content"));
+            return Err(Malformed::field("hash", "does not match the content"));
         }
         check_id("engram_id", &engram.engram_id)?;
         check_batch_id("version", &engram.version)?;
         Ok(engram)
     }
 
-    /// Its file, from the project's folder.
+    /// Its file, relative to the project.
     pub fn path(&self) -> String {
         path(self.scope, &self.version, &self.engram_id)
     }

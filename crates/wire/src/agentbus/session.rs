@@ -114,7 +114,10 @@ impl Session {
                 return Step::refused(fault);
             }
             Admitted::Ignored => {
-                let fault = Fault::new(Flag::RateLimited, "too many frames for too long");
+                let fault = Fault::new(
+                    Flag::RateLimited,
+                    "too many frames; the rate limit was exceeded for too long",
+                );
                 return self.end(fault, CloseReason::RateLimited);
             }
         }
@@ -122,9 +125,11 @@ impl Session {
             Ok(envelope) => match self.state {
                 State::AwaitingHello { .. } => self.first(envelope, now),
                 State::Open => self.next(envelope, now),
-                State::Deciding | State::Closed => {
-                    self.fault(Flag::HelloRequired, "the hello is not answered yet", now)
-                }
+                State::Deciding | State::Closed => self.fault(
+                    Flag::HelloRequired,
+                    "wait for the answer to the hello before sending more",
+                    now,
+                ),
             },
             Err(fault) => self.unsound(fault, now),
         }
@@ -223,7 +228,7 @@ impl Session {
     fn probe(&mut self, quiet: u64, answer_within: u64) -> Step<'static> {
         self.probed = true;
         let probe = WorkerProbe {
-            reason: format!("nothing was heard for {} seconds", quiet / 1000),
+            reason: format!("no heartbeat for {} seconds", quiet / 1000),
             answer_within_seconds: answer_within.div_ceil(1000),
         };
         Step {
@@ -265,12 +270,12 @@ impl Session {
     fn greet(&self, envelope: &Envelope<'_>) -> Result<(Hello, Peer), Turned> {
         let away = |flag, message: String| Turned::Away(Fault::new(flag, message));
         if envelope.message_type != MessageType::ProtocolHello.as_str() {
-            let message = "the first frame has to be protocol_hello.v1".to_owned();
+            let message = "the first frame must be protocol_hello.v1".to_owned();
             return Err(away(Flag::HelloRequired, message));
         }
         let role = envelope.sender.role;
         if !MessageType::ProtocolHello.may_come_from(role) {
-            let message = format!("nobody connects as {role}");
+            let message = format!("nobody may connect as {role}");
             return Err(away(Flag::RoleForbidden, message));
         }
         let hello: Hello = super::message::read(envelope.payload)
@@ -290,7 +295,9 @@ impl Session {
         let agreed = theirs.parse().ok().and_then(|theirs| ours.agree(theirs));
         agreed.ok_or_else(|| {
             let reason = match theirs.parse::<Version>() {
-                Ok(_) => format!("the director speaks version {ours}, of another major version"),
+                Ok(_) => {
+                    format!("the director speaks version {ours}, which is another major version")
+                }
                 Err(not) => format!("protocol_version: {not}"),
             };
             Turned::Incompatible(ProtocolIncompatibility {
@@ -306,7 +313,7 @@ impl Session {
     fn next<'a>(&mut self, envelope: Envelope<'a>, now: u64) -> Step<'a> {
         let seq = envelope.seq;
         if seq <= self.last_seq {
-            let message = format!("seq: {seq} does not come after {}", self.last_seq);
+            let message = format!("seq: {seq} is not greater than {}", self.last_seq);
             let fault = Fault::new(Flag::BadSeq, message).about(Some(seq));
             return self.count(fault, now);
         }
@@ -341,23 +348,23 @@ impl Session {
             return Err(Fault::new(Flag::SenderChanged, message));
         }
         let Ok(message_type) = envelope.message_type.parse::<MessageType>() else {
-            return Err(Fault::new(Flag::UnknownType, "message_type: not known"));
+            return Err(Fault::new(Flag::UnknownType, "message_type: unknown"));
         };
         if message_type == MessageType::ProtocolHello {
-            let message = "the hello was given and answered before";
+            let message = "the hello was already sent and answered";
             return Err(Fault::new(Flag::HelloAgain, message));
         }
         if !message_type.may_come_from(peer.role) {
-            let message = format!("a {} does not send {message_type}", peer.role);
+            let message = format!("a {} must not send {message_type}", peer.role);
             return Err(Fault::new(Flag::RoleForbidden, message));
         }
         let message = Inbound::read(message_type, envelope.payload)
-            .ok_or_else(|| Fault::new(Flag::RoleForbidden, "not for a director"))?
+            .ok_or_else(|| Fault::new(Flag::RoleForbidden, "must not be sent to a director"))?
             .map_err(|malformed| Fault::new(Flag::BadPayload, malformed.to_string()))?;
         if let Inbound::AgentMessage(mail) = &message
             && *mail.from != *peer.id
         {
-            let message = "payload.from: has to be the sender";
+            let message = "payload.from: must be the sender";
             return Err(Fault::new(Flag::RoleForbidden, message));
         }
         Ok(message)

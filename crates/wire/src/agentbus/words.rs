@@ -220,12 +220,12 @@ impl ErrorType {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::GithubRateLimited => "wait for the limit to reset, or lower rate_limits.github",
-            Self::GithubMcpTimeout => "check that GitHub answers, then retry the task",
-            Self::AgentBusDisconnect => "look at the worker's log and its network, then retry",
-            Self::DockerExitNonzero => "look at the container's last output, then retry the task",
-            Self::BuildFailed => "mend the build on the worker's branch, then retry the task",
-            Self::TestsFailed => "mend the failing tests or the task's description, then retry",
-            Self::InvalidConfig => "correct the configuration that the message names, then retry",
+            Self::GithubMcpTimeout => "check that GitHub is reachable, then retry the task",
+            Self::AgentBusDisconnect => "check the worker's log and its network, then retry",
+            Self::DockerExitNonzero => "check the container's last output, then retry the task",
+            Self::BuildFailed => "fix the build on the worker's branch, then retry the task",
+            Self::TestsFailed => "fix the failing tests or the task's description, then retry",
+            Self::InvalidConfig => "fix the configuration named in the message, then retry",
             Self::MissingPrereq => "install or provide what is missing, then retry the task",
         }
     }

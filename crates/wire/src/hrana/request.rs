@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Value;
 
-/// `POST /v2/pipeline`: requests that are done in order on one stream.
+/// `POST /v2/pipeline`: requests that run in order on one stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PipelineRequest {
-    /// The one of the answer before, to go on with its stream.
+    /// The baton of the previous response, to continue its stream.
     #[serde(default)]
     pub baton: Option<String>,
     pub requests: Vec<StreamRequest>,
@@ -24,7 +24,7 @@ pub enum StreamRequest {
     Batch {
         batch: Batch,
     },
-    /// Any number of statements in one text; their rows are dropped.
+    /// Any number of statements in one text; their rows are discarded.
     Sequence {
         #[serde(default)]
         sql: Option<String>,
@@ -47,7 +47,7 @@ pub enum StreamRequest {
     GetAutocommit,
 }
 
-/// One statement and its arguments. Its text is given, or was stored before.
+/// One statement and its arguments. Its text is given here or was stored before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stmt {
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct Stmt {
     pub args: Vec<Value>,
     #[serde(default)]
     pub named_args: Vec<NamedArg>,
-    /// Left out, rows are wanted.
+    /// True by default.
     #[serde(default)]
     pub want_rows: Option<bool>,
 }
@@ -84,7 +84,7 @@ pub struct Step {
     pub stmt: Stmt,
 }
 
-/// When a step of a batch is taken. Steps are counted from 0 and may be asked about only after their turn.
+/// When a step of a batch runs. Steps are counted from 0; a condition may refer only to earlier steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Condition {

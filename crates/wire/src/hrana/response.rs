@@ -8,9 +8,9 @@ use crate::jetpack::ErrorBody;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PipelineResponse {
-    /// To be sent with the next pipeline of this stream; `null` once it is closed.
+    /// Send it with the next pipeline of this stream; `null` once the stream is closed.
     pub baton: Option<String>,
-    /// Always `null`: a stream stays where it is.
+    /// Always `null`: a stream stays at this address.
     pub base_url: Option<String>,
     pub results: Vec<StreamResult>,
 }
@@ -35,16 +35,16 @@ pub enum StreamResponse {
     GetAutocommit { is_autocommit: bool },
 }
 
-/// Why a statement was not done.
+/// Why a statement failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SqlError")]
 pub struct Error {
     pub message: String,
-    /// SQLite's own word, or one of ours.
+    /// SQLite's error code, or one of the hub's.
     pub code: String,
 }
 
-/// What one statement gave.
+/// The result of one statement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StmtResult {
     pub cols: Vec<Column>,
@@ -64,7 +64,7 @@ pub struct Column {
     pub decltype: Option<String>,
 }
 
-/// One entry in each list for every step; both are `null` for one that was not taken.
+/// One entry in each list for every step; both are `null` for a step that did not run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SqlBatchResult")]
 pub struct BatchResult {

@@ -13,7 +13,7 @@ pub struct KeyResponse {
     pub success: bool,
     pub agent_id: String,
     pub generation: u64,
-    /// `sbk_` and 64 hexadecimal digits, which spell the key; shown only here.
+    /// `sbk_` and 64 hexadecimal digits, the key; shown only here.
     pub key: String,
 }
 
@@ -46,12 +46,12 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     pub created_at: IsoTime,
-    /// Only in the answer that makes it.
+    /// Only in the response that creates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
 
-/// The token that was made.
+/// The created token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenResponse {
     pub success: bool,
@@ -65,7 +65,7 @@ pub struct TokensResponse {
     pub tokens: Vec<Token>,
 }
 
-/// An answer with nothing to say beyond success.
+/// A response with nothing but success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {
     pub success: bool,

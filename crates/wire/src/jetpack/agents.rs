@@ -13,12 +13,12 @@ use crate::{IsoTime, number};
 pub struct RegisterRequest {
     #[serde(deserialize_with = "object")]
     pub agent: NewAgent,
-    /// The agent was started anew and goes on with the tasks and leases it holds, under new epochs.
+    /// The agent was restarted and keeps its tasks and leases, under new epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
 }
 
-/// An agent as it introduces itself.
+/// An agent to register.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NewAgent {
     pub id: String,
@@ -46,7 +46,7 @@ pub struct Capabilities {
     pub can_access_browser: bool,
 }
 
-/// The process behind an agent; the same machine and pid say that it is the same process registering again.
+/// The process of an agent; the same machine and pid mean the same process registering again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     pub id: String,
@@ -54,21 +54,21 @@ pub struct Machine {
     pub pid: u32,
 }
 
-/// The answer to REGISTER.
+/// The response to REGISTER.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegisterResponse {
     pub success: bool,
     pub registered_at: IsoTime,
     pub agent_id: String,
-    /// It came back and keeps its tasks and leases.
+    /// It registered again and keeps its tasks and leases.
     pub resumed: bool,
-    /// After `resume`: what it holds, each under its new epoch, which reports must name from now on.
+    /// After `resume`: the tasks it holds, each with its new epoch, which reports must carry from now on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<ResumedTask>,
 }
 
-/// A task that a new process goes on with.
+/// A task that a restarted agent continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResumedTask {
@@ -97,7 +97,7 @@ pub struct HeartbeatRequest {
     pub metrics: Option<Metrics>,
 }
 
-/// What the agent says it is working on.
+/// The task that the agent reports to work on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeartbeatTask {
     pub id: String,
@@ -121,7 +121,7 @@ pub struct Metrics {
     pub tasks_completed_session: u64,
 }
 
-/// The answer to HEARTBEAT; commands come again until they are obeyed.
+/// The response to HEARTBEAT; commands are repeated until they are obeyed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeartbeatResponse {
     pub success: bool,
@@ -130,7 +130,7 @@ pub struct HeartbeatResponse {
     pub commands: Vec<Command>,
 }
 
-/// What the hub asks of an agent.
+/// A command of the hub for an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Command {
@@ -184,7 +184,7 @@ pub struct Agent {
     pub last_active_at: Option<IsoTime>,
 }
 
-/// The task an agent is on.
+/// The task an agent works on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CurrentTask {
@@ -199,10 +199,10 @@ pub struct CurrentTask {
 pub struct AgentResponse {
     pub success: bool,
     pub agent: Agent,
-    /// What it holds.
+    /// Tasks that it holds.
     pub tasks: Vec<Task>,
     pub leases: Vec<Lease>,
-    /// What it has not obeyed yet.
+    /// Commands that it has not obeyed yet.
     pub commands: Vec<Command>,
 }
 
@@ -219,6 +219,6 @@ query! {
     pub struct AgentQuery {
         "status" => status: Vec<AgentStatus>, "Only agents in one of these states.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";
-        "after" => after: Option<String>, "The `next` of the page before.";
+        "after" => after: Option<String>, "The `next` of the previous page.";
     }
 }

@@ -19,15 +19,15 @@ pub struct ClaimRequest {
         deserialize_with = "optional"
     )]
     pub filter: Option<ClaimFilter>,
-    /// Seconds to wait for a task that fits, 0 to 60.
+    /// Seconds to wait for a matching task, 0 to 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<u32>,
-    /// Claim this one and no other.
+    /// Claim only this task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
 }
 
-/// Narrows what an agent takes; an empty list narrows nothing.
+/// Restricts what an agent takes; an empty list does not restrict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimFilter {
@@ -43,7 +43,7 @@ pub struct ClaimFilter {
     pub max_minutes: Option<u32>,
 }
 
-/// The answer to CLAIM: a task, or the reason why there is none.
+/// The response to CLAIM: a task, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimResponse {
@@ -52,10 +52,10 @@ pub struct ClaimResponse {
     pub task: Option<Task>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<NoTaskReason>,
-    /// A task waits that this agent failed before: until then others come first, as long as one of them is idle.
+    /// There is a task that this agent failed before: until this time others come first, while one of them is idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_first_until: Option<IsoTime>,
-    /// Nobody gets new work at the moment.
+    /// Work is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
 }

@@ -15,7 +15,7 @@ use crate::{Json, Malformed, parse};
 /// The protocol versions that are spoken here.
 pub const SUPPORTED_VERSIONS: &[&str] = &["1.0"];
 
-/// The members that any request body may carry beside its own.
+/// The members that any request body may have in addition to its own.
 ///
 /// It is read from the same bytes as the request itself, so that no message pays for buffering.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub struct Envelope {
     pub protocol_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
-    /// An idempotency key: the same one with the same body gets the same answer.
+    /// An idempotency key: the same key with the same body returns the same response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ impl Envelope {
         if self.signature.is_none() {
             return Ok(());
         }
-        let needed = |field: &str| Malformed::field(field, "must be in a body that is signed");
+        let needed = |field: &str| Malformed::field(field, "must be in a signed body");
         if self.operation.is_none() {
             return Err(needed("operation"));
         }
@@ -209,21 +209,21 @@ pub struct IncomingBatch<'a> {
     pub operations: Vec<&'a RawValue>,
 }
 
-/// `POST /batch`: operations that each act by themselves, in order.
+/// `POST /batch`: independent operations, run in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchRequest {
     /// Envelopes, each with its request.
     pub operations: Vec<Json>,
 }
 
-/// The answers, in the order of the operations.
+/// The responses, in the order of the operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchResponse {
     pub success: bool,
     pub results: Vec<BatchResult>,
 }
 
-/// What this operation would have been answered on its own path.
+/// The response that this operation would have had on its own path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchResult {
     pub status: u16,

@@ -77,7 +77,7 @@ pub struct ErrorBody {
     pub field: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The protocol versions spoken here.
+    /// The supported protocol versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supported: Option<Vec<String>>,
 }

@@ -28,12 +28,12 @@ pub struct EventPage {
     pub events: Vec<Event>,
     /// The `after` of the next page; `null` on the last.
     pub next: Option<u64>,
-    /// The newest sequence number there is.
+    /// The newest sequence number.
     pub latest: u64,
-    /// The epoch of the ledger; where an event's number is told or given, `<epoch>.<number>` says both.
+    /// The epoch of the ledger; `<epoch>.<number>` identifies an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    /// `after` named another epoch: something after it was lost, and the page begins where the ledger still holds.
+    /// `after` was of another epoch: events after it were lost, and the page starts where the log is unchanged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ledger_rewound: bool,
 }
@@ -83,8 +83,7 @@ impl FromStr for EventPlace {
             None => number(text).map(EventPlace::from),
         };
         place.ok_or_else(|| {
-            "expected the number of an event, or <epoch>.<number> as a stream's id says it"
-                .to_owned()
+            "expected the number of an event, or <epoch>.<number> as in a stream's id".to_owned()
         })
     }
 }
@@ -106,7 +105,7 @@ impl Scalar for EventPlace {
 query! {
     /// `GET /events`.
     pub struct EventQuery {
-        "after" => after: Option<EventPlace>, "Only events with a higher sequence number; `<epoch>.<number>` also tells whether the ledger was rewound since.";
+        "after" => after: Option<EventPlace>, "Only events with a higher sequence number; with `<epoch>.<number>` the response also says whether the ledger was rewound.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";
         "types" => types: Vec<String>, "Only events of these types.";
     }

@@ -12,11 +12,11 @@ use crate::query::query;
 #[schemars(transform = require_task)]
 pub struct AcquireLeaseRequest {
     pub agent_id: String,
-    /// Present; `null` for a lease without a task.
+    /// Required; `null` for a lease without a task.
     #[serde(deserialize_with = "Option::deserialize")]
     pub task_id: Option<String>,
     pub file_path: String,
-    /// Above zero; more than an hour counts as an hour.
+    /// Above zero; capped at one hour.
     pub duration_ms: i64,
 }
 
@@ -27,7 +27,7 @@ fn require_task(schema: &mut Schema) {
     }
 }
 
-/// The answer to ACQUIRE_LEASE and to an extension: the lease, or who holds it.
+/// The response to ACQUIRE_LEASE and to an extension: the lease, or its holder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AcquireLeaseResponse {
@@ -71,7 +71,7 @@ pub struct ReleaseLeaseRequest {
     pub fencing_token: Option<u64>,
 }
 
-/// The answer to RELEASE_LEASE; releasing what nobody holds succeeds.
+/// The response to RELEASE_LEASE; releasing a path without a lease succeeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseLeaseResponse {
     pub success: bool,
@@ -109,7 +109,7 @@ pub struct CheckLeaseResponse {
     pub held_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_until: Option<IsoTime>,
-    /// The path of the lease that stands in the way.
+    /// The path of the conflicting lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_path: Option<String>,
 }
@@ -118,17 +118,17 @@ query! {
     /// `GET /leases`.
     pub struct LeaseQuery {
         "agentId" => agent_id: Option<String>, "Only leases of this agent.";
-        "taskId" => task_id: Option<String>, "Only leases taken under this task.";
-        "under" => under: Option<String>, "Only leases at or below this path.";
+        "taskId" => task_id: Option<String>, "Only leases taken for this task.";
+        "under" => under: Option<String>, "Only leases on this path or below it.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";
-        "after" => after: Option<String>, "The `next` of the page before.";
+        "after" => after: Option<String>, "The `next` of the previous page.";
     }
 }
 
 query! {
     /// `GET /leases/check`.
     pub struct CheckLeaseQuery {
-        "filePath" => file_path: Option<String>, "The path or glob in question.";
-        "agentId" => agent_id: Option<String>, "The agent that asks; its own leases do not count.";
+        "filePath" => file_path: Option<String>, "The path or glob to check.";
+        "agentId" => agent_id: Option<String>, "The asking agent; its own leases are not conflicts.";
     }
 }

@@ -28,7 +28,7 @@ pub struct Learning {
     pub created_at: IsoTime,
 }
 
-/// An engram that was found, with what of it has the words.
+/// An engram that was found, with the matching lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EngramFound {
@@ -37,10 +37,10 @@ pub struct EngramFound {
     /// `st` or `lt`.
     pub scope: String,
     pub version: String,
-    /// Its file, from the project's folder.
+    /// Its file, relative to the project.
     pub path: String,
     pub topics: Vec<String>,
-    /// Its first lines that have one of the words.
+    /// Its first lines that contain one of the words.
     pub lines: Vec<String>,
     pub created_at: IsoTime,
 }

@@ -12,7 +12,7 @@ use crate::{IsoTime, Json};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendMessageRequest {
-    /// Absent: a person, the steward.
+    /// If absent, the sender is a person, the steward.
     #[serde(default = "steward")]
     pub agent_id: String,
     #[serde(deserialize_with = "object")]
@@ -23,7 +23,7 @@ fn steward() -> String {
     switchboard_core::STEWARD.to_owned()
 }
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewMessage {
@@ -46,7 +46,7 @@ pub struct NewMessage {
     pub corr_id: Option<String>,
 }
 
-/// The answer to SEND_MESSAGE.
+/// The response to SEND_MESSAGE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendMessageResponse {
@@ -62,7 +62,7 @@ pub struct SendMessageResponse {
 #[serde(rename_all = "camelCase")]
 pub struct ReceiveMessagesRequest {
     pub agent_id: String,
-    /// A time or a message id: everything after it, nothing marked.
+    /// A time or a message id: return everything after it and mark nothing as delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,14 +74,14 @@ pub struct ReceiveMessagesRequest {
     pub wait: Option<u32>,
 }
 
-/// The answer to RECEIVE_MESSAGES, oldest first.
+/// The response to RECEIVE_MESSAGES, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiveMessagesResponse {
     pub success: bool,
     pub messages: Vec<Message>,
 }
 
-/// A message as it is handed over.
+/// A message as it is delivered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
@@ -98,7 +98,7 @@ pub struct Message {
     pub expires_at: Option<IsoTime>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corr_id: Option<String>,
-    /// It was handed over before, on a connection that ended before it was acknowledged.
+    /// It was delivered before, on a connection that ended before it was acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redelivered: bool,
 }
@@ -110,7 +110,7 @@ pub struct AckRequest {
     pub agent_id: String,
 }
 
-/// The answer to an acknowledgement; task and epoch when a handoff was accepted.
+/// The response to an acknowledgement; with task and epoch if a handoff was accepted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AckResponse {
@@ -151,14 +151,14 @@ pub struct MessagePage {
 query! {
     /// `GET /messages`: an agent's own, or with `all` every message.
     pub struct MessageQuery {
-        "agentId" => agent_id: Option<String>, "Whose messages.";
-        "since" => since: Option<String>, "A time or a message id: everything after it, nothing marked.";
+        "agentId" => agent_id: Option<String>, "The agent whose messages to return.";
+        "since" => since: Option<String>, "A time or a message id: return everything after it and mark nothing as delivered.";
         "types" => types: Vec<String>, "Only messages of these types.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";
         "wait" => wait: Option<u32>, "Seconds to wait for a message, 0 to 60.";
         "all" => all: Option<bool>, "Every message, newest first (steward or viewer).";
         "from" => from: Option<String>, "With `all`: only from this agent.";
         "to" => to: Option<String>, "With `all`: only to this agent.";
-        "after" => after: Option<String>, "With `all`: the `next` of the page before.";
+        "after" => after: Option<String>, "With `all`: the `next` of the previous page.";
     }
 }

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::IsoTime;
 
-/// `POST /pause`; without an end it holds until somebody resumes.
+/// `POST /pause`; without an end it lasts until somebody resumes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PauseRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// When it ends by itself, at most 30 days ahead.
+    /// When it ends automatically, at most 30 days ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<IsoTime>,
-    /// The same as a span; one of the two.
+    /// The same as a duration; give only one of the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_seconds: Option<u64>,
 }
@@ -26,7 +26,7 @@ pub struct ResumeRequest {
     pub why: Option<String>,
 }
 
-/// Who paused, why, and until when; `null` is until somebody resumes.
+/// Who paused, why, and until when; `null` means until somebody resumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Paused {
     pub by: String,
@@ -34,7 +34,7 @@ pub struct Paused {
     pub until: Option<IsoTime>,
 }
 
-/// What holds from now on; `null` is nothing.
+/// The pause that applies now; `null` for none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseResponse {
     pub success: bool,

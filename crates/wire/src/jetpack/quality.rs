@@ -48,7 +48,7 @@ impl BaselineRequest {
     }
 }
 
-/// Figures to measure later completions against.
+/// Figures to compare later completions with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewBaseline {
@@ -68,7 +68,7 @@ pub struct NewBaseline {
     pub test_coverage: Option<f64>,
 }
 
-/// The baseline in force.
+/// The current baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Baseline {
@@ -123,6 +123,6 @@ query! {
     pub struct SnapshotQuery {
         "taskId" => task_id: Option<String>, "Only snapshots of this task.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";
-        "after" => after: Option<String>, "The `next` of the page before.";
+        "after" => after: Option<String>, "The `next` of the previous page.";
     }
 }

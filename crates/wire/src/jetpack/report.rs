@@ -20,7 +20,7 @@ pub struct ProgressRequest {
     pub epoch: Option<u64>,
 }
 
-/// The answer to PROGRESS; `continue: false` tells the agent to drop the task.
+/// The response to PROGRESS; `continue: false` tells the agent to stop working on the task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressResponse {
     pub success: bool,
@@ -49,7 +49,7 @@ pub struct CompleteRequest {
     pub epoch: Option<u64>,
 }
 
-/// What was accomplished.
+/// The result of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskResult {
@@ -94,7 +94,7 @@ pub struct QualityMetrics {
     pub test_coverage: Option<f64>,
 }
 
-/// The answer to COMPLETE.
+/// The response to COMPLETE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompleteResponse {
@@ -134,7 +134,7 @@ pub struct Failure {
     pub suggested_action: Option<String>,
 }
 
-/// The answer to FAIL.
+/// The response to FAIL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailResponse {

@@ -29,13 +29,13 @@ pub struct StatusResponse {
     pub idempotency: IdempotencyUse,
     pub queue: QueueUse,
     pub baseline: Option<Baseline>,
-    /// Those that are open.
+    /// Open incidents.
     #[serde(default)]
     pub incidents: u64,
-    /// Nobody gets new work at the moment.
+    /// Work is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
-    /// What a person should look after, such as a program that keeps the ledger's log from being moved.
+    /// What a person should fix, such as a program that blocks checkpoints of the write-ahead log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -68,7 +68,7 @@ pub struct AgentCounts {
     pub shutting_down: u64,
 }
 
-/// Messages that wait for a recipient.
+/// Queued messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageCounts {
     pub queued: u64,
@@ -81,13 +81,13 @@ pub struct EventRange {
     pub oldest: u64,
 }
 
-/// How full the memory of idempotency keys is.
+/// How full the store of idempotency keys is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IdempotencyUse {
     pub rows: u64,
     pub bytes: u64,
-    /// How long a key is remembered; shorter than 24 when the bound was hit.
+    /// How long a key is stored; less than 24 if the size limit was reached.
     #[serde(serialize_with = "crate::number::plain")]
     pub window_hours: f64,
 }
@@ -103,13 +103,13 @@ pub struct QueueUse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProofResponse {
     pub success: bool,
-    /// HMAC-SHA256 over the nonce and the address that was called, under a key that follows from the master key.
+    /// HMAC-SHA256 over the nonce and the called address, with a key derived from the master key.
     pub proof: String,
 }
 
 query! {
     /// `GET /proof`.
     pub struct ProofQuery {
-        "nonce" => nonce: Option<String>, "32 to 128 hexadecimal digits, drawn for this call.";
+        "nonce" => nonce: Option<String>, "32 to 128 hexadecimal digits, random for each call.";
     }
 }

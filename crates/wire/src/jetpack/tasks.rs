@@ -45,7 +45,7 @@ pub struct Task {
     pub quality_snapshot_id: Option<String>,
     pub created_at: IsoTime,
     pub updated_at: IsoTime,
-    /// Grows with every claim; reports of an older one are refused.
+    /// Grows with every claim; reports under an older epoch are refused.
     pub epoch: u64,
     pub corr_id: String,
     /// Who may claim it; empty means anyone.
@@ -54,7 +54,7 @@ pub struct Task {
     pub progress: Option<Progress>,
 }
 
-/// How far a task is. In PROGRESS requests, and in the task.
+/// The progress of a task, in PROGRESS requests and in the task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
@@ -67,7 +67,7 @@ pub struct Progress {
     pub files_modified: Vec<String>,
 }
 
-/// A task to be made.
+/// A task to create.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewTask {
@@ -100,7 +100,7 @@ pub struct NewTask {
     pub corr_id: Option<String>,
 }
 
-/// `POST /tasks`: one task, or several that are made together or not at all.
+/// `POST /tasks`: one task, or several that are created all or none.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CreateTasksRequest {
@@ -131,7 +131,7 @@ impl CreateTasksRequest {
     }
 }
 
-/// `PATCH /tasks/:id`: what is absent stays, `null` clears where that makes sense.
+/// `PATCH /tasks/:id`: absent members stay unchanged, `null` clears optional ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PatchTaskRequest {
@@ -200,7 +200,7 @@ pub struct SteerTaskRequest {
 pub struct RejectTaskRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// True unless said otherwise: back to ready; false: failed.
+    /// True (the default): ready again; false: failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<bool>,
 }
@@ -212,7 +212,7 @@ pub struct TaskResponse {
     pub task: Task,
 }
 
-/// The tasks that were made together, in the order of the request.
+/// The created tasks, in the order of the request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TasksResponse {
     pub success: bool,
@@ -238,7 +238,7 @@ pub struct TaskDetails {
     pub dependants: Vec<String>,
 }
 
-/// One claim of a task and what came of it.
+/// One claim of a task and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
@@ -248,7 +248,7 @@ pub struct Attempt {
     pub ended_at: Option<IsoTime>,
     pub progress: Option<Progress>,
     pub files: Vec<String>,
-    /// `null` while it goes on.
+    /// `null` while it runs.
     pub outcome: Option<AttemptOutcome>,
     pub failure_type: Option<FailureType>,
     pub message: Option<String>,
@@ -279,16 +279,16 @@ query! {
         "type" => kind: Vec<TaskType>, "Only tasks of one of these types.";
         "assignedAgent" => assigned_agent: Option<String>, "Only tasks held by this agent.";
         "skill" => skill: Vec<String>, "Only tasks that require one of these skills.";
-        "branch" => branch: Option<String>, "Only tasks of this branch.";
+        "branch" => branch: Option<String>, "Only tasks on this branch.";
         "order" => order: Option<ListOrder>, "Newest or oldest first.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";
-        "after" => after: Option<String>, "The `next` of the page before.";
+        "after" => after: Option<String>, "The `next` of the previous page.";
     }
 }
 
 query! {
     /// `GET /tasks/:id/why`.
     pub struct WhyQuery {
-        "agentId" => agent_id: Option<String>, "The agent that asks.";
+        "agentId" => agent_id: Option<String>, "The agent to check.";
     }
 }

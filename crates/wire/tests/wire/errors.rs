@@ -234,7 +234,7 @@ fn every_code_has_the_status_that_the_contract_gives_it() {
             .unwrap_or_else(|| panic!("{code} is not in the contract"));
         assert!(line.contains(&code.status().to_string()), "{code}: {line}");
     }
-    let malformed = switchboard_wire::Malformed::field("agent.type", "unknown word");
+    let malformed = switchboard_wire::Malformed::field("agent.type", "unknown value");
     let body = ErrorBody::from(malformed);
     assert_eq!(value(&body), golden("error.response.field"));
     assert_eq!(jetpack::SUPPORTED_VERSIONS, ["1.0"]);

@@ -12,7 +12,7 @@ const SOURCE: &str = include_str!("../../../core/src/event.rs");
 const HEAD: &str = "\
 # Events
 
-Every event of the log, as `GET /api/v1/events` and its stream tell it. Beside these members each has `seq` (its
+Every event of the log, as in `GET /api/v1/events` and its stream. Beside these members each has `seq` (its
 number), `at` (ISO 8601) and `type`. Printed from `crates/core/src/event.rs`; `UPDATE_SNAPSHOTS=1 cargo test -p
 switchboard-wire events` writes it anew. How to read the log: [http-api.md](http-api.md#events).
 

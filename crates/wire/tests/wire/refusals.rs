@@ -247,7 +247,7 @@ fn each_unknown_word_is_named_with_the_allowed_ones() {
         assert_eq!(malformed.field.as_deref(), Some(path));
         assert_eq!(
             malformed.message,
-            format!("unknown word \"offline\"; allowed: {allowed}")
+            format!("unknown value \"offline\"; allowed: {allowed}")
         );
     }
 }

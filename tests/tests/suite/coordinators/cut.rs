@@ -76,7 +76,7 @@ impl Told {
             return Told::Made;
         }
         answer.expect_error(503, "db_unavailable");
-        match answer.text().contains("may or may not") {
+        match answer.text().contains("the outcome is unknown") {
             true => Told::MayBeMade,
             false => Told::NotMade,
         }

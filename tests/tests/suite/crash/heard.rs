@@ -24,7 +24,7 @@ impl Heard {
                 return Heard::Answer;
             }
             match body["message"].as_str() {
-                Some(why) if why.contains("may or may not have been made") => {
+                Some(why) if why.contains("the outcome is unknown") => {
                     Heard::ComeBack(Outcome::Unknown)
                 }
                 _ => Heard::ComeBack(Outcome::NotDone),

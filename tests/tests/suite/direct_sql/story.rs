@@ -150,7 +150,7 @@ fn lease(day: &mut Day<impl Runner>) {
     day.refused(
         "acquire_lease",
         theirs("src"),
-        &["a lease of another agent covers it"],
+        &["a lease of another agent covers this path"],
     );
     day.row("acquire_lease", theirs("docs/b.md"));
     day.told(json!({"type": "lease_acquired", "path": "docs/b.md", "agent": "bob"}));

@@ -193,7 +193,7 @@ mod tests {
             (
                 0o777,
                 0o600,
-                Some("everyone on this machine can put another"),
+                Some("everyone on this machine can replace the ledger"),
             ),
         ] {
             chmod(&folder, dir);

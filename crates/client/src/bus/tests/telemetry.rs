@@ -136,7 +136,7 @@ async fn a_probe_is_answered_at_once_and_moves_the_next_heartbeat() {
     sleep(Duration::from_secs(5)).await;
     let asked = Instant::now();
     conn.send(WorkerProbe {
-        reason: "nothing was heard for 75 seconds".to_owned(),
+        reason: "no heartbeat for 75 seconds".to_owned(),
         answer_within_seconds: 15,
     })
     .await;

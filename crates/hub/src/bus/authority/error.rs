@@ -5,12 +5,12 @@ use std::path::PathBuf;
 /// What went wrong with the files of the authority, or with what was asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    #[error("there is no authority in {}; make one with 'switchboard cert init'", folder.display())]
+    #[error("there is no authority in {}; create one with 'switchboard cert init'", folder.display())]
     NotMade { folder: PathBuf },
-    #[error("{} is missing; restore it from a backup, or make a new one with 'switchboard cert init'", path.display())]
+    #[error("{} is missing; restore it from a backup, or create a new one with 'switchboard cert init'", path.display())]
     Missing { path: PathBuf },
     #[error(
-        "{} is missing, but certificates were issued under it; restore it from a backup, or move {} away to begin anew",
+        "{} is missing, but certificates were issued under it; restore it from a backup, or move {} away to start over",
         path.display(), folder.display()
     )]
     Lost { path: PathBuf, folder: PathBuf },
@@ -21,12 +21,12 @@ pub enum AuthorityError {
     #[error("another process is changing {}; try again when it is done", folder.display())]
     Busy { folder: PathBuf },
     #[error(
-        "{} holds no key that belongs to the authority's certificate, so nothing can be signed; restore it from a backup, or make a new authority with 'switchboard cert rotate --authority --drop-old'",
+        "{} has no key that matches the authority's certificate, so nothing can be signed; restore it from a backup, or create a new authority with 'switchboard cert rotate --authority --drop-old'",
         path.display()
     )]
     NoKey { path: PathBuf },
     #[error(
-        "the authority expired at {at}; make a new one with 'switchboard cert rotate --authority'"
+        "the authority expired at {at}; create a new one with 'switchboard cert rotate --authority'"
     )]
     Ended { at: String },
     #[error("no certificate has the id or serial number '{which}'; see 'switchboard cert list'")]
@@ -36,22 +36,22 @@ pub enum AuthorityError {
     #[error("{} exists; choose another directory with --out, or replace it with 'switchboard cert rotate'", path.display())]
     Exists { path: PathBuf },
     #[error(
-        "there are {max} certificates that have not expired, and no more can be kept; issue fewer, or for fewer days"
+        "there are already {max} unexpired certificates, the maximum; issue fewer, or for fewer days"
     )]
     Full { max: usize },
     #[error(
         "{max} authorities are trusted already; drop the old ones first with 'switchboard cert rotate --drop-old'"
     )]
     TooManyAuthorities { max: usize },
-    #[error("'{name}' is neither a host's name nor an IP address")]
+    #[error("'{name}' is neither a host name nor an IP address")]
     BadHost { name: String },
-    #[error("the director's certificate has room for {max} names")]
+    #[error("the director's certificate can have at most {max} names")]
     TooManyHosts { max: usize },
-    #[error("a reason has at most {max} bytes, on one line")]
+    #[error("a reason may have at most {max} bytes, on one line")]
     BadReason { max: usize },
-    #[error("no certificate can be made: {reason}")]
+    #[error("the certificate cannot be created: {reason}")]
     Making { reason: String },
-    #[error("the certificates in {} do not serve for TLS: {reason}", folder.display())]
+    #[error("the certificates in {} cannot be used for TLS: {reason}", folder.display())]
     Unfit { folder: PathBuf, reason: String },
 }
 

@@ -135,7 +135,7 @@ fn parse(text: &str) -> Result<Vec<Record>, String> {
     let written: Written = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if written.version != VERSION {
         return Err(format!(
-            "it is of version {}, and this program knows version {VERSION}",
+            "it has version {}, but this program supports version {VERSION}",
             written.version
         ));
     }

@@ -169,7 +169,7 @@ fn fresh_key() -> Result<KeyPair, AuthorityError> {
 fn fresh_serial() -> Result<(Serial, SerialNumber), AuthorityError> {
     let mut bytes = [0; SERIAL_BYTES];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| AuthorityError::Making {
-        reason: "the system gives no random bytes".to_owned(),
+        reason: "the system provides no random bytes".to_owned(),
     })?;
     // Neither a sign nor a leading zero, so that its encoding is its bytes.
     bytes[0] = (bytes[0] & 0x3f) | 0x40;

@@ -25,11 +25,11 @@ pub enum Role {
 pub enum NotAName {
     #[error("an id must not be empty")]
     Empty,
-    #[error("an id has at most {} bytes", limits::ID_BYTES_MAX)]
+    #[error("an id may have at most {} bytes", limits::ID_BYTES_MAX)]
     TooLong,
     #[error("an id must not have control characters")]
     Control,
-    #[error("{0:?} is the hub's own, or looks like it; no worker can have it")]
+    #[error("{0:?} is reserved for the hub, or looks like a reserved id; choose another")]
     Reserved(String),
 }
 

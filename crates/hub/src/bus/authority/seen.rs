@@ -44,7 +44,7 @@ impl Seen {
         let (rest, parsed) = X509Certificate::from_der(der)
             .map_err(|error| format!("it holds no certificate ({error})"))?;
         if !rest.is_empty() {
-            return Err("something follows the certificate".to_owned());
+            return Err("there is more data after the certificate".to_owned());
         }
         let (mut hosts, mut member) = (Vec::new(), None);
         let names = parsed
@@ -83,7 +83,10 @@ pub(super) fn certificates(text: &str) -> Result<Vec<Kept>, String> {
     let mut rest = text;
     while let Some(begin) = rest.find(BEGIN) {
         let section = &rest[begin..];
-        let end = section.find(END).ok_or("a certificate in it has no end")? + END.len();
+        let end = section
+            .find(END)
+            .ok_or("a certificate in it has no END line")?
+            + END.len();
         let pem = format!("{}\n", &section[..end]);
         let der = CertificateDer::from_pem_slice(pem.as_bytes())
             .map_err(|error| format!("it holds no certificate ({error})"))?;

@@ -172,7 +172,7 @@ fn configure(
         added.map_err(|error| error.to_string())?;
     }
     if roots.is_empty() {
-        return Err("every authority has expired; make a new one with 'switchboard cert rotate --authority'".to_owned());
+        return Err("every authority has expired; create a new one with 'switchboard cert rotate --authority'".to_owned());
     }
     let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
     let chains = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())

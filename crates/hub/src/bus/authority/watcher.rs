@@ -81,7 +81,7 @@ impl Watched {
                 ticks.tick().await;
                 let watched = Arc::clone(&watched);
                 if let Err(error) = tokio::task::spawn_blocking(move || watched.look()).await {
-                    tracing::error!("looking at the certificates failed: {error}");
+                    tracing::error!("checking the certificates failed: {error}");
                 }
             }
         });
@@ -106,7 +106,9 @@ impl Watched {
                 warn_of(&trust, now);
                 latest.trust = Arc::new(trust);
             }
-            Err(error) => tracing::error!("the certificates stay as they were: {error}"),
+            Err(error) => tracing::error!(
+                "the new certificates cannot be used, the last valid ones stay in use: {error}"
+            ),
         }
         latest.stamp = stamp;
         latest.ends_at = latest.trust.known.next_end(now);
@@ -124,7 +126,7 @@ impl Drop for Watcher {
 fn warn_of(trust: &Trust, now: Timestamp) {
     if trust.director_ends_soon(now) {
         tracing::warn!(
-            "the director's certificate ends soon or has ended; renew it with 'switchboard cert rotate --director'"
+            "the director's certificate expires soon or has expired; renew it with 'switchboard cert rotate --director'"
         );
     }
 }

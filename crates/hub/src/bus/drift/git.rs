@@ -36,7 +36,7 @@ impl Sha {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    #[error("git cannot be started: {0}")]
+    #[error("git cannot be run: {0}")]
     Start(#[source] std::io::Error),
     #[error("git did not answer within {} seconds", .0.as_secs())]
     Slow(Duration),
@@ -44,7 +44,7 @@ pub enum Failed {
     Refused { said: String },
     #[error("{} has no branch {branch}", repository.display())]
     NoBranch { repository: PathBuf, branch: String },
-    #[error("git's answer makes no sense")]
+    #[error("git's output cannot be parsed")]
     Senseless,
 }
 

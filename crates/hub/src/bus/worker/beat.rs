@@ -187,7 +187,7 @@ impl Worker {
         }
         if let Err(error) = beat {
             // The next one will do.
-            tracing::debug!(%error, "a heartbeat of the bus was not noted");
+            tracing::debug!(%error, "a heartbeat of the bus was not stored");
             self.beat.at = None;
         }
     }
@@ -208,7 +208,7 @@ impl Worker {
                 self.stream.leave_queue();
             }
             Ok(None) => {}
-            Err(error) => tracing::debug!(%error, "an issue was not made a task"),
+            Err(error) => tracing::debug!(%error, "an external issue was not adopted as a task"),
         }
     }
 }

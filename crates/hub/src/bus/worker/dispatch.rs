@@ -254,13 +254,13 @@ impl Worker {
         for unassign in unassigns {
             let task = unassign.task.clone();
             if let Err(error) = bus.hub.run(unassign).await {
-                tracing::debug!(%error, "a task that its worker forgot is given back later");
+                tracing::debug!(%error, "a task that its worker no longer mentions will be released later");
                 continue;
             }
             let gone = |held: &mut Held| held.task == task;
             let gone: Vec<_> = self.held.extract_if(.., gone).collect();
             for held in gone {
-                let reason = "two heartbeats said that the worker is idle";
+                let reason = "two heartbeats reported that the worker is idle";
                 self.tell_revoked(&held, reason.to_owned());
             }
         }
@@ -288,6 +288,6 @@ pub(super) async fn take_back_later(bus: Arc<Shared>, agent: AgentId, task: Task
         return;
     }
     if let Err(error) = bus.hub.run(Unassign { task, epoch }).await {
-        tracing::debug!(%error, "an offer that nobody answered ends with its worker's time");
+        tracing::debug!(%error, "an unanswered offer was not withdrawn; it ends with the worker's timeout");
     }
 }

@@ -69,7 +69,9 @@ impl Worker {
         match self.insist(bus, handed).await {
             // There may be more than went at once.
             Ok(_) => self.refresh(bus).await,
-            Err(error) => tracing::debug!(%error, "handed messages will be handed again"),
+            Err(error) => {
+                tracing::debug!(%error, "messages that were sent are not marked as delivered; they will be sent again")
+            }
         }
     }
 
@@ -78,7 +80,7 @@ impl Worker {
         let message_id = mail.message_id.clone();
         let corr_id = mail.corr_id.clone();
         let outcome = if mail.parts > 1 {
-            Err("parts: only the director sends messages in parts".to_owned())
+            Err("parts: only the director may send messages in parts".to_owned())
         } else {
             self.keep_mail(bus, mail).await
         };

@@ -253,7 +253,7 @@ impl Worker {
     async fn leaves(&mut self, bus: &Shared, said: WorkerLeaving) {
         let (agent, door) = (self.id.clone(), Door::Bus);
         if let Err(error) = self.insist(bus, CloseDoor { agent, door }).await {
-            tracing::debug!(%error, "a worker that leaves is given up later");
+            tracing::debug!(%error, "a leaving worker was not deregistered from the bus; it will time out");
         }
         let reason = said.reason.unwrap_or_default();
         tracing::info!(agent.id = %self.id, "{} left: {}", self.id, redact::text(&reason));
@@ -281,7 +281,7 @@ impl Worker {
         if is_last && is_done && !bus.stopping.is_cancelled() {
             let agent = self.id.clone();
             if let Err(error) = bus.hub.run(Deregister { agent }).await {
-                tracing::debug!(%error, "a worker that was told to stop is given up later");
+                tracing::debug!(%error, "a worker that was asked to shut down was not deregistered from the bus; it will time out");
             }
         }
     }

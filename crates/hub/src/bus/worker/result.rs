@@ -73,7 +73,7 @@ impl Worker {
         match self.once(bus, complete, guard, render).await {
             Ok(outcome) => Some(Verdict::yes(&outcome.print(render).body)),
             Err(Error::Refused(Refusal::KeyReused)) => {
-                let reason = "another result of this claim was taken before and stays";
+                let reason = "another result of this claim was already accepted";
                 Some(Verdict::no(reason.to_owned()))
             }
             Err(Error::Refused(refusal)) => self.judge_late(bus, task, said.epoch, refusal).await,
@@ -97,7 +97,7 @@ impl Worker {
         let is_done = task.epoch == epoch
             && matches!(&task.state, TaskState::Completed { by, .. } if *by == self.id);
         if is_done {
-            return Some(Verdict::yes(b"it was completed before"));
+            return Some(Verdict::yes(b"it was already completed"));
         }
         if task.holder() == Some(&self.id) && task.epoch == epoch {
             return Some(Verdict::no(refusal.to_string()));
@@ -137,7 +137,7 @@ impl Verdict {
 fn render(done: &Completed) -> Vec<u8> {
     match (&done.judgement.why, done.status) {
         (Some(why), TaskStatus::NeedsPerson) => {
-            format!("a person must look at it: {why}").into_bytes()
+            format!("it needs review by a person: {why}").into_bytes()
         }
         _ => Vec::new(),
     }

@@ -105,7 +105,7 @@ impl Worker {
                         epoch: None,
                     };
                     if let Err(error) = bus.hub.run(release).await {
-                        tracing::debug!(%error, "an order to let go of a task came too late");
+                        tracing::debug!(%error, "a command to release a task came too late");
                     }
                 }
                 // Any frame answers it.

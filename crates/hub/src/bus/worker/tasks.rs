@@ -120,7 +120,7 @@ impl Worker {
         };
         // That it is no longer its own is told by its row.
         if let Err(error) = self.insist(bus, progress).await {
-            tracing::debug!(%error, "progress on the bus was not noted");
+            tracing::debug!(%error, "progress on the bus was not stored");
         }
     }
 

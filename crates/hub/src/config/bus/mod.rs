@@ -195,15 +195,15 @@ impl Bus {
         let cases = [
             (
                 self.heartbeat_ttl <= self.heartbeat_interval,
-                "timeouts.worker_heartbeat_ttl_seconds is not longer than agent_bus.heartbeat_interval_seconds; workers will be taken for disconnected between two heartbeats",
+                "timeouts.worker_heartbeat_ttl_seconds is not longer than agent_bus.heartbeat_interval_seconds; workers will time out between two heartbeats",
             ),
             (
                 self.retry.initial > self.retry.max,
-                "retry.backoff_initial_seconds is longer than retry.backoff_max_seconds, which holds",
+                "retry.backoff_initial_seconds is longer than retry.backoff_max_seconds; the maximum applies",
             ),
             (
                 self.memory.compact_when_over_bytes > self.memory.buffer_max_bytes,
-                "memory.compact_when_over_bytes is larger than memory.buffer_max_bytes, which holds",
+                "memory.compact_when_over_bytes is larger than memory.buffer_max_bytes; the latter applies",
             ),
         ];
         let doubtful = cases.into_iter().filter(|(doubtful, _)| *doubtful);

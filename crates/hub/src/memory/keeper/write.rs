@@ -66,7 +66,7 @@ impl Keeper {
                 self.state = FileState::Failed(Instant::now() + WRITE_AGAIN);
                 if !std::mem::replace(&mut self.said_unwritable, true) {
                     tracing::warn!(
-                        "engrams cannot be written as files, the ledger keeps them: {error}"
+                        "engram files cannot be written, the engrams are safe in the ledger: {error}"
                     );
                 }
             }
@@ -79,7 +79,7 @@ impl Keeper {
     fn tell_altered(&self, altered: usize) {
         if altered > 0 {
             tracing::warn!(
-                "{altered} files of engrams had been changed in {}; they are as they were written again",
+                "{altered} engram files in {} had been edited; they were restored",
                 self.files.projection.root.display()
             );
         }

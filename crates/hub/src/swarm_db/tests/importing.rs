@@ -141,7 +141,7 @@ fn a_file_that_was_imported_before_a_kill_is_not_read_again() {
     import(&held, &project.ledger).unwrap().unwrap();
     drop(held);
     let told = project.start().unwrap();
-    assert!(told.imported.unwrap().contains("had been imported before"));
+    assert!(told.imported.unwrap().contains("was imported earlier"));
     assert!(told.warnings.is_empty());
     project.is_linked();
 }
@@ -194,15 +194,15 @@ fn rows_that_make_no_sense_are_named_and_the_others_come_along() {
     let told = project.start().unwrap();
     let said = told.warnings.join("\n");
     for named in [
-        "not imported: lost of tasks, because status \"resting\" is not known",
-        "not imported: when of tasks, because created_at \"yesterday\" is no time",
-        "not imported: list of tasks, because dependencies \"a,b\" is no JSON array of texts",
+        "not imported: lost of tasks, because status \"resting\" is unknown",
+        "not imported: when of tasks, because created_at \"yesterday\" is not a time",
+        "not imported: list of tasks, because dependencies \"a,b\" is not a JSON array of texts",
         "not imported: two words of tasks, because id has spaces or control characters",
         "not imported: without an id of tasks, because it has no id",
-        "not imported: steward of agents, because no agent can have this id",
-        "not imported: m of messages, because its recipient nobody is not there",
-        "imported with changes: needy of tasks, because it depends on gone, which is not there; that was left out",
-        "imported with changes: ring-2 of tasks, because it depends on ring-1, which depends on it; that was left out",
+        "not imported: steward of agents, because this id is reserved",
+        "not imported: m of messages, because its recipient nobody does not exist",
+        "imported with changes: needy of tasks, because it depends on gone, which does not exist; that dependency was skipped",
+        "imported with changes: ring-2 of tasks, because it depends on ring-1, which depends on it; that dependency was skipped",
     ] {
         assert!(said.contains(named), "no {named:?} in\n{said}");
     }

@@ -204,10 +204,7 @@ async fn a_task_that_others_take_away_is_revoked_with_the_reason() {
         .expect(201);
     let revoked = worker.expect("task_revoked.v1").await;
     assert_eq!(revoked["epoch"], 2);
-    assert_eq!(
-        revoked["reason"],
-        "taken back; it waits for whoever comes next"
-    );
+    assert_eq!(revoked["reason"], "taken back; it is ready for any agent");
 
     // By order: others come first for a while.
     let (id, number) = make(client, only("hand over")).await;

@@ -125,13 +125,13 @@ fn the_password_is_never_printed() {
 fn a_mistake_is_named_together_with_what_is_expected() {
     #[rustfmt::skip]
     let cases = [
-        ("db/l", "it must begin with postgres:// or postgresql://"),
+        ("db/l", "it must start with postgres:// or postgresql://"),
         ("postgres://a:x", "a port must be a number from 1 to 65535"),
         ("postgres://a:0", "a port must be a number from 1 to 65535"),
         ("postgres://[::1", "the host \"[::1\" must be like [::1]:5432"),
-        ("postgres://a,b?port=1,2,3", "it names 3 ports for 2 hosts"),
+        ("postgres://a,b?port=1,2,3", "it has 3 ports for 2 hosts"),
         ("postgres://a?hostaddr=b", "hostaddr must be an IP address, not \"b\""),
-        ("postgres://a?hostaddr=::1,::2", "hostaddr names 2 addresses for 1 hosts"),
+        ("postgres://a?hostaddr=::1,::2", "hostaddr has 2 addresses for 1 hosts"),
         ("postgres://a?colour=1", "there is no parameter \"colour\""),
         ("postgres://a?keepalives=x", "keepalives must be 0 or 1, not \"x\""),
         ("postgres://a?tcp_user_timeout=x", "tcp_user_timeout must be a number of milliseconds, not \"x\""),
@@ -140,8 +140,8 @@ fn a_mistake_is_named_together_with_what_is_expected() {
         ("postgres://a/%4", "in the database name, '%' must begin a code from %01 to %FF; write '%' itself as %25"),
         ("postgres://%FF@a", "the user name is not UTF-8"),
         ("postgres://a/b@c", TORN),
-        ("postgres://a?sslnegotiation=direct", "sslnegotiation=direct needs sslmode=require or stronger"),
-        ("postgres://a?sslcert=/x", "sslcert needs sslkey"),
+        ("postgres://a?sslnegotiation=direct", "sslnegotiation=direct requires sslmode=require or stronger"),
+        ("postgres://a?sslcert=/x", "sslcert requires sslkey"),
     ];
     for (url, sentence) in cases {
         let error = Address::parse_in(url, &Surroundings::default()).unwrap_err();

@@ -55,7 +55,7 @@ impl Guard {
             Some(name) => Err(Refused::new(
                 "SQLITE_AUTH",
                 format!(
-                    "{name} is the hub's own; a value that has this name in it must be given as an argument"
+                    "{name} is private to the hub; pass a value that contains this name as an argument"
                 ),
             )),
             None => Ok(()),
@@ -156,7 +156,7 @@ impl Guard {
                 table_name: name, ..
             } => Err(nothing_new(name)),
             AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
-                Err("other files cannot be reached from here (ATTACH, DETACH, VACUUM)".to_owned())
+                Err("other files cannot be opened here (ATTACH, DETACH, VACUUM)".to_owned())
             }
             _ => Err(SCHEMA_STAYS.to_owned()),
         }
@@ -232,8 +232,7 @@ fn pragma(name: &str, value: Option<&str>) -> Result<Authorization, String> {
     Err(format!("PRAGMA {name} is not available here"))
 }
 
-const SCHEMA_STAYS: &str =
-    "the schema stays as it is; only rows of the public tables can be changed";
+const SCHEMA_STAYS: &str = "the schema cannot be changed; only rows of the public tables can";
 
 fn not_public(table: &str) -> String {
     if table.starts_with("sqlite_") {
@@ -247,12 +246,12 @@ fn not_public(table: &str) -> String {
 }
 
 fn not_writable(table: &str, column: &str) -> String {
-    format!("the column {table}.{column} is the hub's own; it can be read, not written")
+    format!("the column {table}.{column} is read-only: only the hub writes it")
 }
 
 fn nothing_new(name: &str) -> String {
     format!(
-        "{name} cannot be made: the schema stays as it is (CREATE … IF NOT EXISTS is accepted and ignored for what exists)"
+        "{name} cannot be created: the schema cannot be changed (CREATE … IF NOT EXISTS is accepted and ignored for what exists)"
     )
 }
 

@@ -28,7 +28,7 @@ impl Refused {
     pub(super) fn busy() -> Self {
         Refused::new(
             "SQLITE_BUSY",
-            "others are writing right now; try again in a moment",
+            "another client is writing; retry in a moment",
         )
     }
 
@@ -67,7 +67,7 @@ pub(super) fn stopped_because(why: Why) -> Refused {
         Why::Time => Refused::new(
             "SQLITE_INTERRUPT",
             format!(
-                "stopped: a statement may read for {} s or write for {} s, a transaction may last {} s",
+                "timeout: a statement may read for {} s or write for {} s, a transaction may last {} s",
                 READ_FOR_MAX.as_secs(),
                 WRITE_FOR_MAX.as_secs(),
                 TRANSACTION_FOR_MAX.as_secs()
@@ -76,14 +76,14 @@ pub(super) fn stopped_because(why: Why) -> Refused {
         Why::HubWaits => Refused::new(
             "SQLITE_BUSY",
             format!(
-                "rolled back: the hub has waited {} ms to write; try again, with less at a time",
+                "rolled back: the hub has waited {} ms to write; retry with less at a time",
                 HUB_WAITS_MAX.as_millis()
             ),
         ),
         Why::Memory => Refused::new(
             "SQLITE_NOMEM",
             format!(
-                "stopped: a statement may take {} MiB of memory; sort or group less at a time",
+                "out of memory: a statement may use {} MiB; sort or group less at a time",
                 MEMORY_BYTES_MAX / (1024 * 1024)
             ),
         ),

@@ -108,7 +108,7 @@ impl Session {
         {
             return Err(Refused::new(
                 "SQLITE_ERROR",
-                "this takes one statement; send several as a batch, or with executeMultiple",
+                "only one statement is allowed here; send several as a batch, or with executeMultiple",
             ));
         }
         self.state.run(&self.db, first, query, allowance)
@@ -276,7 +276,7 @@ impl State {
         if self.only_reads {
             return Err(Refused::new(
                 "SQLITE_READONLY",
-                "this transaction only reads; begin one with mode write",
+                "this transaction is read-only; start one with mode write",
             ));
         }
         self.condition

@@ -268,15 +268,15 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("ALTER TABLE tasks RENAME TO x", "schema"),
     ("DROP TABLE tasks", "schema"),
     ("DROP INDEX IF EXISTS idx_tasks_status", ""),
-    ("CREATE TABLE mine (x)", "cannot be made"),
-    ("CREATE TABLE IF NOT EXISTS mine (x)", "cannot be made"),
+    ("CREATE TABLE mine (x)", "cannot be created"),
+    ("CREATE TABLE IF NOT EXISTS mine (x)", "cannot be created"),
     ("CREATE TEMP TABLE mine (x)", "schema"),
     ("CREATE TABLE temp.mine (x)", "schema"),
-    ("CREATE INDEX IF NOT EXISTS mine ON tasks(title)", "cannot be made"),
-    ("CREATE TRIGGER IF NOT EXISTS mine AFTER INSERT ON tasks BEGIN SELECT 1; END", "cannot be made"),
+    ("CREATE INDEX IF NOT EXISTS mine ON tasks(title)", "cannot be created"),
+    ("CREATE TRIGGER IF NOT EXISTS mine AFTER INSERT ON tasks BEGIN SELECT 1; END", "cannot be created"),
     ("CREATE TEMP TRIGGER mine AFTER INSERT ON tasks BEGIN SELECT 1; END", "schema"),
-    ("CREATE VIEW IF NOT EXISTS mine AS SELECT 1", "cannot be made"),
-    ("CREATE VIRTUAL TABLE mine USING fts5(x)", "cannot be made"),
+    ("CREATE VIEW IF NOT EXISTS mine AS SELECT 1", "cannot be created"),
+    ("CREATE VIRTUAL TABLE mine USING fts5(x)", "cannot be created"),
     ("PRAGMA writable_schema = ON", "writable_schema"),
     ("PRAGMA wal_checkpoint(TRUNCATE)", "wal_checkpoint"),
     ("PRAGMA integrity_check", "integrity_check"),
@@ -454,7 +454,7 @@ fn one_writes_at_a_time_and_others_are_told_to_come_back() {
         &mut other,
         "INSERT INTO migrations(name) VALUES ('other')",
         "SQLITE_BUSY",
-        "try again",
+        "retry in a moment",
     );
     assert_eq!(number(&mut other, "SELECT count(*) FROM migrations"), 0);
     ok(&mut one, "COMMIT");
@@ -480,7 +480,7 @@ fn a_transaction_that_only_reads_writes_nothing() {
         &mut session,
         "DELETE FROM tasks",
         "SQLITE_READONLY",
-        "only reads",
+        "is read-only",
     );
     ok(&mut session, "COMMIT");
     ok(&mut session, "DELETE FROM tasks");

@@ -16,7 +16,7 @@ pub(super) fn triggers() -> Vec<Trigger> {
             on: "AFTER INSERT ON leases".to_owned(),
             body: vec![
                 refuse(
-                    "leases.file_path: another agent holds this lease, and it has not run out",
+                    "leases.file_path: another agent holds this lease, and it has not expired",
                     "EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'leases' AND key = NEW.file_path AND json_extract(was, '$.agent_id') <> NEW.agent_id
       AND NOT {OVER})"
                         .replace("{OVER}", &over("json_extract(was, '$.expires_at')"))

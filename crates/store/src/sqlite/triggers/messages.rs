@@ -27,7 +27,7 @@ pub(super) fn triggers() -> Vec<Trigger> {
             on: "AFTER INSERT ON messages".to_owned(),
             body: vec![
                 refuse(
-                    "messages: a message that was sent is not replaced",
+                    "messages: a sent message cannot be replaced",
                     "EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'messages' AND key = NEW.id)",
                 ),
                 "UPDATE messages SET number = min(-1, (SELECT min(number) FROM messages)) - 1 WHERE id = NEW.id;".to_owned(),

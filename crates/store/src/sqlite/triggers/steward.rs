@@ -11,37 +11,37 @@ pub(super) fn triggers() -> Vec<Trigger> {
         name,
         on: on.to_owned(),
         body: vec![refuse(
-            &format!("{sentence}; this takes a token of scope sql:steward"),
+            &format!("{sentence}; this requires a token of scope sql:steward"),
             &format!("NOT {IS_STEWARD}() AND ({condition})"),
         )],
     };
     // What a task asks for.
     let asked: Vec<&str> = TASKS.words().collect();
-    let baseline = "quality_baseline: only a steward sets it";
+    let baseline = "quality_baseline: only a steward may set it";
     vec![
         trigger(
             "sb_steward_status",
             "BEFORE UPDATE OF status ON tasks",
-            "tasks.status: only a steward cancels a task, rules on one that needs review, or has one tried again",
+            "tasks.status: only a steward may cancel a task, decide a review, or retry a task",
             &rulings(),
         ),
         trigger(
             "sb_steward_describes",
             &format!("BEFORE UPDATE OF {} ON tasks", asked.join(", ")),
-            &format!("tasks: only a steward changes {}", asked.join(", ")),
+            &format!("tasks: only a steward may change {}", asked.join(", ")),
             &kept(&asked),
         ),
         trigger(
             "sb_steward_sends",
             "BEFORE INSERT ON messages",
-            "messages.from_agent: the sender is an agent that is registered",
+            "messages.from_agent: the sender must be a registered agent",
             "NOT EXISTS (SELECT 1 FROM agents WHERE id = NEW.from_agent AND presence <> 'gone')",
         ),
         // Else what it has sent would be left without its sender.
         trigger(
             "sb_steward_newcomer",
             "BEFORE DELETE ON agents",
-            "agents: one that was just registered signs off once the hub has taken it in",
+            "agents: a new agent can be deregistered only after the hub has adopted it",
             "OLD.rev = 0",
         ),
         trigger(

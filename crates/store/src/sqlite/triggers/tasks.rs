@@ -12,7 +12,7 @@ pub(super) fn triggers() -> Vec<Trigger> {
         on: "AFTER INSERT ON tasks".to_owned(),
         body: vec![
             refuse(
-                "tasks: REPLACE would erase the history of this task; use UPDATE",
+                "tasks: REPLACE would delete the history of this task; use UPDATE",
                 "EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'tasks' AND key = NEW.id)",
             ),
             "UPDATE tasks SET number = min(-1, (SELECT min(number) FROM tasks)) - 1 WHERE id = NEW.id;".to_owned(),
@@ -47,7 +47,7 @@ pub(super) fn triggers() -> Vec<Trigger> {
         on: "BEFORE DELETE ON tasks".to_owned(),
         body: vec![
             refuse(
-                "tasks: finished tasks are history; the hub prunes them by its [retention]",
+                "tasks: finished tasks cannot be deleted; the hub prunes them by its [retention]",
                 "OLD.status IN ('completed', 'failed', 'canceled')",
             ),
             "UPDATE tasks SET status = 'canceled' WHERE id = OLD.id;".to_owned(),

@@ -34,7 +34,7 @@ impl Agent {
     pub fn read(fields: &Fields<'_>, now: Timestamp) -> Result<Agent, Reason> {
         let id = fields.own_id()?;
         if AgentId::from(id.as_str()).is_reserved() {
-            return Err("no agent can have this id".to_owned());
+            return Err("this id is reserved".to_owned());
         }
         let registered_at = fields.instant("registered_at")?.unwrap_or(now).min(now);
         let seen_at = match fields.instant("last_heartbeat")? {

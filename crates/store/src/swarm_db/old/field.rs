@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
             }
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => text.replace('\0', ""),
-                Err(_) => return Err(format!("{name} is no text")),
+                Err(_) => return Err(format!("{name} is not text")),
             },
         };
         Ok((!text.is_empty()).then_some(text))
@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         };
         match parse(&text.trim().to_ascii_lowercase()) {
             Some(word) => Ok(Some(word)),
-            None => Err(format!("{name} {:?} is not known", shown(&text))),
+            None => Err(format!("{name} {:?} is unknown", shown(&text))),
         }
     }
 
@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
         if let Ok(number) = text.trim().parse::<f64>() {
             return Ok(Some(from_number(number)));
         }
-        let wrong = || format!("{name} {:?} is no time", shown(&text));
+        let wrong = || format!("{name} {:?} is not a time", shown(&text));
         iso::parse(text.trim()).map(Some).ok_or_else(wrong)
     }
 
@@ -117,7 +117,7 @@ impl<'a> Fields<'a> {
         let Some(text) = self.text(name, text_max)? else {
             return Ok(Vec::new());
         };
-        let wrong = || format!("{name} {:?} is no JSON array of texts", shown(&text));
+        let wrong = || format!("{name} {:?} is not a JSON array of texts", shown(&text));
         let items: Vec<serde_json::Value> = serde_json::from_str(&text).map_err(|_| wrong())?;
         if items.len() > most {
             return Err(format!("{name} has more than {most} items"));
@@ -150,7 +150,10 @@ impl<'a> Fields<'a> {
         let list = self.list(name, most, limits::ID_BYTES_MAX)?;
         match list.iter().find(|id| !is_id(id)) {
             None => Ok(list),
-            Some(id) => Err(format!("{name} has {:?}, which is no id", shown(id))),
+            Some(id) => Err(format!(
+                "{name} has {:?}, which is not a valid id",
+                shown(id)
+            )),
         }
     }
 
@@ -177,7 +180,7 @@ impl<'a> Fields<'a> {
                 let Some(text) = self.text(name, limits::NAME_BYTES_MAX)? else {
                     return Ok(None);
                 };
-                let wrong = || format!("{name} {:?} is no number", shown(&text));
+                let wrong = || format!("{name} {:?} is not a number", shown(&text));
                 text.trim().parse().map_err(|_| wrong())?
             }
         };
@@ -213,14 +216,14 @@ impl<'a> Fields<'a> {
                 let Some(text) = self.text(name, limits::NAME_BYTES_MAX)? else {
                     return Ok(None);
                 };
-                let wrong = || format!("{name} {:?} is no number", shown(&text));
+                let wrong = || format!("{name} {:?} is not a number", shown(&text));
                 text.trim().parse().map_err(|_| wrong())?
             }
         };
         if number.is_finite() {
             Ok(Some(number))
         } else {
-            Err(format!("{name} is no number"))
+            Err(format!("{name} is not a number"))
         }
     }
 }
@@ -292,7 +295,7 @@ mod tests {
         assert_eq!(at(&i64::MIN), Ok(Some(Timestamp(0))));
         assert_eq!(at(&""), Ok(None));
         assert_eq!(at(&Option::<String>::None), Ok(None));
-        assert_eq!(at(&"soon").unwrap_err(), "x \"soon\" is no time");
+        assert_eq!(at(&"soon").unwrap_err(), "x \"soon\" is not a time");
     }
 
     #[test]

@@ -297,7 +297,7 @@ fn whatever_differs_between_two_ledgers_is_named() {
     let cases: [(&str, &str); 8] = [
         (
             "DELETE FROM tasks WHERE number = (SELECT max(number) FROM tasks)",
-            &format!("tasks number={task}: it is missing in the target"),
+            &format!("tasks number={task}: it is missing from the target"),
         ),
         (
             "INSERT INTO sb_dep VALUES ('zz', 5, 'extra')",
@@ -321,11 +321,11 @@ fn whatever_differs_between_two_ledgers_is_named() {
         ),
         (
             "UPDATE sb_log SET body = regexp_replace(body, '\"at\":[0-9]+', '\"at\":1') WHERE first = (SELECT max(first) FROM sb_log)",
-            "has another content in the target",
+            "has different content in the target",
         ),
         (
             "DELETE FROM sb_log WHERE first = (SELECT max(first) FROM sb_log)",
-            &format!("sb_log first={log}: it is missing in the target"),
+            &format!("sb_log first={log}: it is missing from the target"),
         ),
     ];
     for (sql, expected) in cases {
@@ -366,7 +366,7 @@ fn a_log_with_a_gap_is_not_taken_for_whole() {
     drop(db);
     refused(
         copy::run(&world.source(), &world.there(), &kept(), &mut quietly),
-        &["sb_log", "nothing in between"],
+        &["sb_log", "are missing"],
     );
 }
 

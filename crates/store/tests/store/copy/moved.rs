@@ -125,7 +125,7 @@ fn a_file_that_was_moved_makes_room_for_its_return_and_is_kept() {
         .unwrap();
     refused(
         copy::run(&there, &source, &kept(), &mut quietly),
-        &["cannot be put away", "close whatever uses it"],
+        &["cannot be renamed", "close whatever uses it"],
     );
     drop(reader);
     let came = copied(&there, &source, &kept());

@@ -47,11 +47,11 @@ fn a_file_that_is_no_ledger_is_refused_and_left_alone() {
     let photos = Place::Sqlite(file.clone());
     refused(
         copy::run(&world.source(), &photos, &kept(), &mut quietly),
-        &["no ledger"],
+        &["not a ledger"],
     );
     refused(
         copy::run(&photos, &world.there(), &kept(), &mut quietly),
-        &["no ledger"],
+        &["not a ledger"],
     );
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
     refused(
@@ -211,7 +211,7 @@ fn a_ledger_of_an_older_build_is_refused_with_the_way_to_bring_it_up_to_date() {
 
 #[test]
 fn what_was_written_by_hand_is_taken_in_before_a_ledger_is_copied() {
-    let words = ["start the hub once so that what was written by hand is taken in"];
+    let words = ["start the hub once so that it adopts them"];
     let Some(world) = world(83) else { return };
     let (source, there) = (world.source(), world.there());
     let by_hand = Connection::open(world.file("source.db")).unwrap();

@@ -48,11 +48,11 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO tasks(id, title, assigned_agent) VALUES ('n', 't', 'ann')",
-        "tasks.assigned_agent: a new task belongs to nobody yet",
+        "tasks.assigned_agent: a new task must be unassigned",
     ),
     (
         "INSERT INTO tasks(id, title, dependencies) VALUES ('n', 't', '[\"none\"]')",
-        "tasks.dependencies: names a task that does not exist; insert that one first; found '[\"none\"]'",
+        "tasks.dependencies: contains a task that does not exist; insert that one first; found '[\"none\"]'",
     ),
     (
         "INSERT INTO tasks(id, title, required_skills) VALUES ('n', 't', 'rust')",
@@ -88,15 +88,15 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO tasks(id, title, number) VALUES ('n', 't', 7)",
-        "tasks.number belongs to the hub; leave it out",
+        "tasks.number is set by the hub; omit it",
     ),
     (
         "INSERT INTO tasks(id, title, rev) VALUES ('n', 't', 7)",
-        "tasks.rev belongs to the hub; leave it out",
+        "tasks.rev is set by the hub; omit it",
     ),
     (
         "INSERT INTO tasks(id, title, when_spent) VALUES ('n', 't', 'never')",
-        "tasks.when_spent belongs to the hub; leave it out",
+        "tasks.when_spent is set by the hub; omit it",
     ),
     (
         "UPDATE tasks SET status = 'completed' WHERE id = 'free'",
@@ -120,23 +120,23 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "UPDATE tasks SET epoch = epoch + 1 WHERE id = 'held'",
-        "tasks.epoch belongs to the hub; a claim may set epoch = epoch + 1",
+        "tasks.epoch is set by the hub; a claim may set epoch = epoch + 1",
     ),
     (
         "UPDATE tasks SET status = 'claimed', assigned_agent = 'bob', epoch = 9 WHERE id = 'free'",
-        "tasks.epoch belongs to the hub",
+        "tasks.epoch is set by the hub",
     ),
     (
         "UPDATE tasks SET dependencies = '[]' WHERE id = 'waits'",
-        "tasks.dependencies belongs to the hub; leave it as it is",
+        "tasks.dependencies is set by the hub; do not change it",
     ),
     (
         "UPDATE tasks SET lane = NULL WHERE id = 'free'",
-        "tasks.lane belongs to the hub",
+        "tasks.lane is set by the hub",
     ),
     (
         "UPDATE tasks SET id = 'other' WHERE id = 'free'",
-        "tasks.id belongs to the hub",
+        "tasks.id is set by the hub",
     ),
     (
         "DELETE FROM tasks WHERE id = 'done'",
@@ -148,7 +148,7 @@ const TASKS: &[(&str, &str)] = &[
 const OTHERS: &[(&str, &str)] = &[
     (
         "INSERT INTO agents(id, name) VALUES ('steward', 'x')",
-        "agents.id: this one is reserved; found 'steward'",
+        "agents.id: this id is reserved; found 'steward'",
     ),
     (
         "INSERT INTO agents(id, name, type) VALUES ('x', 'x', 'robot')",
@@ -156,7 +156,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO agents(id, name, presence) VALUES ('x', 'x', 'gone')",
-        "agents.presence belongs to the hub; leave it out",
+        "agents.presence is set by the hub; omit it",
     ),
     (
         "UPDATE agents SET status = 'asleep'",
@@ -164,7 +164,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "UPDATE agents SET holds = '[\"free\"]'",
-        "agents.holds belongs to the hub",
+        "agents.holds is set by the hub",
     ),
     (
         "UPDATE agents SET can_run_tests = 2",
@@ -181,19 +181,19 @@ const OTHERS: &[(&str, &str)] = &[
     ("TRUNCATE agents", "agents: TRUNCATE"),
     (
         "INSERT INTO messages(id, type, from_agent) VALUES ('n', 'word', 'ann')",
-        "messages.type: custom, or words with dots between such as info.discovery; found 'word'",
+        "messages.type: custom, or words joined by dots such as info.discovery; found 'word'",
     ),
     (
         "INSERT INTO messages(id, type, from_agent, to_agent) VALUES ('n', 'custom', 'ann', 'zoe')",
-        "messages.to_agent: no agent of this id was ever seen; NULL sends to everyone; found 'zoe'",
+        "messages.to_agent: no agent with this id exists; NULL sends to everyone; found 'zoe'",
     ),
     (
         "INSERT INTO messages(id, type, from_agent, delivered_at) VALUES ('n', 'custom', 'ann', now())",
-        "messages: a new one is neither delivered nor acknowledged",
+        "messages: a new message must be neither delivered nor acknowledged",
     ),
     (
         "INSERT INTO messages(id, type, from_agent, copy_of) VALUES ('n', 'custom', 'ann', 1)",
-        "messages.copy_of belongs to the hub; leave it out",
+        "messages.copy_of is set by the hub; omit it",
     ),
     (
         "INSERT INTO messages(id, type, from_agent, ack_required) VALUES ('n', 'custom', 'ann', 2)",
@@ -201,11 +201,11 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "UPDATE messages SET payload = 'other' WHERE id = 'm'",
-        "messages.payload belongs to the hub",
+        "messages.payload is set by the hub",
     ),
     (
         "UPDATE messages SET acknowledged_at = now(), acknowledged_by = 'bob' WHERE id = 'm'",
-        "messages.acknowledged_by: only the agent it was sent to acknowledges it; found 'ann'",
+        "messages.acknowledged_by: only the recipient may acknowledge a message; found 'ann'",
     ),
     (
         "UPDATE messages SET delivered_at = 'soon' WHERE id = 'm'",
@@ -221,11 +221,11 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src', 'bob', now() + interval '1 minute')",
-        "leases.file_path: a lease of another agent covers it; found 'src'",
+        "leases.file_path: a lease of another agent covers this path; found 'src'",
     ),
     (
         "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/lib/a.rs', 'bob', now() + interval '1 minute')",
-        "leases.file_path: a lease of another agent covers it; found 'src/lib/a.rs'",
+        "leases.file_path: a lease of another agent covers this path; found 'src/lib/a.rs'",
     ),
     (
         "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('x', 'zoe', now() + interval '1 minute')",
@@ -237,15 +237,15 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('x', 'bob', now() - interval '1 minute')",
-        "leases.expires_at: must lie ahead",
+        "leases.expires_at: must be in the future",
     ),
     (
         "UPDATE leases SET agent_id = 'bob'",
-        "leases.agent_id: another agent holds this lease, and it has not run out; found 'ann'",
+        "leases.agent_id: another agent holds this lease, and it has not expired; found 'ann'",
     ),
     (
         "UPDATE leases SET fencing = 9",
-        "leases.fencing belongs to the hub",
+        "leases.fencing is set by the hub",
     ),
     (
         "INSERT INTO quality_baseline(id, test_coverage) VALUES (1, 101)",

@@ -85,7 +85,7 @@ fn with_recursive_triggers_the_same_is_refused() {
     for (sql, sentence) in cases() {
         // Then SQLite itself is the first to object.
         let replaces =
-            sentence.contains("REPLACE would erase") || sentence.contains("not replaced");
+            sentence.contains("REPLACE would delete") || sentence.contains("cannot be replaced");
         let sentence = if replaces {
             "UNIQUE constraint failed"
         } else {

@@ -14,7 +14,7 @@ INSERT INTO tasks(id, title, priority) VALUES ('new', 'new', 1);
 -- tasks.type: one of code, test, browser_test, documentation, review, custom
 INSERT INTO tasks(id, title, type) VALUES ('new', 'new', 'chore');
 
--- a new task belongs to nobody yet
+-- a new task must be unassigned
 INSERT INTO tasks(id, title, assigned_agent) VALUES ('new', 'new', 'ann');
 
 -- tasks.required_skills: a JSON array of at most 64 strings of 1 to 64 bytes
@@ -69,7 +69,7 @@ INSERT INTO tasks(id, title, created_at) VALUES ('new', 'new', '2026-01-31');
 INSERT INTO tasks(id, title, created_at) VALUES ('new', 'new', 1700000000);
 INSERT INTO tasks(id, title, created_at) VALUES ('new', 'new', '2026-01-31 10:00:00' || char(0));
 
--- belongs to the hub; leave it out
+-- is set by the hub; omit it
 INSERT INTO tasks(id, title, when_spent) VALUES ('new', 'new', 'never');
 INSERT INTO tasks(id, title, rev) VALUES ('new', 'new', 1);
 INSERT INTO tasks(id, title, epoch) VALUES ('new', 'new', 1);
@@ -78,7 +78,7 @@ INSERT INTO tasks(id, title, state_at) VALUES ('new', 'new', 1);
 INSERT INTO tasks(id, title, dependants) VALUES ('new', 'new', 1);
 INSERT INTO tasks(id, title, corr_id) VALUES ('new', 'new', 'x');
 
--- tasks.number belongs to the hub
+-- tasks.number is set by the hub
 INSERT INTO tasks(id, title, number) VALUES ('new', 'new', 7);
 INSERT INTO tasks(id, title, number) VALUES ('new', 'new', -7);
 
@@ -95,10 +95,10 @@ INSERT INTO tasks(id, title) VALUES ('new', '   ');
 INSERT INTO tasks(id, title) VALUES ('new', printf('%.1025c', 'x'));
 INSERT INTO tasks(id, title) VALUES ('new', 'x' || printf('%.1025c', ' '));
 
--- tasks: REPLACE would erase the history of this task; use UPDATE
+-- tasks: REPLACE would delete the history of this task; use UPDATE
 INSERT OR REPLACE INTO tasks(id, title) VALUES ('ready', 't');
 
--- tasks.number belongs to the hub
+-- tasks.number is set by the hub
 REPLACE INTO tasks(number, id, title) VALUES (1, 'new', 't');
 
 -- UNIQUE constraint failed: tasks.id
@@ -122,7 +122,7 @@ UPDATE tasks SET status = 'ready' WHERE id = 'blocked';
 UPDATE tasks SET status = 'done' WHERE id = 'claimed';
 UPDATE tasks SET status = NULL WHERE id = 'claimed';
 
--- belongs to the hub
+-- is set by the hub
 UPDATE tasks SET id = 'other' WHERE id = 'ready';
 UPDATE tasks SET number = -9 WHERE id = 'ready';
 UPDATE OR REPLACE tasks SET number = 1 WHERE id = 'claimed';
@@ -152,7 +152,7 @@ DELETE FROM tasks;
 -- text of 1 to 128 bytes without spaces or control characters
 INSERT INTO agents(id, name) VALUES ('a' || char(9), 's');
 
--- agents.id: this one is reserved
+-- agents.id: this id is reserved
 INSERT INTO agents(id, name) VALUES ('steward', 's');
 INSERT INTO agents(id, name) VALUES ('switchboard', 's');
 
@@ -186,7 +186,7 @@ INSERT INTO agents(id, name, machine_id) VALUES ('new', 'n', x'00');
 -- agents.machine_hostname: text of at most 256 bytes, or NULL
 INSERT INTO agents(id, name, machine_hostname) VALUES ('new', 'n', printf('%.257c', 'x'));
 
--- belongs to the hub
+-- is set by the hub
 INSERT INTO agents(id, name, inbox) VALUES ('new', 'n', 3);
 INSERT OR REPLACE INTO agents(id, name, presence) VALUES ('ann', 'n', 'gone');
 UPDATE agents SET id = 'other' WHERE id = 'ann';
@@ -227,14 +227,14 @@ INSERT INTO messages(id, type, from_agent, expires_at) VALUES ('new', 'custom', 
 -- a new one is neither delivered nor acknowledged
 INSERT INTO messages(id, type, from_agent, delivered_at) VALUES ('new', 'custom', 'ann', CURRENT_TIMESTAMP);
 
--- belongs to the hub; leave it out
+-- is set by the hub; omit it
 INSERT INTO messages(id, type, from_agent, copy_of) VALUES ('new', 'custom', 'ann', 1);
 INSERT INTO messages(number, id, type, from_agent) VALUES (9, 'new', 'custom', 'ann');
 
--- messages: a message that was sent is not replaced
+-- messages: a sent message cannot be replaced
 REPLACE INTO messages(id, type, from_agent) VALUES ('to-bob', 'custom', 'ann');
 
--- belongs to the hub; leave it as it is
+-- is set by the hub; do not change it
 UPDATE messages SET payload = '2' WHERE id = 'to-bob';
 UPDATE messages SET to_agent = 'ann' WHERE id = 'to-bob';
 UPDATE messages SET number = -5 WHERE id = 'to-bob';
@@ -299,14 +299,14 @@ INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('b', 'zoe', datetime
 -- leases.task_id: this agent does not hold that task
 INSERT INTO leases(file_path, agent_id, task_id, expires_at) VALUES ('b', 'bob', 'claimed', datetime('now', '+1 hour'));
 
--- leases.expires_at: must lie ahead
+-- leases.expires_at: must be in the future
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('b', 'bob', datetime('now', '-1 second'));
 
 -- a time such as 2026-01-31T23:59:59.000Z or 2026-01-31 23:59:59
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('b', 'bob', 'later');
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('b', 'bob', 9999999999);
 
--- leases.fencing belongs to the hub
+-- leases.fencing is set by the hub
 INSERT INTO leases(file_path, agent_id, expires_at, fencing) VALUES ('b', 'bob', datetime('now', '+1 hour'), 4);
 
 -- leases.renewed_count: a whole number
@@ -317,7 +317,7 @@ REPLACE INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs', 'bob', 
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs', 'bob', datetime('now', '+1 hour')) ON CONFLICT(file_path) DO UPDATE SET agent_id = excluded.agent_id;
 UPDATE leases SET agent_id = 'bob' WHERE file_path = 'src/a.rs';
 
--- belongs to the hub; leave it as it is
+-- is set by the hub; do not change it
 UPDATE leases SET file_path = 'b' WHERE file_path = 'src/a.rs';
 UPDATE leases SET fencing = 99 WHERE file_path = 'src/a.rs';
 UPDATE leases SET prefix = 'b' WHERE file_path = 'src/a.rs';

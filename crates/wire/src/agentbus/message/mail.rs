@@ -23,7 +23,7 @@ pub struct AgentMessage {
     pub kind: String,
     pub body: Json,
     pub ack_required: bool,
-    /// It was handed over before, on a connection that ended before it was acknowledged.
+    /// It was delivered before, on a connection that ended before it was acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redelivered: bool,
     /// How many secrets were taken out of the body.

@@ -159,7 +159,7 @@ impl Payload for TaskResultAck {
     }
 }
 
-/// What was accomplished.
+/// The result of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Accomplished {

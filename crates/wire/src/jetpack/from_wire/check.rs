@@ -40,10 +40,9 @@ pub(super) fn path_or_body<'a>(
     body: Option<&'a str>,
 ) -> Result<&'a str, Malformed> {
     match (path, body) {
-        (Some(path), Some(body)) if path != body => Err(Malformed::field(
-            field,
-            "is not the one that the path names",
-        )),
+        (Some(path), Some(body)) if path != body => {
+            Err(Malformed::field(field, "differs from the one in the path"))
+        }
         (Some(named), _) | (None, Some(named)) => id(field, named),
         (None, None) => Err(Malformed::missing(field)),
     }

@@ -23,7 +23,7 @@ pub fn page(limit: Option<u32>, after: Option<String>) -> Result<Page, Malformed
 /// `None` if only statuses were asked for that no task ever has.
 pub fn tasks(query: TaskQuery) -> Result<Option<(TaskFilter, Page)>, Malformed> {
     if query.skill.len() > 1 {
-        return Err(Malformed::field("skill", "takes one skill"));
+        return Err(Malformed::field("skill", "accepts only one skill"));
     }
     let statuses = query.status.iter().filter_map(|status| status.to_core());
     let filter = TaskFilter {

@@ -25,7 +25,7 @@ pub fn pause(request: PauseRequest, by: String) -> Result<verb::Steer, Malformed
         (Some(_), Some(_)) => {
             return Err(Malformed::field(
                 "forSeconds",
-                "until or forSeconds, not both",
+                "give until or forSeconds, not both",
             ));
         }
     };

@@ -9,7 +9,7 @@ use crate::jetpack::{
 
 const MS_PER_MINUTE: u64 = 60_000;
 
-/// The answer to REGISTER.
+/// The response to REGISTER.
 pub fn registered(reply: &verb::Joined) -> RegisterResponse {
     RegisterResponse {
         success: true,

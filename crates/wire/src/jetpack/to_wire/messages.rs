@@ -23,7 +23,7 @@ pub fn message(message: &core::Message) -> Message {
     }
 }
 
-/// The answer to SEND_MESSAGE.
+/// The response to SEND_MESSAGE.
 pub fn sent(reply: &verb::Sent) -> SendMessageResponse {
     SendMessageResponse {
         success: true,

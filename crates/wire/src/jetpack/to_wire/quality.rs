@@ -22,7 +22,7 @@ pub fn regression(regression: &core::Regression) -> Regression {
     }
 }
 
-/// The baseline in force.
+/// The current baseline.
 pub fn baseline(baseline: &core::Baseline) -> Baseline {
     let metrics = &baseline.metrics;
     Baseline {

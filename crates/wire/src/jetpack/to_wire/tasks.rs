@@ -139,7 +139,7 @@ pub fn progressed(reply: &verb::Progressed) -> ProgressResponse {
     }
 }
 
-/// The answer to COMPLETE.
+/// The response to COMPLETE.
 pub fn completed(reply: &verb::Completed) -> CompleteResponse {
     CompleteResponse {
         success: true,
@@ -155,7 +155,7 @@ pub fn completed(reply: &verb::Completed) -> CompleteResponse {
     }
 }
 
-/// The answer to FAIL.
+/// The response to FAIL.
 pub fn failed(reply: &verb::Failed) -> FailResponse {
     FailResponse {
         success: true,

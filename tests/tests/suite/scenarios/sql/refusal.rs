@@ -40,7 +40,7 @@ const SENTENCES: &[(&str, &str, &str)] = &[
     ),
     ("leases.agent_id: no such agent", "agent_not_registered", ""),
     (
-        "leases.expires_at: must lie ahead",
+        "leases.expires_at: must be in the future",
         "invalid_operation",
         "durationMs",
     ),
@@ -67,17 +67,17 @@ pub fn of_trigger(sentence: &str) -> Value {
 
 /// What the rules say in the log when a write did not hold: part of it, code, and the field or the reason.
 const REASONS: &[(&str, &str, &str)] = &[
-    ("has run out", "invalid_operation", "id"),
+    ("has expired", "invalid_operation", "id"),
     ("is not registered", "agent_not_registered", ""),
     ("there is no task", "task_not_found", ""),
-    ("needs 'to'", "invalid_operation", "message.to"),
+    ("requires 'to'", "invalid_operation", "message.to"),
     (
-        "a person holds no task",
+        "a person cannot hand off",
         "invalid_operation",
         "message.type",
     ),
     (
-        "nobody holds this file",
+        "nobody holds a lease on this file",
         "invalid_operation",
         "message.payload.filePath",
     ),

@@ -233,7 +233,7 @@ fn a_broken_or_missing_file_is_named() {
     let (_, key) = theirs.split_once("-----BEGIN PRIVATE").unwrap();
     home.write("director.pem", &format!("{cert}-----BEGIN PRIVATE{key}"));
     let said = open().unwrap_err().to_string();
-    assert!(said.contains("do not serve"), "{said}");
+    assert!(said.contains("cannot be used for TLS"), "{said}");
 }
 
 #[test]
