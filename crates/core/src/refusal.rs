@@ -233,9 +233,9 @@ impl fmt::Display for Refusal {
             Refusal::IncidentNotFound {
                 incident,
                 is_resolved: true,
-            } => write!(f, "incident {incident} is resolved already"),
+            } => write!(f, "incident {incident} is already resolved"),
             Refusal::IncidentNotFound { incident, .. } => {
-                write!(f, "no incident {incident} is open")
+                write!(f, "there is no open incident {incident}")
             }
             Refusal::DutyLost { duty } => {
                 write!(f, "the duty {duty:?} is no longer with this coordinator")

@@ -65,7 +65,7 @@ pub enum Errand {
     #[command(subcommand, visible_alias = "leases", after_help = lease::EXAMPLES)]
     Lease(lease::Command),
     Events(events::Args),
-    /// See and resolve incidents: what a person should look after
+    /// List and resolve incidents: problems that a person should look into
     #[command(subcommand, visible_alias = "incidents", after_help = incident::EXAMPLES)]
     Incident(incident::Command),
     /// Show and set the quality baseline, show measurements

@@ -45,7 +45,7 @@ impl NoteStep {
             subject: "wall clock".to_owned(),
             corr_id: None,
             message: format!(
-                "the wall clock was set by {} ms; if it is right now, restart the hub with --clock-is-right",
+                "the wall clock jumped by {} ms; if it is right now, restart the hub with --clock-is-right",
                 self.by_ms
             ),
         }

@@ -7,7 +7,7 @@ use super::IncidentState;
 use crate::IsoTime;
 use crate::query::query;
 
-/// Of each kind and subject one is open; what happens again counts there.
+/// There is one open incident per kind and subject; repeated occurrences are counted in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Incident {
@@ -57,6 +57,6 @@ query! {
     pub struct IncidentQuery {
         "state" => state: Option<IncidentState>, "Open ones, oldest first (default), or resolved ones, newest first.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";
-        "after" => after: Option<String>, "The `next` of the page before.";
+        "after" => after: Option<String>, "The `next` of the previous page.";
     }
 }

@@ -19,10 +19,10 @@ Examples:
   switchboard incident list --resolved --json"
 )]
 pub struct Args {
-    /// Those that were resolved in the last 30 days instead, newest first
+    /// List incidents resolved in the last 30 days instead, newest first
     #[arg(long)]
     resolved: bool,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }

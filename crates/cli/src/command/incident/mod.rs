@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::failure::Failure;
 
 pub const EXAMPLES: &str = "\
-An incident is something that a person should look after, such as a clock that was set. Of each kind and subject
-one is open at a time; what happens again is counted there.
+An incident is a problem that a person should look into, such as a clock that jumped. There is one open incident
+per kind and subject; repeated occurrences are counted in it.
 
 Examples:
   switchboard incident list

@@ -16,7 +16,7 @@ pub struct Args {
     /// Ids, as 'switchboard incident list' shows them
     #[arg(required = true, value_name = "ID")]
     incidents: Vec<String>,
-    /// Why, for the record
+    /// Reason, kept in the event log
     #[arg(long, short, value_name = "TEXT")]
     reason: Option<String>,
 }

@@ -55,7 +55,7 @@ pub fn incidents(query: IncidentQuery) -> Result<RecordRange, Malformed> {
     let after = query.after.map(|after| after.parse());
     let after = after
         .transpose()
-        .map_err(|_| Malformed::field("after", "must be the 'next' of the page before"))?;
+        .map_err(|_| Malformed::field("after", "must be the 'next' of the previous page"))?;
     Ok(RecordRange {
         after,
         ..core::Incident::range(is_resolved, page_size(query.limit)?)
