@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::description::Description;
 use crate::event::Event;
 use crate::id::{AgentId, CorrId, SnapshotId, TaskId};
 use crate::lane::LaneId;
 use crate::limits;
 use crate::time::Timestamp;
+
+mod named;
+
+pub use named::{
+    FailureKind, OnDependencyFailure, Phase, Priority, TaskKind, TaskStatus, WhenSpent,
+};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
@@ -78,84 +82,6 @@ pub enum TaskState {
     },
 }
 
-words! {
-    /// The public words for [`TaskState`].
-    #[derive(Hash, Serialize, Deserialize)]
-    pub enum TaskStatus {
-        Waiting = "blocked",
-        Ready = "ready",
-        Claimed = "claimed",
-        InProgress = "in_progress",
-        RetryWait = "pending_retry",
-        NeedsPerson = "needs_review",
-        Completed = "completed",
-        Failed = "failed",
-        Canceled = "canceled",
-    }
-}
-
-words! {
-    #[derive(Hash, Serialize, Deserialize)]
-    pub enum Priority {
-        Critical = "critical",
-        High = "high",
-        Medium = "medium",
-        Low = "low",
-    }
-}
-
-words! {
-    #[derive(Hash, Serialize, Deserialize)]
-    pub enum TaskKind {
-        Code = "code",
-        Test = "test",
-        BrowserTest = "browser_test",
-        Documentation = "documentation",
-        Review = "review",
-        Custom = "custom",
-    }
-}
-
-words! {
-    #[derive(Hash, Serialize, Deserialize)]
-    pub enum Phase {
-        Analyzing = "analyzing",
-        Planning = "planning",
-        Implementing = "implementing",
-        Testing = "testing",
-        Reviewing = "reviewing",
-    }
-}
-
-words! {
-    #[derive(Hash, Serialize, Deserialize)]
-    pub enum FailureKind {
-        TaskError = "task_error",
-        TaskTimeout = "task_timeout",
-        DependencyError = "dependency_error",
-        QualityFailure = "quality_failure",
-        ResourceError = "resource_error",
-        AgentCrash = "agent_crash",
-    }
-}
-
-words! {
-    #[derive(Hash, Serialize, Deserialize)]
-    pub enum OnDependencyFailure {
-        Block = "block",
-        Fail = "fail",
-    }
-}
-
-words! {
-    /// What becomes of a task whose retries are used up.
-    #[derive(Hash, Serialize, Deserialize)]
-    pub enum WhenSpent {
-        Fail = "fail",
-        AskPerson = "ask_person",
-    }
-}
-
 /// How long a claim may last, and how long without progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
@@ -202,21 +128,6 @@ impl From<Failure> for Trouble {
     }
 }
 
-impl FailureKind {
-    /// What a person could do about it, if nobody knows better.
-    pub fn remedy(self) -> &'static str {
-        match self {
-            FailureKind::AgentCrash => "check why its workers crashed, then retry it",
-            FailureKind::TaskTimeout => "split it or give it more time, then retry it",
-            FailureKind::DependencyError => "fix what it depends on, then retry it",
-            FailureKind::ResourceError => "provide the missing resource, then retry it",
-            FailureKind::QualityFailure | FailureKind::TaskError => {
-                "check its attempts, then change or retry it"
-            }
-        }
-    }
-}
-
 impl TaskState {
     pub fn status(&self) -> TaskStatus {
         match self {
@@ -233,22 +144,43 @@ impl TaskState {
     }
 }
 
-impl TaskStatus {
-    /// No verb of an agent leads out of these; a person may retry.
-    pub fn is_final(self) -> bool {
-        match self {
-            TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Canceled => true,
-            TaskStatus::Waiting
-            | TaskStatus::Ready
-            | TaskStatus::Claimed
-            | TaskStatus::InProgress
-            | TaskStatus::RetryWait
-            | TaskStatus::NeedsPerson => false,
+impl Task {
+    /// One that nobody has taken, and that waits for nothing.
+    pub fn new(
+        id: TaskId,
+        number: u64,
+        about: Description,
+        corr_id: CorrId,
+        now: Timestamp,
+    ) -> Task {
+        Task {
+            corr_id,
+            id,
+            number,
+            about,
+            state: TaskState::Ready,
+            dependencies: Vec::new(),
+            blockers: Vec::new(),
+            on_dependency_failure: OnDependencyFailure::Block,
+            retries: 0,
+            epoch_needed: false,
+            previous_agents: Vec::new(),
+            last_failure: None,
+            epoch: 0,
+            started_at: None,
+            worked_ms: None,
+            progress: None,
+            result: None,
+            snapshot: None,
+            dependants: 0,
+            lane: None,
+            watch: None,
+            created_at: now,
+            updated_at: now,
+            rev: 0,
         }
     }
-}
 
-impl Task {
     pub fn status(&self) -> TaskStatus {
         self.state.status()
     }

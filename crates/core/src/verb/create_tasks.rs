@@ -196,30 +196,15 @@ impl NewTask {
         let mut seen = HashSet::new();
         dependencies.retain(|id| seen.insert(id.clone()));
         Task {
-            id: self.id.clone(),
-            number,
-            about: self.about.clone(),
-            state: TaskState::Ready,
             dependencies,
-            blockers: Vec::new(),
             on_dependency_failure: self.on_dependency_failure,
-            corr_id: self.corr_id.clone(),
-            retries: 0,
-            epoch_needed: false,
-            previous_agents: Vec::new(),
-            last_failure: None,
-            epoch: 0,
-            started_at: None,
-            worked_ms: None,
-            progress: None,
-            result: None,
-            snapshot: None,
-            dependants: 0,
-            lane: None,
-            watch: None,
-            created_at: now,
-            updated_at: now,
-            rev: 0,
+            ..Task::new(
+                self.id.clone(),
+                number,
+                self.about.clone(),
+                self.corr_id.clone(),
+                now,
+            )
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Records and engrams for the tests of this module.
 
 use switchboard_core::Description;
-use switchboard_core::task::OnDependencyFailure;
-use switchboard_core::{Skills, Task, TaskState, Timestamp};
+use switchboard_core::{Skills, Task, Timestamp};
 use switchboard_wire::agentbus::Scope;
 use switchboard_wire::agentbus::catalog::{Catalog, CatalogEntry};
 use switchboard_wire::agentbus::engram::{self, Decision, Engram, Link};
@@ -72,34 +71,14 @@ pub fn catalog(engrams: &[Engram]) -> Catalog {
 }
 
 pub fn task(number: u64, title: &str) -> Task {
+    let about = Description {
+        title: title.to_owned(),
+        required_skills: Skills::new(["rust"]),
+        ..Description::default()
+    };
     Task {
-        id: "T".into(),
-        number,
-        about: Description {
-            title: title.to_owned(),
-            required_skills: Skills::new(["rust"]),
-            ..Description::default()
-        },
-        state: TaskState::Ready,
-        dependencies: Vec::new(),
-        blockers: Vec::new(),
-        on_dependency_failure: OnDependencyFailure::Block,
-        corr_id: "T".into(),
-        retries: 0,
-        epoch_needed: false,
-        previous_agents: Vec::new(),
-        last_failure: None,
         epoch: 1,
-        started_at: None,
-        worked_ms: None,
-        progress: None,
-        result: None,
-        snapshot: None,
-        dependants: 0,
-        lane: None,
-        watch: None,
-        created_at: NOON,
-        updated_at: NOON,
         rev: 1,
+        ..Task::new("T".into(), number, about, "T".into(), NOON)
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use switchboard_core::Description;
 use switchboard_core::quality::{Judgement, NextAction};
 use switchboard_core::refusal::NotYours;
-use switchboard_core::task::{Failure, OnDependencyFailure};
+use switchboard_core::task::Failure;
 use switchboard_core::{
     Agent, AgentKind, Capabilities, Command, CommandKind, Doing, FailureKind, Lease, LeasePath,
     Message, Phase, Presence, Priority, Progress, Skills, Task, TaskState, TaskStatus, Timestamp,
@@ -28,27 +28,20 @@ pub fn golden(name: &str) -> Value {
 }
 
 fn task(state: TaskState) -> Task {
+    let about = Description {
+        title: "Fix login".to_owned(),
+        description: Some("The button does nothing".to_owned()),
+        priority: Priority::High,
+        required_skills: Skills::new(["TypeScript"]),
+        files: vec!["src/login.ts".to_owned()],
+        estimated_minutes: Some(30),
+        branch: Some("fix/login".to_owned()),
+        ..Description::default()
+    };
     Task {
-        id: "task-1".into(),
-        number: 17,
-        about: Description {
-            title: "Fix login".to_owned(),
-            description: Some("The button does nothing".to_owned()),
-            priority: Priority::High,
-            required_skills: Skills::new(["TypeScript"]),
-            files: vec!["src/login.ts".to_owned()],
-            estimated_minutes: Some(30),
-            branch: Some("fix/login".to_owned()),
-            ..Description::default()
-        },
         state,
         dependencies: vec!["task-0".into()],
-        blockers: vec![],
-        on_dependency_failure: OnDependencyFailure::Block,
-        corr_id: "task-1".into(),
         retries: 1,
-        epoch_needed: false,
-        watch: None,
         previous_agents: vec!["agent-002".into()],
         last_failure: Some(Failure {
             kind: FailureKind::QualityFailure,
@@ -56,7 +49,6 @@ fn task(state: TaskState) -> Task {
         }),
         epoch: 2,
         started_at: Some(T2),
-        worked_ms: None,
         progress: Some(Progress {
             phase: Phase::Testing,
             percent: 80,
@@ -65,13 +57,9 @@ fn task(state: TaskState) -> Task {
             told_at: T,
             told_percent: 80,
         }),
-        result: None,
-        snapshot: None,
-        dependants: 0,
-        lane: None,
-        created_at: T,
         updated_at: T2,
         rev: 1,
+        ..Task::new("task-1".into(), 17, about, "task-1".into(), T)
     }
 }
 
