@@ -18,6 +18,7 @@ mod errands;
 mod lanes;
 mod ledger;
 mod lists;
+mod private_rows;
 mod prunes;
 mod put;
 mod random;
@@ -203,12 +204,9 @@ const CASES: &[(&str, Case)] = &[
     ),
     (
         "private rows by owner and position",
-        records::private_rows_by_owner_and_position,
+        private_rows::by_owner_and_position,
     ),
-    (
-        "private rows that are due",
-        records::private_rows_that_are_due,
-    ),
+    ("private rows that are due", private_rows::that_are_due),
     ("records come back", records::records_come_back),
     (
         "records change by their verbs",
