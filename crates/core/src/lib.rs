@@ -37,6 +37,7 @@ pub mod refusal;
 pub mod replay;
 pub mod rights;
 pub mod row;
+pub mod said;
 pub mod served;
 pub mod skills;
 pub mod slice;

@@ -22,7 +22,6 @@ pub struct Policy {
     pub silence: Silence,
     pub proof: Proof,
     pub skills: SkillsSaid,
-    pub news: News,
     /// Agents stand on a connection: tasks are pushed to them, and watched.
     pub streams: bool,
 }
@@ -39,8 +38,9 @@ pub enum Silence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// The same process, or the wish to resume. Another process waits until the agent is silent, and takes the id over.
+    /// Each sign-on is a registration.
     Process,
-    /// The door has asked who it is: whoever comes in is that agent.
+    /// The door has asked who it is: whoever comes in is that agent, and goes on as what it is.
     Door,
 }
 
@@ -51,14 +51,6 @@ pub enum SkillsSaid {
     Add,
 }
 
-/// Which sign-on counts as a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
-    Each,
-    /// The first by this door; a reconnect is none.
-    First,
-}
-
 impl Door {
     /// Whoever writes the public tables is there by this one.
     pub const BY_HAND: Door = Door::Jetpack;
@@ -67,8 +59,8 @@ impl Door {
     pub const fn policy(self) -> Policy {
         use Silence::{After, Told};
         match self {
-            Door::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, news: News::Each, streams: false },
-            Door::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, news: News::First, streams: true },
+            Self::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, streams: false },
+            Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true },
         }
     }
 }

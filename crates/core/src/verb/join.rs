@@ -9,7 +9,7 @@ use super::hand::{queue_again, want_unacknowledged};
 use super::{Verb, wake};
 use crate::agent::{Agent, AgentKind, Capabilities, Machine};
 use crate::changes::Changes;
-use crate::doors::{Door, News, Proof, SkillsSaid};
+use crate::doors::{Door, Proof, SkillsSaid};
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::refusal::Refusal;
@@ -125,7 +125,8 @@ impl Verb for Join {
             agent.commands.clear();
             agent.metrics = None;
         }
-        if !resumed || policy.news == News::Each {
+        let goes_on = resumed && policy.proof == Proof::Door;
+        if !goes_on {
             agent.registered_at = now;
             agent.last_active_at = now;
             agent.seen_at = now;
@@ -133,7 +134,7 @@ impl Verb for Join {
         } else {
             wake(&mut agent, &mut changes, now);
         }
-        let is_news = policy.news == News::Each || !agent.doors.contains(&self.door);
+        let is_news = !goes_on || !agent.doors.contains(&self.door);
         self.describe(&mut agent, policy.skills);
         agent.open_door(self.door, policy.silence.limit(self.silent_after));
         if let Some(stream) = &self.stream {

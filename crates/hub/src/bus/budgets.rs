@@ -1,7 +1,7 @@
 //! Budgets of requests to github and to models, over the bus.
 //!
-//! Who gets what is decided by `core::budget`, in the ledger, for all coordinators. Here words become verbs, and a grant
-//! that comes later is told to the worker that waits for it on a connection of this coordinator, whoever granted it.
+//! Who gets what is decided by `core::budget`, in the ledger, for all coordinators. Here a grant that
+//! comes later is told to the worker that waits for it on a connection of this coordinator, whoever granted it.
 
 #[cfg(test)]
 mod tests;
@@ -10,11 +10,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use switchboard_core::budget::{Budget, Kind, Limits, Outcome, Resource, Standing, Urgency};
-use switchboard_core::verb::{AcquireBudget, BudgetReported, ReportBudget};
+use switchboard_core::budget::{Budget, Limits, Resource, Standing};
+use switchboard_core::verb::BudgetReported;
 use switchboard_core::{AgentId, GrantId, RequestId, Timestamp};
+use switchboard_wire::agentbus::from_wire;
 use switchboard_wire::agentbus::message::{BudgetGrant, BudgetRequest, BudgetResult, Outbound};
-use switchboard_wire::agentbus::{BudgetKind, BudgetPriority, BudgetResource, BudgetStatus};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -91,19 +91,13 @@ impl Budgets {
         agent: &AgentId,
         asked: &BudgetRequest,
     ) -> Result<Option<BudgetGrant>, Error> {
+        let acquire = from_wire::acquire_budget(agent, asked, |resource| self.limits(resource));
         let place = Place {
-            resource: resource(asked.resource),
+            resource: acquire.resource,
             agent: agent.clone(),
-            request: asked.request_id.as_str().into(),
+            request: acquire.request.clone(),
         };
-        let acquired = self.hub.run(AcquireBudget {
-            agent: agent.clone(),
-            request: place.request.clone(),
-            resource: place.resource,
-            kind: kind(asked.kind),
-            urgency: urgency(asked.priority),
-            limits: self.limits(place.resource),
-        });
+        let acquired = self.hub.run(acquire);
         let request_id = asked.request_id.clone();
         match acquired.await? {
             Standing::Granted(grant) => {
@@ -129,13 +123,8 @@ impl Budgets {
         agent: &AgentId,
         told: &BudgetResult,
     ) -> Result<BudgetReported, Error> {
-        let reported = self.hub.run(ReportBudget {
-            agent: agent.clone(),
-            grant: told.grant_id.as_str().into(),
-            outcome: outcome(told.status),
-            retry_after: told.retry_after_seconds.map(Duration::from_secs),
-        });
-        let reported = reported.await?;
+        let report = from_wire::report_budget(agent, told);
+        let reported = self.hub.run(report).await?;
         match reported {
             BudgetReported::Ended {
                 resource,
@@ -305,39 +294,4 @@ fn standing(rows: &[Budget], now: Timestamp) -> HashMap<Place, Option<GrantId>> 
         }
     }
     standing
-}
-
-fn resource(word: BudgetResource) -> Resource {
-    match word {
-        BudgetResource::Github => Resource::Github,
-        BudgetResource::Model => Resource::Model,
-    }
-}
-
-fn kind(word: BudgetKind) -> Kind {
-    match word {
-        BudgetKind::Read => Kind::Read,
-        BudgetKind::Write => Kind::Write,
-        BudgetKind::Request => Kind::Request,
-    }
-}
-
-fn urgency(word: BudgetPriority) -> Urgency {
-    match word {
-        BudgetPriority::Heartbeat => Urgency::Heartbeat,
-        BudgetPriority::Safety => Urgency::Safety,
-        BudgetPriority::CurrentRead => Urgency::CurrentRead,
-        BudgetPriority::BestEffortRead => Urgency::BestEffortRead,
-        BudgetPriority::CosmeticWrite => Urgency::CosmeticWrite,
-    }
-}
-
-/// `rate_limited` is a 429, or a 403 that speaks of limits; `error` is anything else that failed, timeouts too.
-fn outcome(word: BudgetStatus) -> Outcome {
-    match word {
-        BudgetStatus::Ok => Outcome::Done,
-        BudgetStatus::RateLimited => Outcome::RateLimited,
-        BudgetStatus::Error => Outcome::Failed,
-        BudgetStatus::Unused => Outcome::Unused,
-    }
 }

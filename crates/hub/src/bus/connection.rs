@@ -150,7 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     let step = self.session.tick(self.bus.millis());
                     self.carry_out(step);
                     if let Who::Worker(worker) = &mut self.who {
-                        Box::pin(worker.on_time(&self.bus)).await;
+                        Box::pin(worker.on_time()).await;
                     }
                 }
                 Woken::Worker(errand) => {
@@ -360,7 +360,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let mail = std::mem::take(&mut self.mail);
         if let Who::Worker(worker) = &mut self.who {
-            Box::pin(worker.handed(&self.bus, mail)).await;
+            Box::pin(worker.handed(mail)).await;
         }
     }
 

@@ -44,10 +44,6 @@ impl Registry {
         outbox.is_some_and(|outbox| outbox.push(Frame::Message(Box::new(message))))
     }
 
-    pub fn has_worker(&self, worker: &AgentId) -> bool {
-        self.workers.lock().contains_key(worker)
-    }
-
     pub fn to_workers(&self, message: &Outbound<'static>) {
         let workers: Vec<_> = self.workers.lock().values().cloned().collect();
         for outbox in workers {

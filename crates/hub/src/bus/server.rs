@@ -198,7 +198,7 @@ impl Shared {
         switchboard_wire::agentbus::envelope::room(max, message_type, &self.sender())
     }
 
-    pub fn backoff(&self, at_least: Duration) -> Backoff {
+    pub fn backoff(&self) -> Backoff {
         let retry = &self.config.retry;
         Backoff {
             mode: match retry.mode {
@@ -208,7 +208,7 @@ impl Shared {
             initial: retry.initial,
             max: retry.max,
             jitter: draw(1001),
-            at_least,
+            at_least: Duration::ZERO,
         }
     }
 }

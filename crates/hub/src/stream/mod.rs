@@ -1,171 +1,237 @@
 //! What goes on for longer than a call: a connection that stands for an agent, whatever it speaks.
 //!
-//! A [`Stream`] hears of whatever concerns its agent, stands in the queue for tasks, takes up messages and settles them
-//! once they are written. [`outbox`] bounds what is on its way to it, [`standing`] asks the ledger what the agent has,
-//! [`ended`] gives back what streams of processes that are gone had. Whether its credential still counts is for
-//! [`crate::auth::Vigil`] to say; what is said over it, and in which words, is the door's business.
+//! A [`Stream`] hears of whatever concerns its agent, and tells it by the door's [`Voice`]: tasks that are offered to it
+//! or taken back ([`offers`]), messages ([`mail`]), orders, and what the ledger says of it ([`standing`]). [`outbox`]
+//! bounds what is on its way, [`ended`] gives back what streams of processes that are gone had. Whether its credential
+//! still counts is for [`crate::auth::Vigil`] to say; what is said over it, and in which words, is the door's business.
 
 mod ended;
+mod mail;
+mod offers;
 mod outbox;
 mod standing;
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard_core::verb::{Assign, Claimed, EndStream, Hand, Handed, TakeBack};
-use switchboard_core::{Agent, AgentId, MessageId, Received, Task};
+use switchboard_core::verb::{Deregister, Joined};
+use switchboard_core::{Agent, AgentId, MessageId, Received, Task, TaskId, Verb};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use ended::{attend, end_all};
+pub(crate) use offers::{Held, Offer};
 pub(crate) use outbox::{Ended, Frame, Outbox};
-pub(crate) use standing::{Standing, what_became};
+pub(crate) use standing::what_became;
 
 use crate::hub::{Error, Hub};
-use crate::wakeups::{Bell, ClaimWaiter, Wakeups};
+use crate::wakeups::{Bell, ClaimWaiter};
+use offers::Slot;
 
 /// After a try that may work in a moment.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(250);
-/// Messages on their way over one stream at a time.
-const HANDED_AT_ONCE: usize = 16;
-/// Nobody else hands them out for this long.
-const HOLD_FOR: Duration = Duration::from_secs(30);
 
 /// One stream of an agent. There may be any number of them; each is rung.
-pub(crate) struct Stream {
+pub(crate) struct Stream<V> {
     hub: Hub,
-    agent: AgentId,
     /// What it is called in the ledger.
     name: String,
+    /// As it was last seen.
+    agent: Box<Agent>,
+    pub voice: V,
+    terms: Terms,
     bell: Bell,
     /// In the queue for a task.
     waiter: Option<ClaimWaiter>,
+    /// What the agent holds, oldest first.
+    held: Vec<Held>,
+    slot: Slot,
+    /// Not to be offered again on this stream.
+    declined: VecDeque<TaskId>,
+    /// Offers in a row that it did not answer.
+    unanswered: u32,
+    told_to_stop: bool,
     /// Messages that were taken up and are not written yet.
     on_its_way: Vec<MessageId>,
     /// Something that must be acknowledged was handed over on it.
     owes_receipts: bool,
+    /// Look at the ledger again then, whatever is heard.
+    look_at: Option<Instant>,
 }
 
-/// What a look into the queue brought.
-pub(crate) enum Sought {
-    Task(Box<Task>),
-    /// It waits, and looks again then if nothing wakes it before.
-    Nothing(Option<Instant>),
+/// What a door says over a stream, in its own words.
+pub(crate) trait Voice: Send + Sync {
+    type Frame: Frame;
+
+    fn outbox(&self) -> &Outbox<Self::Frame>;
+
+    /// A task is its own, and it is to say whether it takes it.
+    fn offer(&self, task: &Task, offer: Offer);
+
+    fn revoke(&self, held: &Held, reason: String);
+
+    /// A person wants it to stop.
+    fn stop(&self, agent: &AgentId, reason: &str);
+
+    fn mail(&self, mail: Received);
 }
 
-impl Stream {
-    /// Under a name of [`Hub::stream_name`].
-    pub fn new(hub: &Hub, agent: AgentId, name: String) -> Self {
+/// What a door gives to an agent, and how.
+pub(crate) struct Terms {
+    pub tasks: bool,
+    pub mail: bool,
+    /// An offer that is not answered in this time is taken back.
+    pub accept_within: Duration,
+    /// The whole cycle of one task takes no longer.
+    pub cap: Duration,
+    /// Without progress for this long a task is given back.
+    pub stale_after: Duration,
+    /// At most so many agents have a task at a time, if there is a bound.
+    pub slots: Option<Arc<Semaphore>>,
+    /// Whether work is handed out.
+    pub open: watch::Receiver<bool>,
+    pub stopping: CancellationToken,
+}
+
+/// What there is to do besides reading and writing.
+pub(crate) enum Errand {
+    /// Its row changed, or a message waits.
+    Changed,
+    /// A task may be there for it, or work is handed out again, or no longer.
+    Work,
+    /// It may take one of the slots.
+    Slot(OwnedSemaphorePermit),
+}
+
+impl<V: Voice> Stream<V> {
+    /// Under a name of [`Hub::stream_name`], by which the agent joined.
+    pub fn new(hub: &Hub, name: String, joined: Joined, voice: V, terms: Terms) -> Self {
         Stream {
-            bell: hub.shared.wakeups().watch_agent(&agent),
+            bell: hub.shared.wakeups().watch_agent(&joined.agent.id),
             hub: hub.clone(),
-            agent,
             name,
+            held: joined.holds.iter().map(Held::of).collect(),
+            agent: joined.agent,
+            voice,
+            terms,
             waiter: None,
+            slot: Slot::None,
+            declined: VecDeque::new(),
+            unanswered: 0,
+            told_to_stop: false,
             on_its_way: Vec::new(),
             owes_receipts: false,
+            look_at: None,
         }
     }
 
-    /// Whenever the agent's row changes or a message waits for it.
-    pub async fn rung(&self) {
-        self.bell.rung().await;
+    pub fn agent(&self) -> &AgentId {
+        &self.agent.id
     }
 
-    /// Whenever there may be a task for it.
-    pub async fn woken(&self) {
-        match &self.waiter {
-            Some(waiter) => waiter.woken().await,
-            None => std::future::pending().await,
-        }
-    }
-
-    pub fn leave_queue(&mut self) {
-        self.waiter = None;
-    }
-
-    /// Takes the next task; if there is none, it stands in the queue as what the agent is now.
-    pub async fn seek(&mut self, agent: &Agent, assign: Assign) -> Result<Sought, Error> {
-        let (shared, filter) = (&self.hub.shared, &assign.claim.filter);
-        let wait = || Wakeups::wait_for_task(shared, agent.clone(), filter.clone());
-        let waiter = self.waiter.get_or_insert_with(wait);
-        // Whatever fails from here on drops it: what it was woken for goes to the next one.
-        let errand = waiter.errand();
-        match self.hub.run(assign).await? {
-            Claimed::Task(task) => {
-                let took = errand.filter(|errand| errand.lane().matches(&task));
-                took.into_iter().for_each(|errand| errand.settle());
-                self.waiter = None;
-                Ok(Sought::Task(task))
+    /// Waits for something to do.
+    pub async fn next(&mut self) -> Errand {
+        let (waiter, slot, open) = (&self.waiter, &mut self.slot, &mut self.terms.open);
+        let woken = async {
+            match waiter {
+                Some(waiter) => waiter.woken().await,
+                None => std::future::pending().await,
             }
-            Claimed::None(nothing) => {
-                let far = Instant::now() + RETRY_AFTER * 8;
-                let passed_on = self.hub.pass_on(errand, far).await.ok();
-                let turn = self.hub.turn_after_others(waiter, &nothing);
-                let sooner = passed_on.filter(|at| *at < far).into_iter();
-                Ok(Sought::Nothing(sooner.chain(turn).min()))
-            }
-        }
-    }
-
-    /// Takes up messages that wait, also what an older stream took up; they count as handed over once they are written.
-    pub async fn take_up(&mut self) -> Result<Vec<Received>, Error> {
-        let hand = Hand {
-            agent: self.agent.clone(),
-            stream: self.name.clone(),
-            limit: HANDED_AT_ONCE,
-            hold_for: HOLD_FOR,
         };
-        let mut taken = self.hub.run(hand).await?;
-        taken.retain(|taken| !self.on_its_way.contains(&taken.message.id));
-        for Received { message, .. } in &taken {
-            self.on_its_way.push(message.id.clone());
-            self.owes_receipts |= message.ack_required;
-        }
-        Ok(taken)
-    }
-
-    /// They were written: the verb to insist on.
-    pub fn handed(&mut self, messages: Vec<MessageId>) -> Handed {
-        self.on_its_way.retain(|id| !messages.contains(id));
-        Handed {
-            agent: self.agent.clone(),
-            stream: self.name.clone(),
-            messages,
+        tokio::select! {
+            () = self.bell.rung() => Errand::Changed,
+            () = woken => Errand::Work,
+            Ok(()) = open.changed() => Errand::Work,
+            permit = slot.granted() => Errand::Slot(permit),
         }
     }
 
-    /// It is over. What was never written, and what was not acknowledged, waits for whatever door comes next.
-    pub async fn end(self, unsent: Vec<MessageId>) {
-        let (agent, stream, messages) = (self.agent, self.name, unsent);
-        if !messages.is_empty() {
-            let take_back = TakeBack {
-                agent: agent.clone(),
-                stream: stream.clone(),
-                messages,
-            };
-            if let Err(error) = self.hub.run(take_back).await {
-                tracing::debug!(%error, "messages that were not sent could not be queued again; that happens later");
+    pub async fn on(&mut self, errand: Errand) {
+        match errand {
+            Errand::Changed => return self.refresh().await,
+            Errand::Work => {}
+            Errand::Slot(permit) => self.slot = Slot::Held(permit),
+        }
+        self.seek_work().await;
+    }
+
+    /// When to call [`Stream::on_time`], if nothing else happens.
+    pub fn due_at(&self) -> Option<Instant> {
+        let offers = self.held.iter().filter_map(|held| held.answer_by);
+        offers.chain(self.look_at).min()
+    }
+
+    pub async fn on_time(&mut self) {
+        let now = Instant::now();
+        if self.due_at().is_some_and(|at| at <= now) {
+            self.look_at = None;
+            // It may have accepted elsewhere meanwhile.
+            self.refresh().await;
+        }
+        self.take_back_unanswered(now).await;
+    }
+
+    /// After a look that failed, if the next one may not.
+    fn looks_again_after(&mut self, error: &Error) {
+        if error.may_pass() {
+            self.look_at = Some(Instant::now() + RETRY_AFTER);
+        }
+    }
+
+    /// Runs a verb until it is decided: what was said once must not be lost because the ledger was away.
+    pub async fn insist<T>(&self, verb: T) -> Result<T::Reply, Error>
+    where
+        T: Verb + Clone + Send + 'static,
+        T::Reply: Send,
+    {
+        self.until_decided(|| self.hub.run(verb.clone())).await
+    }
+
+    pub async fn until_decided<T, F>(&self, run: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        loop {
+            match run().await {
+                Err(error) if error.may_pass() && !self.is_over() => {
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+                decided => return decided,
             }
         }
-        if self.owes_receipts
-            && let Err(error) = self.hub.run(EndStream { agent, stream }).await
-        {
-            tracing::debug!(%error, "unacknowledged messages were not queued again; they wait for the agent's next connection");
-        }
     }
-}
 
-/// Tries until it is decided: what was said once must not be lost because the ledger was away.
-pub(crate) async fn insist<T, F>(
-    run: impl Fn() -> F,
-    is_over: impl Fn() -> bool,
-) -> Result<T, Error>
-where
-    F: Future<Output = Result<T, Error>>,
-{
-    loop {
-        match run().await {
-            Err(error) if error.may_pass() && !is_over() => tokio::time::sleep(RETRY_AFTER).await,
-            decided => return decided,
+    fn is_over(&self) -> bool {
+        self.terms.stopping.is_cancelled() || self.voice.outbox().ended().is_some()
+    }
+
+    /// Its agent was signed off elsewhere: what comes on this connection counts for nothing, and it should know.
+    pub fn sign_off(&self) {
+        self.voice.outbox().end(Ended::Gone);
+    }
+
+    /// It goes for good, and has nothing any more.
+    pub fn leaves(&mut self) {
+        self.held.clear();
+        self.waiter = None;
+        self.slot = Slot::None;
+        self.voice.outbox().end(Ended::Left);
+    }
+
+    /// The connection is over; the agent may come back within its time. `is_last` unless a newer one has it.
+    pub async fn end(mut self, unsent: Vec<MessageId>, is_last: bool) {
+        self.give_mail_back(unsent).await;
+        // With a task in its hands it may be back in a moment, to finish it.
+        let has_left = self.voice.outbox().ended() == Some(Ended::Left);
+        let is_done = self.agent.is_stopping() && self.held.is_empty() && !has_left;
+        self.take_back_later();
+        if is_last && is_done && !self.terms.stopping.is_cancelled() {
+            let agent = self.agent.id.clone();
+            if let Err(error) = self.hub.run(Deregister { agent }).await {
+                tracing::debug!(%error, "an agent that was asked to shut down was not deregistered; it will time out");
+            }
         }
     }
 }

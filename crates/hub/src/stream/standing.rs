@@ -1,42 +1,91 @@
-//! What the ledger says of a stream's agent right now, and what became of a task that it had.
+//! What the ledger says of a stream's agent right now, and what it must be told for it.
 
 use switchboard_core::query::TaskRef;
+use switchboard_core::verb::ReleaseTask;
 use switchboard_core::{
-    Agent, AgentId, Changes, Refusal, Slice, Task, TaskId, TaskState, Timestamp, Verb, Want,
+    Agent, AgentId, Changes, CommandKind, Refusal, Slice, Task, TaskId, TaskState, Timestamp, Verb,
+    Want,
 };
 
-use super::Stream;
-use crate::hub::Error;
+use super::{Ended, Held, Stream, Voice};
 
-/// How an agent and its stream stand.
-pub(crate) enum Standing {
-    /// The agent was signed off.
-    Gone,
-    /// Another stream has the agent, wherever it is connected: this one gets nothing more.
-    Replaced,
-    /// The agent, and the tasks that it holds.
-    Here(Box<Agent>, Vec<Task>),
-}
-
-impl Stream {
-    pub async fn standing(&self) -> Result<Standing, Error> {
-        let agent = self.agent.clone();
-        let Some((agent, tasks)) = self.hub.run(Look { agent }).await? else {
-            return Ok(Standing::Gone);
+impl<V: Voice> Stream<V> {
+    /// Puts right what is held here: what the ledger took away is revoked, what it gave is known.
+    pub async fn refresh(&mut self) {
+        if self.voice.outbox().ended() == Some(Ended::Left) {
+            return;
+        }
+        let agent = self.agent.id.clone();
+        let (agent, tasks) = match self.hub.run(Look { agent }).await {
+            Ok(Some((agent, tasks))) if !agent.is_gone() => (agent, tasks),
+            Ok(_) => return self.sign_off(),
+            Err(error) => return self.looks_again_after(&error),
         };
+        // Another stream has the agent, wherever it is connected: this one gets nothing more.
         let name = agent.stream.name.as_ref();
-        Ok(match name.is_some_and(|name| *name != self.name) {
-            _ if agent.is_gone() => Standing::Gone,
-            true => Standing::Replaced,
-            false => Standing::Here(Box::new(agent), tasks),
-        })
+        if name.is_some_and(|name| *name != self.name) {
+            return self.voice.outbox().end(Ended::Replaced);
+        }
+        let is_held = |held: &Held| {
+            tasks
+                .iter()
+                .any(|task| task.id == held.task && task.epoch == held.epoch)
+        };
+        let (kept, lost) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(is_held);
+        self.held = kept;
+        if !agent.is_described_as(&self.agent) {
+            // It stands in the queue as what it was.
+            self.waiter = None;
+        }
+        *self.agent = agent;
+        for task in &tasks {
+            self.know_held(task);
+        }
+        for held in lost {
+            let reason = self.why_lost(held.task.clone()).await;
+            self.voice.revoke(&held, reason);
+            self.give_way();
+        }
+        self.hear_orders().await;
+        if self.agent.inbox > 0 {
+            self.hand_mail().await;
+        }
+        self.seek_work().await;
+    }
+
+    /// What a person ordered: to stop, or to let go of a task.
+    async fn hear_orders(&mut self) {
+        for order in &self.agent.commands {
+            match &order.kind {
+                CommandKind::Shutdown { reason } => {
+                    if !std::mem::replace(&mut self.told_to_stop, true) {
+                        self.voice.stop(&self.agent.id, reason);
+                    }
+                }
+                CommandKind::ReleaseTask { task, .. } => {
+                    // A stream needs not be asked twice: it is taken away, and the agent is told.
+                    let release = ReleaseTask {
+                        task: task.clone(),
+                        agent: None,
+                        epoch: None,
+                    };
+                    if let Err(error) = self.hub.run(release).await {
+                        tracing::debug!(%error, "a command to release a task came too late");
+                    }
+                }
+                // Any frame answers it.
+                CommandKind::Ping => {}
+            }
+        }
     }
 
     /// Why a task is no longer the agent's, in words for it.
-    pub async fn why_lost(&self, task: TaskId) -> String {
+    async fn why_lost(&self, task: TaskId) -> String {
         let which = TaskRef::Id(task);
         match self.hub.read(move |ledger| ledger.task(&which)).await {
-            Ok(Some(task)) => what_became(&task, &self.agent),
+            Ok(Some(task)) => what_became(&task, &self.agent.id),
             Ok(None) => "it no longer exists".to_owned(),
             Err(_) => "taken away".to_owned(),
         }
@@ -70,8 +119,8 @@ pub(crate) fn what_became(task: &Task, agent: &AgentId) -> String {
 }
 
 /// The agent and the tasks it holds; changes nothing.
-struct Look {
-    agent: AgentId,
+pub(super) struct Look {
+    pub agent: AgentId,
 }
 
 impl Verb for Look {

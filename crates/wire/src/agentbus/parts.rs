@@ -25,15 +25,24 @@ pub trait InParts: Sized {
     fn key(&self) -> String;
 
     /// This part, and how many there are.
-    fn place(&self) -> (u32, u32);
+    fn place(&mut self) -> (&mut u32, &mut u32);
 
     /// Puts the next part behind this one; called in order.
     fn append(&mut self, next: Self);
 
-    /// After the last part.
-    fn complete(self) -> Option<Self> {
+    /// After the last part: in one piece again.
+    fn complete(mut self) -> Option<Self> {
+        // What says that there is nothing has no parts.
+        if *self.place().1 > 0 {
+            number(&mut self, 1, 1);
+        }
         Some(self)
     }
+}
+
+fn number<T: InParts>(message: &mut T, part: u32, parts: u32) {
+    let place = message.place();
+    (*place.0, *place.1) = (part, parts);
 }
 
 /// For serde: the part of a message in one piece.
@@ -49,7 +58,8 @@ pub(super) fn is_only(value: &u32) -> bool {
 /// Collects the parts of one kind of message.
 #[derive(Clone, Debug)]
 pub struct Gather<T> {
-    begun: Option<(T, u32)>,
+    /// With the number of its last part, and of all.
+    begun: Option<(T, u32, u32)>,
 }
 
 impl<T> Default for Gather<T> {
@@ -60,17 +70,17 @@ impl<T> Default for Gather<T> {
 
 impl<T: InParts> Gather<T> {
     /// Takes a part; the last one gives the whole. A part out of its order ends what was begun.
-    pub fn add(&mut self, part: T) -> Option<T> {
-        let (number, parts) = part.place();
+    pub fn add(&mut self, mut part: T) -> Option<T> {
+        let (number, parts) = (*part.place().0, *part.place().1);
         let begun = self.begun.take();
         if parts > PARTS_MAX {
             return None;
         }
         let whole = match (number, begun) {
             (0 | 1, _) => part,
-            (_, Some((mut whole, last)))
+            (_, Some((mut whole, last, of)))
                 if last.checked_add(1) == Some(number)
-                    && whole.place().1 == parts
+                    && of == parts
                     && whole.key() == part.key() =>
             {
                 whole.append(part);
@@ -81,7 +91,7 @@ impl<T: InParts> Gather<T> {
         if number >= parts {
             return whole.complete();
         }
-        self.begun = Some((whole, number));
+        self.begun = Some((whole, number, parts));
         None
     }
 }
@@ -91,15 +101,9 @@ impl InParts for ProjectStateSnapshot {
         let workers = std::mem::take(&mut self.workers);
         let eligible = std::mem::take(&mut self.queue.eligible_issue_numbers);
         let claimed = std::mem::take(&mut self.queue.claimed_issue_numbers);
-        self.part = PARTS_MAX;
-        self.parts = PARTS_MAX;
-        let first = room.saturating_sub(printed_len(&self));
-        let rest = ProjectStateSnapshot {
-            release: None,
-            director: None,
-            ..self.clone()
-        };
-        let mut packer = Packer::new(first, room.saturating_sub(printed_len(&rest)), self, rest);
+        let mut packer = Packer::new(self, room);
+        (packer.blank.release, packer.blank.director) = (None, None);
+        packer.next_room = room.saturating_sub(printed_len(&packer.blank));
         for worker in workers {
             let len = printed_len(&worker);
             packer.part_for(len).workers.push(worker);
@@ -112,15 +116,15 @@ impl InParts for ProjectStateSnapshot {
             let queue = &mut packer.part_for(printed_len(&number)).queue;
             queue.claimed_issue_numbers.push(number);
         }
-        packer.finish(|snapshot, part, parts| (snapshot.part, snapshot.parts) = (part, parts))
+        packer.finish()
     }
 
     fn key(&self) -> String {
         self.snapshot_id.clone()
     }
 
-    fn place(&self) -> (u32, u32) {
-        (self.part, self.parts)
+    fn place(&mut self) -> (&mut u32, &mut u32) {
+        (&mut self.part, &mut self.parts)
     }
 
     fn append(&mut self, next: Self) {
@@ -135,41 +139,29 @@ impl InParts for ProjectStateSnapshot {
         queue.eligible_issue_numbers.extend(eligible_issue_numbers);
         queue.claimed_issue_numbers.extend(claimed_issue_numbers);
     }
-
-    fn complete(mut self) -> Option<Self> {
-        (self.part, self.parts) = (1, 1);
-        Some(self)
-    }
 }
 
 impl InParts for CatalogSnapshot {
     fn cut(mut self, room: usize) -> Vec<Self> {
         let entries = std::mem::take(&mut self.entries);
-        (self.part, self.parts) = (PARTS_MAX, PARTS_MAX);
-        let room = room.saturating_sub(printed_len(&self));
-        let mut packer = Packer::new(room, room, self.clone(), self);
+        let mut packer = Packer::new(self, room);
         for entry in entries {
             let len = printed_len(&entry);
             packer.part_for(len).entries.push(entry);
         }
-        packer.finish(|snapshot, part, parts| (snapshot.part, snapshot.parts) = (part, parts))
+        packer.finish()
     }
 
     fn key(&self) -> String {
         format!("{} {}", self.snapshot_id, self.catalog_hash)
     }
 
-    fn place(&self) -> (u32, u32) {
-        (self.part, self.parts)
+    fn place(&mut self) -> (&mut u32, &mut u32) {
+        (&mut self.part, &mut self.parts)
     }
 
     fn append(&mut self, next: Self) {
         self.entries.extend(next.entries);
-    }
-
-    fn complete(mut self) -> Option<Self> {
-        (self.part, self.parts) = (1, 1);
-        Some(self)
     }
 }
 
@@ -177,9 +169,7 @@ impl InParts for CatalogDelta {
     fn cut(mut self, room: usize) -> Vec<Self> {
         let added = std::mem::take(&mut self.added);
         let removed = std::mem::take(&mut self.removed);
-        (self.part, self.parts) = (PARTS_MAX, PARTS_MAX);
-        let room = room.saturating_sub(printed_len(&self));
-        let mut packer = Packer::new(room, room, self.clone(), self);
+        let mut packer = Packer::new(self, room);
         for entry in added {
             let len = printed_len(&entry);
             packer.part_for(len).added.push(entry);
@@ -188,25 +178,20 @@ impl InParts for CatalogDelta {
             let len = printed_len(&id);
             packer.part_for(len).removed.push(id);
         }
-        packer.finish(|delta, part, parts| (delta.part, delta.parts) = (part, parts))
+        packer.finish()
     }
 
     fn key(&self) -> String {
         format!("{} {}", self.from_hash, self.to_hash)
     }
 
-    fn place(&self) -> (u32, u32) {
-        (self.part, self.parts)
+    fn place(&mut self) -> (&mut u32, &mut u32) {
+        (&mut self.part, &mut self.parts)
     }
 
     fn append(&mut self, next: Self) {
         self.added.extend(next.added);
         self.removed.extend(next.removed);
-    }
-
-    fn complete(mut self) -> Option<Self> {
-        (self.part, self.parts) = (1, 1);
-        Some(self)
     }
 }
 
@@ -216,32 +201,23 @@ impl InParts for EngramContent {
             return vec![self];
         }
         let content = std::mem::take(&mut self.content);
-        (self.part, self.parts) = (PARTS_MAX, PARTS_MAX);
-        let room = room.saturating_sub(printed_len(&self));
-        let mut packer = Packer::new(room, room, self.clone(), self);
-        for piece in pieces(&content, room) {
+        let mut packer = Packer::new(self, room);
+        for piece in pieces(&content, packer.room) {
             packer.part_for(escaped_len(piece)).content.push_str(piece);
         }
-        packer.finish(|content, part, parts| (content.part, content.parts) = (part, parts))
+        packer.finish()
     }
 
     fn key(&self) -> String {
         self.engram_id.clone()
     }
 
-    fn place(&self) -> (u32, u32) {
-        (self.part, self.parts)
+    fn place(&mut self) -> (&mut u32, &mut u32) {
+        (&mut self.part, &mut self.parts)
     }
 
     fn append(&mut self, next: Self) {
         self.content.push_str(&next.content);
-    }
-
-    fn complete(mut self) -> Option<Self> {
-        if !self.is_missing() {
-            (self.part, self.parts) = (1, 1);
-        }
-        Some(self)
     }
 }
 
@@ -252,10 +228,8 @@ impl InParts for TaskAssigned {
         }
         let description = std::mem::take(&mut self.description);
         let files = std::mem::take(&mut self.files);
-        (self.part, self.parts) = (PARTS_MAX, PARTS_MAX);
-        let room = room.saturating_sub(printed_len(&self));
-        let mut packer = Packer::new(room, room, self.clone(), self);
-        for piece in pieces(&description, room) {
+        let mut packer = Packer::new(self, room);
+        for piece in pieces(&description, packer.room) {
             let part = packer.part_for(escaped_len(piece));
             part.description.push_str(piece);
         }
@@ -263,25 +237,20 @@ impl InParts for TaskAssigned {
             let len = printed_len(&file);
             packer.part_for(len).files.push(file);
         }
-        packer.finish(|task, part, parts| (task.part, task.parts) = (part, parts))
+        packer.finish()
     }
 
     fn key(&self) -> String {
         format!("{} {}", self.task_id, self.epoch)
     }
 
-    fn place(&self) -> (u32, u32) {
-        (self.part, self.parts)
+    fn place(&mut self) -> (&mut u32, &mut u32) {
+        (&mut self.part, &mut self.parts)
     }
 
     fn append(&mut self, next: Self) {
         self.description.push_str(&next.description);
         self.files.extend(next.files);
-    }
-
-    fn complete(mut self) -> Option<Self> {
-        (self.part, self.parts) = (1, 1);
-        Some(self)
     }
 }
 
@@ -292,21 +261,19 @@ impl InParts for AgentMessage {
         }
         let body = std::mem::take(&mut self.body);
         self.body = text_json("");
-        (self.part, self.parts) = (PARTS_MAX, PARTS_MAX);
-        let room = room.saturating_sub(printed_len(&self));
-        let mut packer = Packer::new(room, room, self.clone(), self);
-        for piece in pieces(body.get(), room) {
+        let mut packer = Packer::new(self, room);
+        for piece in pieces(body.get(), packer.room) {
             packer.part_for(escaped_len(piece)).body = text_json(piece);
         }
-        packer.finish(|message, part, parts| (message.part, message.parts) = (part, parts))
+        packer.finish()
     }
 
     fn key(&self) -> String {
         format!("{} {}", self.from, self.message_id)
     }
 
-    fn place(&self) -> (u32, u32) {
-        (self.part, self.parts)
+    fn place(&mut self) -> (&mut u32, &mut u32) {
+        (&mut self.part, &mut self.parts)
     }
 
     fn append(&mut self, next: Self) {
@@ -338,15 +305,18 @@ struct Packer<T> {
     blank: T,
 }
 
-impl<T: Clone> Packer<T> {
-    fn new(first_room: usize, next_room: usize, first: T, blank: T) -> Self {
+impl<T: InParts + Clone + Serialize> Packer<T> {
+    /// Parts that begin like this one.
+    fn new(mut first: T, room: usize) -> Self {
+        number(&mut first, PARTS_MAX, PARTS_MAX);
+        let room = room.saturating_sub(printed_len(&first));
         Self {
             done: Vec::new(),
+            blank: first.clone(),
             now: first,
             used: 0,
-            room: first_room,
-            next_room,
-            blank,
+            room,
+            next_room: room,
         }
     }
 
@@ -364,7 +334,7 @@ impl<T: Clone> Packer<T> {
         &mut self.now
     }
 
-    fn finish(mut self, number: impl Fn(&mut T, u32, u32)) -> Vec<T> {
+    fn finish(mut self) -> Vec<T> {
         self.done.push(self.now);
         let parts = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
         for (part, message) in (1..).zip(&mut self.done) {

@@ -1,5 +1,6 @@
 //! The bus's words, and how they meet the words of the rules.
 
+use switchboard_core::said::Said;
 use switchboard_core::{FailureKind, Phase, TaskStatus};
 
 use crate::words::words;
@@ -151,16 +152,18 @@ words! {
 }
 
 impl Stage {
-    /// What the rules call it; nothing for the three that are about the issue itself.
-    pub const fn phase(self) -> Option<Phase> {
+    /// What the rules call it.
+    pub const fn said(self) -> Said {
         match self {
             Self::Start | Self::UpgradeCheckpoint | Self::SyncMain | Self::ContextLoad => {
-                Some(Phase::Analyzing)
+                Said::At(Phase::Analyzing)
             }
-            Self::Code => Some(Phase::Implementing),
-            Self::Validate => Some(Phase::Testing),
-            Self::Commit | Self::PrCreate | Self::ReviewRequest => Some(Phase::Reviewing),
-            Self::Done | Self::RetryWait | Self::Blocked => None,
+            Self::Code => Said::At(Phase::Implementing),
+            Self::Validate => Said::At(Phase::Testing),
+            Self::Commit | Self::PrCreate | Self::ReviewRequest => Said::At(Phase::Reviewing),
+            Self::Done => Said::Done,
+            Self::RetryWait => Said::Waits,
+            Self::Blocked => Said::Blocked,
         }
     }
 
@@ -254,21 +257,22 @@ mod tests {
     fn stages_and_phases_meet_as_in_the_table() {
         // agentbus.heartbeat.stage_enum
         assert_eq!(Stage::ALL.len(), 12);
-        for (stage, phase) in [
-            ("START", Some(Phase::Analyzing)),
-            ("UPGRADE_CHECKPOINT", Some(Phase::Analyzing)),
-            ("SYNC_MAIN", Some(Phase::Analyzing)),
-            ("CONTEXT_LOAD", Some(Phase::Analyzing)),
-            ("CODE", Some(Phase::Implementing)),
-            ("VALIDATE", Some(Phase::Testing)),
-            ("COMMIT", Some(Phase::Reviewing)),
-            ("PR_CREATE", Some(Phase::Reviewing)),
-            ("REVIEW_REQUEST", Some(Phase::Reviewing)),
-            ("DONE", None),
-            ("RETRY_WAIT", None),
-            ("BLOCKED", None),
+        let at = Said::At;
+        for (stage, said) in [
+            ("START", at(Phase::Analyzing)),
+            ("UPGRADE_CHECKPOINT", at(Phase::Analyzing)),
+            ("SYNC_MAIN", at(Phase::Analyzing)),
+            ("CONTEXT_LOAD", at(Phase::Analyzing)),
+            ("CODE", at(Phase::Implementing)),
+            ("VALIDATE", at(Phase::Testing)),
+            ("COMMIT", at(Phase::Reviewing)),
+            ("PR_CREATE", at(Phase::Reviewing)),
+            ("REVIEW_REQUEST", at(Phase::Reviewing)),
+            ("DONE", Said::Done),
+            ("RETRY_WAIT", Said::Waits),
+            ("BLOCKED", Said::Blocked),
         ] {
-            assert_eq!(stage.parse::<Stage>().expect(stage).phase(), phase);
+            assert_eq!(stage.parse::<Stage>().expect(stage).said(), said);
         }
         for word in ["", "code", "CODING", "START ", "IDLE"] {
             assert!(word.parse::<Stage>().is_err(), "{word}");

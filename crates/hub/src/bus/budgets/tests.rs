@@ -6,6 +6,7 @@ use switchboard_core::Door;
 use switchboard_core::verb::{Deregister, Join};
 use switchboard_store::SystemClock;
 use switchboard_store::memory::MemoryEngine;
+use switchboard_wire::agentbus::{BudgetKind, BudgetPriority, BudgetResource, BudgetStatus};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

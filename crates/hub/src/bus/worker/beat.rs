@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use switchboard_core::verb::{AdoptIssue, Heartbeat, ReportedTask};
+use switchboard_core::said::{Follows, Named};
+use switchboard_core::verb::{AdoptIssue, Complete, Heartbeat, ReportError, ReportedTask};
 use switchboard_core::{Doing, Phase, Refusal, limits};
-use switchboard_wire::agentbus::Stage;
-use switchboard_wire::agentbus::message::{Accomplished, StepProgress, WorkerState};
+use switchboard_wire::agentbus::from_wire;
+use switchboard_wire::agentbus::message::{StepProgress, WorkerState};
 use tokio::time::Instant;
 
 use super::super::server::Shared;
-use super::{Held, Worker};
+use super::Worker;
 use crate::hub::Error;
 
 /// The ledger hears of progress within one phase no more often than this.
@@ -26,21 +27,16 @@ pub(super) struct LastBeat {
     idle_since: Option<Instant>,
     /// Numbers of others that were asked for once are not asked for again.
     strange: u64,
-    pub told_to_stop: bool,
 }
 
 /// What a heartbeat asks for.
 pub(in super::super) enum Deed {
     /// A sign of life, and how far it is.
     Pulse(Option<ReportedTask>),
-    /// The task is done.
-    Done { number: u64, summary: String },
+    /// The task of this number is done.
+    Done(u64, Box<Complete>),
     /// It cannot go on without a person.
-    Blocked {
-        number: u64,
-        attempt: u32,
-        why: String,
-    },
+    Blocked(Box<ReportError>),
     /// An issue that the ledger does not know, and how far it is.
     Adopt {
         number: u64,
@@ -48,7 +44,7 @@ pub(in super::super) enum Deed {
         percent: Option<u8>,
     },
     /// It knows nothing of what it holds.
-    Idle,
+    Forgotten,
     /// It revealed something new about its branch.
     Drift,
 }
@@ -57,47 +53,43 @@ impl Worker {
     /// Takes note of a heartbeat; the deed, if the ledger must hear of it.
     pub fn heartbeat(&mut self, bus: &Shared, state: &WorkerState<'_>, line: &str) -> Option<Deed> {
         let number = state.issue_number;
-        if number != 0 {
+        let said = state.stage.said();
+        let held = self.stream.held(number);
+        let named = match (number, held) {
+            (0, _) => Named::None,
+            (_, Some(_)) => Named::Own,
+            (_, None) => Named::Foreign,
+        };
+        let accepted = held.is_none_or(|held| held.accepted);
+        let now = bus.hub.time();
+        let is_foreign = named == Named::Foreign;
+        bus.board.heard(&self.entry, state, is_foreign, line, now);
+        if named != Named::None {
             self.beat.is_busy();
         }
-        let held = self.held(number);
-        let is_foreign = number != 0 && held.is_none();
-        let task = held.map(|held| held.task.clone());
-        let accepted = held.is_none_or(|held| held.accepted);
-        let is_idle = number == 0 && self.has_forgotten(bus);
-        let now = bus.hub.time();
-        bus.board.heard(&self.entry, state, is_foreign, line, now);
-        let step = state
-            .progress
-            .as_ref()
-            .map(|progress| progress.step.as_str());
-        if task.is_some() {
-            match state.stage {
-                Stage::Done => {
-                    let summary = step.unwrap_or("done").to_owned();
-                    return Some(Deed::Done { number, summary });
-                }
-                Stage::Blocked => {
-                    let why = step.unwrap_or("the worker is blocked").to_owned();
-                    let attempt = state.attempt;
-                    return Some(Deed::Blocked {
-                        number,
-                        attempt,
-                        why,
-                    });
-                }
-                _ => {}
+        let phase = said.phase();
+        let percent = state.progress.as_ref().map(StepProgress::points);
+        match said.follows(named) {
+            Follows::Complete => {
+                let claim = self.claim(number)?;
+                let mut fresh = |kind| bus.ids.fresh(kind);
+                let complete = from_wire::done(claim, state, &mut bus.context(&mut fresh));
+                return Some(Deed::Done(number, Box::new(complete)));
             }
-        } else if is_foreign && bus.config.adopt_issues && self.beat.strange != number {
-            self.beat.strange = number;
-            return Some(Deed::Adopt {
-                number,
-                phase: state.stage.phase(),
-                percent: state.progress.as_ref().map(StepProgress::points),
-            });
-        }
-        if is_idle {
-            return Some(Deed::Idle);
+            Follows::AskPerson => {
+                let report = from_wire::blocked(self.claim(number)?, state, bus.backoff());
+                return Some(Deed::Blocked(Box::new(report)));
+            }
+            Follows::Adopt if bus.config.adopt_issues && self.beat.strange != number => {
+                self.beat.strange = number;
+                return Some(Deed::Adopt {
+                    number,
+                    phase,
+                    percent,
+                });
+            }
+            Follows::Idle if self.has_forgotten(bus) => return Some(Deed::Forgotten),
+            Follows::Adopt | Follows::Idle | Follows::Pulse => {}
         }
         if let Some(repo) = &state.repo
             && self.sync.reveals(
@@ -107,43 +99,43 @@ impl Worker {
         {
             return Some(Deed::Drift);
         }
-        let phase = state.stage.phase();
-        let percent = state.progress.as_ref().map(StepProgress::points);
         let news = self.beat.news(number, phase, percent, bus.pulse_every());
         if !news && accepted {
             return None;
         }
         self.beat.told(number, phase, percent);
-        let task = task.map(|id| ReportedTask { id, percent, phase });
-        Some(Deed::Pulse(task))
+        Some(Deed::Pulse(self.reported(number, phase, percent)))
+    }
+
+    fn reported(
+        &self,
+        number: u64,
+        phase: Option<Phase>,
+        percent: Option<u8>,
+    ) -> Option<ReportedTask> {
+        let id = self.stream.held(number)?.task.clone();
+        Some(ReportedTask { id, percent, phase })
     }
 
     pub async fn after_beat(&mut self, bus: &Shared, deed: Deed) {
         match deed {
             Deed::Pulse(task) => self.pulse(bus, task).await,
-            Deed::Done { number, summary } => {
-                let result = Accomplished {
-                    summary,
-                    ..Accomplished::default()
-                };
-                self.done(bus, number, &result).await;
-            }
-            Deed::Blocked {
-                number,
-                attempt,
-                why,
-            } => self.blocked(bus, number, attempt, why).await,
+            Deed::Done(number, complete) => self.done(number, *complete).await,
+            Deed::Blocked(report) => self.report_error(bus, *report).await,
             Deed::Adopt {
                 number,
                 phase,
                 percent,
             } => {
                 self.adopt(bus, number).await;
-                let adopted = self.held(number).map(|held| held.task.clone());
-                let task = adopted.map(|id| ReportedTask { id, percent, phase });
+                let task = self.reported(number, phase, percent);
                 self.pulse(bus, task).await;
             }
-            Deed::Idle => self.take_back_forgotten(bus).await,
+            Deed::Forgotten => {
+                self.beat.is_busy();
+                let reason = "two heartbeats reported that the worker is idle";
+                self.stream.take_back_forgotten(reason).await;
+            }
             Deed::Drift => {
                 self.check_drift(bus);
                 self.pulse(bus, None).await;
@@ -153,7 +145,7 @@ impl Worker {
 
     /// Whether it said twice, an interval apart, that it is idle, and in between nothing of the task that it accepted.
     fn has_forgotten(&mut self, bus: &Shared) -> bool {
-        if !self.held.iter().any(Held::is_under_way) {
+        if !self.stream.is_under_way() {
             self.beat.idle_since = None;
             return false;
         }
@@ -165,25 +157,21 @@ impl Worker {
     /// A sign of life; a task that it names counts as accepted.
     pub(super) async fn pulse(&mut self, bus: &Shared, task: Option<ReportedTask>) {
         if let Some(reported) = &task {
-            let named = self.held.iter_mut().find(|held| held.task == reported.id);
-            if let Some(held) = named {
-                (held.accepted, held.answer_by) = (true, None);
-                self.unanswered = 0;
-            }
+            self.stream.names(&reported.id);
         }
-        let doing = match self.held.is_empty() {
+        let doing = match self.stream.is_free() {
             true => Doing::Idle,
             false => Doing::Busy,
         };
         let beat = bus.hub.run(Heartbeat {
-            agent: self.id.clone(),
+            agent: self.id().clone(),
             doing,
             task,
             metrics: None,
         });
         let beat = beat.await;
         if let Err(Error::Refused(Refusal::AgentNotRegistered { .. })) = beat {
-            return self.sign_off();
+            return self.stream.sign_off();
         }
         if let Err(error) = beat {
             // The next one will do.
@@ -194,19 +182,14 @@ impl Worker {
 
     async fn adopt(&mut self, bus: &Shared, number: u64) {
         let adopted = bus.hub.run(AdoptIssue {
-            agent: self.id.clone(),
+            agent: self.id().clone(),
             number,
             max_retries: bus.config.director.max_retries,
             cap: bus.config.watchdog,
             stale_after: bus.config.claim_stale,
         });
         match adopted.await {
-            Ok(Some(task)) => {
-                let mut held = Held::of(&task);
-                held.accepted = true;
-                self.held.push(held);
-                self.stream.leave_queue();
-            }
+            Ok(Some(task)) => self.stream.adopts(&task),
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, "an external issue was not adopted as a task"),
         }

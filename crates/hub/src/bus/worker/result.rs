@@ -5,26 +5,23 @@ use switchboard_core::idempotency::Key;
 use switchboard_core::query::TaskRef;
 use switchboard_core::verb::Completed;
 use switchboard_core::{Refusal, TaskId, TaskState, TaskStatus};
-use switchboard_wire::agentbus::message::{TaskResult, TaskResultAck};
+use switchboard_wire::agentbus::message::TaskResult;
+use switchboard_wire::agentbus::{from_wire, to_wire};
 
-use super::super::frame::send;
 use super::super::server::Shared;
-use super::{Held, Worker};
+use super::Worker;
 use crate::call::Guard;
 use crate::hub::Error;
 use crate::stream::what_became;
 
 /// Whether a result counts, and what there is to say about it.
-struct Verdict {
-    accepted: bool,
-    reason: Option<String>,
-}
+type Verdict = Result<String, String>;
 
 impl Worker {
     /// The worker is done; it hears whether that counts. Nothing is answered while nobody knows: it says it again.
     pub(super) async fn finished(&mut self, bus: &Shared, said: TaskResult) {
         let (number, epoch) = (said.issue_number, said.epoch);
-        let held = self.held(number);
+        let held = self.stream.held(number);
         let is_at_it = held.is_some_and(|held| held.epoch == epoch);
         let task = match held {
             Some(held) => Some(held.task.clone()),
@@ -38,31 +35,37 @@ impl Worker {
         };
         let verdict = match &task {
             Some(task) => self.judge(bus, task, &said).await,
-            None => Some(Verdict::no(format!("there is no task #{number}"))),
+            None => Some(Err(format!("there is no task #{number}"))),
         };
         let Some(verdict) = verdict else {
-            return self.refresh(bus).await;
+            return self.stream.refresh().await;
         };
-        let accepted = verdict.accepted;
-        let reason = verdict.reason.clone().unwrap_or_default();
-        send(&self.outbox, verdict.ack(&said));
-        match task {
-            Some(_) if is_at_it && accepted => self.settled(bus, number, Ok(())).await,
+        self.tell(to_wire::result_ack(&said, verdict.clone()));
+        match verdict {
+            Ok(_) if is_at_it => drop(self.stream.settle(number, Ok(())).await),
+            Ok(_) => {}
             // If it is lost, this tells it so.
-            Some(_) if is_at_it => self.refresh(bus).await,
-            Some(task) if !accepted => {
-                let lost = Held::lost(&said, task);
-                self.tell_revoked(&lost, reason);
+            Err(_) if is_at_it => self.stream.refresh().await,
+            Err(reason) if task.is_some() => {
+                self.tell(to_wire::revoked((number, epoch), reason, said.corr_id));
             }
-            Some(_) | None => {}
+            Err(_) => {}
         }
     }
 
     async fn judge(&self, bus: &Shared, task: &TaskId, said: &TaskResult) -> Option<Verdict> {
+        let claim = from_wire::Claim {
+            agent: self.id(),
+            task,
+            epoch: said.epoch,
+        };
         let quality = said.quality.as_ref();
-        let complete = self.completion(bus, task, Some(said.epoch), &said.result, quality);
+        let complete = {
+            let mut fresh = |kind| bus.ids.fresh(kind);
+            from_wire::complete(claim, &said.result, quality, &mut bus.context(&mut fresh))
+        };
         let key = Key {
-            principal: format!("agent:{}", self.id).into(),
+            principal: format!("agent:{}", self.id()).into(),
             operation: "task_result",
             key: format!("{task}-{}", said.epoch).into(),
         };
@@ -70,11 +73,15 @@ impl Worker {
             key: Some((key, hash(said))),
             ..Guard::default()
         };
-        match self.once(bus, complete, guard, render).await {
-            Ok(outcome) => Some(Verdict::yes(&outcome.print(render).body)),
+        let call = || bus.hub.call(complete.clone(), guard.clone(), render);
+        match self.stream.until_decided(call).await {
+            Ok(outcome) => {
+                let reason = outcome.print(render).body;
+                Some(Ok(String::from_utf8_lossy(&reason).into_owned()))
+            }
             Err(Error::Refused(Refusal::KeyReused)) => {
                 let reason = "another result of this claim was already accepted";
-                Some(Verdict::no(reason.to_owned()))
+                Some(Err(reason.to_owned()))
             }
             Err(Error::Refused(refusal)) => self.judge_late(bus, task, said.epoch, refusal).await,
             Err(_) => None,
@@ -92,44 +99,16 @@ impl Worker {
         let which = TaskRef::Id(task.clone());
         let found = bus.hub.read(move |reader| reader.task(&which)).await.ok()?;
         let Some(task) = found else {
-            return Some(Verdict::no(refusal.to_string()));
+            return Some(Err(refusal.to_string()));
         };
-        let is_done = task.epoch == epoch
-            && matches!(&task.state, TaskState::Completed { by, .. } if *by == self.id);
-        if is_done {
-            return Some(Verdict::yes(b"it was already completed"));
-        }
-        if task.holder() == Some(&self.id) && task.epoch == epoch {
-            return Some(Verdict::no(refusal.to_string()));
-        }
-        Some(Verdict::no(what_became(&task, &self.id)))
-    }
-}
-
-impl Verdict {
-    fn yes(reason: &[u8]) -> Verdict {
-        let reason = String::from_utf8_lossy(reason).into_owned();
-        Verdict {
-            accepted: true,
-            reason: Some(reason).filter(|reason| !reason.is_empty()),
-        }
-    }
-
-    fn no(reason: String) -> Verdict {
-        Verdict {
-            accepted: false,
-            reason: Some(reason),
-        }
-    }
-
-    fn ack(self, said: &TaskResult) -> TaskResultAck {
-        TaskResultAck {
-            issue_number: said.issue_number,
-            epoch: said.epoch,
-            accepted: self.accepted,
-            reason: self.reason,
-            corr_id: said.corr_id.clone(),
-        }
+        let is_same = task.epoch == epoch;
+        Some(match &task.state {
+            TaskState::Completed { by, .. } if is_same && by == self.id() => {
+                Ok("it was already completed".to_owned())
+            }
+            _ if is_same && task.holder() == Some(self.id()) => Err(refusal.to_string()),
+            _ => Err(what_became(&task, self.id())),
+        })
     }
 }
 

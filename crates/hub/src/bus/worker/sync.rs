@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::drift::{Behind, Expected, Main, Reason, Seen, Told};
-use super::super::frame::send;
 use super::super::memory;
 use super::super::server::Shared;
 use super::Worker;
@@ -111,7 +110,7 @@ impl Worker {
         };
         let verdict = bus.drift_policy.judge(&seen, &expected);
         if let Some(reason) = self.sync.told.news(&verdict, &expected) {
-            send(&self.outbox, required(bus, reason, &expected));
+            self.tell(required(bus, reason, &expected));
         }
     }
 }

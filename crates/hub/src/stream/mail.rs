@@ -1,0 +1,87 @@
+//! Messages over a stream: taken up, put on their way, settled once they are written.
+
+use std::time::Duration;
+
+use switchboard_core::verb::{EndStream, Hand, Handed, TakeBack};
+use switchboard_core::{MessageId, Received};
+use tokio::time::Instant;
+
+use super::{RETRY_AFTER, Stream, Voice};
+use crate::hub::Error;
+
+/// Messages on their way over one stream at a time.
+const HANDED_AT_ONCE: usize = 16;
+/// Nobody else hands them out for this long.
+const HOLD_FOR: Duration = Duration::from_secs(30);
+
+impl<V: Voice> Stream<V> {
+    /// Takes up what waits, and puts it on its way.
+    pub(super) async fn hand_mail(&mut self) {
+        if !self.terms.mail || self.agent.inbox == 0 || !self.agent.is_live() {
+            return;
+        }
+        if !self.voice.outbox().is_read() {
+            // Who reads slowly gets them slowly.
+            self.look_at = Some(Instant::now() + RETRY_AFTER);
+            return;
+        }
+        match self.take_up().await {
+            Ok(taken) => taken.into_iter().for_each(|mail| self.voice.mail(mail)),
+            Err(error) => self.looks_again_after(&error),
+        }
+    }
+
+    /// Takes up messages that wait, also what an older stream took up; they count as handed over once they are written.
+    async fn take_up(&mut self) -> Result<Vec<Received>, Error> {
+        let hand = Hand {
+            agent: self.agent.id.clone(),
+            stream: self.name.clone(),
+            limit: HANDED_AT_ONCE,
+            hold_for: HOLD_FOR,
+        };
+        let mut taken = self.hub.run(hand).await?;
+        taken.retain(|taken| !self.on_its_way.contains(&taken.message.id));
+        for Received { message, .. } in &taken {
+            self.on_its_way.push(message.id.clone());
+            self.owes_receipts |= message.ack_required;
+        }
+        Ok(taken)
+    }
+
+    /// They were written.
+    pub async fn handed(&mut self, messages: Vec<MessageId>) {
+        self.on_its_way.retain(|id| !messages.contains(id));
+        let handed = Handed {
+            agent: self.agent.id.clone(),
+            stream: self.name.clone(),
+            messages,
+        };
+        match self.insist(handed).await {
+            // There may be more than went at once.
+            Ok(_) => self.refresh().await,
+            Err(error) => {
+                tracing::debug!(%error, "messages that were sent are not marked as delivered; they will be sent again")
+            }
+        }
+    }
+
+    /// What was never written, and what was not acknowledged, waits for whatever door comes next.
+    pub(super) async fn give_mail_back(&self, unsent: Vec<MessageId>) {
+        let (agent, stream) = (self.agent.id.clone(), self.name.clone());
+        if !unsent.is_empty() {
+            let take_back = TakeBack {
+                agent: agent.clone(),
+                stream: stream.clone(),
+                messages: unsent,
+            };
+            if let Err(error) = self.hub.run(take_back).await {
+                tracing::debug!(%error, "messages that were not sent could not be queued again; that happens later");
+            }
+        }
+        if self.owes_receipts
+            && let Err(error) = self.hub.run(EndStream { agent, stream }).await
+        {
+            tracing::debug!(%error, "unacknowledged messages were not queued again; they wait for the agent's next connection");
+        }
+    }
+}
