@@ -77,6 +77,8 @@ impl Post {
 
 impl Step for Post {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        // Also where its meaning cannot be read.
+        want.agent(&self.message.from);
         let from = Sender::Agent(self.message.from.clone());
         if let Ok(send) = self.send(from, now) {
             Verb::asks(&send, want, now);
