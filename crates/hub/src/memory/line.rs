@@ -5,7 +5,7 @@ use switchboard_wire::agentbus::redact;
 /// One fact, in bytes.
 pub const FACT_BYTES_MAX: usize = 500;
 /// A title inside of a fact, or that of a decision.
-pub const TITLE_BYTES_MAX: usize = 160;
+pub const FACT_TITLE_BYTES_MAX: usize = 160;
 /// Why a decision was made.
 pub const RATIONALE_BYTES_MAX: usize = 600;
 

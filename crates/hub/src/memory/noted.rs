@@ -6,7 +6,7 @@ use serde::Deserialize;
 use switchboard_core::{AgentId, Event, FailureKind, Logged, Task, TaskId, Timestamp};
 use switchboard_wire::agentbus::engram::{Decision, Link};
 
-use super::line::{FACT_BYTES_MAX, RATIONALE_BYTES_MAX, TITLE_BYTES_MAX, line};
+use super::line::{FACT_BYTES_MAX, FACT_TITLE_BYTES_MAX, RATIONALE_BYTES_MAX, line};
 use super::topics::{self, TOPICS_PER_RECORD};
 
 /// An event as it is remembered.
@@ -313,7 +313,7 @@ impl<'a> Told<'a> {
 
 impl Told<'_> {
     fn noted(self, logged: &Logged, task: Option<&Task>) -> Noted {
-        let titled = task.map(|task| (task.number, line(&task.about.title, TITLE_BYTES_MAX)));
+        let titled = task.map(|task| (task.number, line(&task.about.title, FACT_TITLE_BYTES_MAX)));
         let summary = match self.decides {
             Decides::Summary => task.and_then(summary_of),
             Decides::Nothing | Decides::Itself(_) => None,
@@ -385,7 +385,7 @@ fn topics_of(given: &[&str], task: Option<&Task>, text: &str) -> Vec<String> {
 /// Ids of others are as little to be trusted as their texts.
 fn clean(link: Link) -> Link {
     Link {
-        target: line(&link.target, TITLE_BYTES_MAX),
+        target: line(&link.target, FACT_TITLE_BYTES_MAX),
         ..link
     }
 }

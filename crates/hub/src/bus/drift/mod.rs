@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::config::SyncMain;
 use answers::Answers;
 use git::{Git, Sha};
-pub use policy::{Expected, Finding, Policy, Reason, Seen, Told, Verdict};
+pub use policy::{Expected, Finding, Policy, Seen, Told, Verdict};
 
 /// How often the head of the main branch is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

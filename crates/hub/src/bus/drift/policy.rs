@@ -1,10 +1,19 @@
 //! When a worker must sync, and that it is told once.
 
+use switchboard_wire::agentbus::SyncReason as Reason;
+
 use super::Behind;
 use crate::config::{SyncAction, SyncMain};
 
 /// What stands for the main branch's commit where no repository told it: the field is required and never empty.
 const UNKNOWN: &str = "unknown";
+
+/// As they are told. The version comes last: it stays as it is until the worker connects anew.
+const IN_ORDER: [Reason; 3] = [
+    Reason::BehindMain,
+    Reason::CatalogMismatch,
+    Reason::ProtocolChange,
+];
 
 /// How far a worker may drift.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +39,6 @@ pub struct Seen<'a> {
 pub struct Expected {
     pub main_sha: Option<String>,
     pub catalog_hash: Option<String>,
-}
-
-/// Why a worker must sync.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    BehindMain,
-    CatalogMismatch,
-    ProtocolChange,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,28 +117,10 @@ impl Expected {
     }
 }
 
-impl Reason {
-    /// In the order in which they are told. The version comes last: it stays as it is until the worker connects anew.
-    const ALL: [Reason; 3] = [
-        Reason::BehindMain,
-        Reason::CatalogMismatch,
-        Reason::ProtocolChange,
-    ];
-
-    /// The word of `sync_required.v1`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::BehindMain => "behind_main",
-            Reason::CatalogMismatch => "catalog_mismatch",
-            Reason::ProtocolChange => "protocol_change",
-        }
-    }
-}
-
 impl Verdict {
     /// The first reason to sync, told before or not.
     pub fn reason(&self) -> Option<Reason> {
-        Reason::ALL
+        IN_ORDER
             .into_iter()
             .find(|reason| self.finding(*reason) == Finding::Drifted)
     }
@@ -165,7 +148,7 @@ impl Told {
     /// Whoever is found in sync is told again when it drifts again.
     pub fn news(&mut self, verdict: &Verdict, expected: &Expected) -> Option<Reason> {
         let mut news = None;
-        for reason in Reason::ALL {
+        for reason in IN_ORDER {
             let slot = match reason {
                 Reason::BehindMain => &mut self.behind_main,
                 Reason::CatalogMismatch => &mut self.catalog_mismatch,

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use switchboard_wire::agentbus::SyncReason;
+
 use super::*;
 use crate::config::Config;
 
@@ -127,7 +129,7 @@ async fn twenty_commits_pass_and_twenty_one_do_not() {
         main_sha: drift.main_sha(),
         catalog_hash: None,
     };
-    for (sha, reason) in [(&old[1], None), (&old[0], Some(Reason::BehindMain))] {
+    for (sha, reason) in [(&old[1], None), (&old[0], Some(SyncReason::BehindMain))] {
         let seen = Seen {
             behind: Some(drift.behind(sha).await),
             ..Seen::default()

@@ -9,7 +9,7 @@ use switchboard_wire::agentbus::{SyncAction, SyncReason};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::drift::{Behind, Expected, Main, Reason, Seen, Told};
+use super::super::drift::{Behind, Expected, Main, Seen, Told};
 use super::super::memory;
 use super::super::server::Shared;
 use super::Worker;
@@ -115,14 +115,10 @@ impl Worker {
     }
 }
 
-fn required(bus: &Shared, reason: Reason, expected: &Expected) -> SyncRequired {
+fn required(bus: &Shared, reason: SyncReason, expected: &Expected) -> SyncRequired {
     let policy = &bus.drift_policy;
     SyncRequired {
-        reason: match reason {
-            Reason::BehindMain => SyncReason::BehindMain,
-            Reason::CatalogMismatch => SyncReason::CatalogMismatch,
-            Reason::ProtocolChange => SyncReason::ProtocolChange,
-        },
+        reason,
         main_sha_expected: expected.main_sha_or_unknown().to_owned(),
         catalog_hash_expected: expected.catalog_hash.clone(),
         policy: SyncPolicy {

@@ -245,7 +245,7 @@ fn lines_are_bounded_whatever_an_event_says() {
     let noted = noted_with(completed(), Some(task(&long, Some(&result)))).unwrap();
     assert!(noted.fact.len() <= FACT_BYTES_MAX);
     let decision = noted.decision.unwrap();
-    assert!(decision.title.len() <= TITLE_BYTES_MAX);
+    assert!(decision.title.len() <= FACT_TITLE_BYTES_MAX);
     assert!(decision.rationale.len() <= RATIONALE_BYTES_MAX);
     assert!(noted.topics.len() <= TOPICS_PER_RECORD);
 }
