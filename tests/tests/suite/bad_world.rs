@@ -57,7 +57,7 @@ fn a_change_that_cannot_be_made_durable_ends_the_hub_and_is_not_acknowledged() {
     let answer = client.send(&new_task("during").key("k"));
     assert!(answer.is_err(), "it was answered: {answer:?}");
     let ended = hub.wait();
-    says(&ended, &["could not be made durable", "restart it"]);
+    says(&ended, &["could not be synced to disk", "restart it"]);
     disk.end(Fault::SyncFails);
 
     let hub = project.start();
@@ -86,7 +86,7 @@ fn a_checkpoint_that_cannot_be_made_durable_ends_the_hub_and_nothing_is_lost() {
         acknowledged += u64::from(answer.as_ref().is_ok_and(|answer| answer.status == 201));
         answer.is_err().then_some(())
     });
-    says(&hub.wait(), &["could not be made durable", "restart it"]);
+    says(&hub.wait(), &["could not be synced to disk", "restart it"]);
     disk.end(Fault::CheckpointFails);
     let hub = project.start();
     let total = hub.client().status()["tasks"]["total"].as_u64();
@@ -254,7 +254,10 @@ fn a_taken_port_is_reported_with_its_owner_and_the_flag_to_use() {
     let addr = taken.local_addr().expect("it has an address");
     let ended = Project::new().at(addr).start_in_vain();
     let owner = format!("process {}", std::process::id());
-    says(&ended, &[&addr.to_string(), "taken", &owner, "--http"]);
+    says(
+        &ended,
+        &[&addr.to_string(), "already in use", &owner, "--http"],
+    );
 }
 
 fn new_task(id: &str) -> Request {

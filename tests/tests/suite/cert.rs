@@ -165,7 +165,7 @@ async fn everything_can_be_rotated_while_a_hub_watches() {
     let inside = connect(&authority, &old).await.unwrap();
 
     let said = desk.text(&["rotate", "--drop-old"]);
-    assert!(said.contains("not trusted any more: 1;"), "{said}");
+    assert!(said.contains("no longer trusted: 1;"), "{said}");
     let ended = tokio::time::timeout(PATIENCE, authority.ended(&inside)).await;
     assert_eq!(ended.unwrap(), Refused::Orphaned(inside.name.clone()));
     assert_eq!(desk.state_of(&serial(&old)), "orphaned");
@@ -220,7 +220,7 @@ fn what_makes_no_sense_is_refused_with_its_exit_code() {
     desk.refused(&["issue", ""], 2, &["empty"]);
     desk.refused(&["issue", "a\nb"], 2, &["control"]);
     desk.refused(&["issue", &"x".repeat(129)], 2, &["128 bytes"]);
-    desk.refused(&["issue", "steward"], 2, &["hub's own"]);
+    desk.refused(&["issue", "steward"], 2, &["is reserved"]);
     desk.refused(&["issue", "w", "--role", "king"], 2, &["worker, operator"]);
     for days in ["0", "3651", "x"] {
         desk.refused(&["issue", "w", "--days", days], 2, &["days"]);

@@ -165,7 +165,7 @@ fn a_second_hub_leaves_the_link_to_the_one_that_runs() {
     let said = second.stderr();
     assert!(
         said.contains(&format!(
-            "another hub of this project that runs (process {})",
+            "another running hub of this project (process {})",
             first.pid()
         )),
         "{said}"

@@ -214,7 +214,7 @@ mod tests {
         let problems = plan(vec![draft(1, "a", &["a"])]).unwrap_err();
         assert_eq!(
             problems[0].to_string(),
-            "line 1: these tasks wait for each other: a → a"
+            "line 1: these tasks depend on each other in a cycle: a → a"
         );
         let problems = plan(vec![draft(1, "a", &[]), draft(5, "a", &[])]).unwrap_err();
         assert_eq!(

@@ -66,9 +66,9 @@ fn verify(store: &StoreAt, is_served: bool) -> Result<Verified, Error> {
 fn sound(verified: &Verified) -> String {
     let rows = verified.rows;
     match verified.without_hash {
-        0 => format!("the hash chain over {rows} batches of events is intact"),
+        0 => format!("the hash chain over {rows} batches of events is unbroken"),
         bare => format!(
-            "the hash chain over {rows} batches of events is intact; {bare} of them are older than the chain and have no hash"
+            "the hash chain over {rows} batches of events is unbroken; {bare} of them are older than the chain and have no hash"
         ),
     }
 }

@@ -30,7 +30,7 @@ INSERT INTO tasks(id, title, required_skills) VALUES ('new', 'new', json_array(p
 INSERT INTO tasks(id, title, required_skills) VALUES ('new', 'new', '["a"' || printf('%.9999999c', ' ') || ']');
 INSERT INTO tasks(id, title, required_skills) VALUES ('new', 'new', x'5b5d');
 
--- names a task that does not exist; insert that one first
+-- contains a task that does not exist; insert that one first
 INSERT INTO tasks(id, title, dependencies) VALUES ('new', 'new', '["nobody-made-this"]');
 INSERT INTO tasks(id, title, dependencies) VALUES ('new', 'new', '["new"]');
 
@@ -144,7 +144,7 @@ UPDATE tasks SET status = 'completed', result = printf('%.262145c', 'x') WHERE i
 -- tasks.last_error: text of at most 16384 bytes, or NULL
 UPDATE tasks SET status = 'failed', last_error = printf('%.16385c', 'x') WHERE id = 'claimed';
 
--- tasks: finished tasks are history
+-- tasks: finished tasks cannot be deleted
 DELETE FROM tasks WHERE id = 'completed';
 DELETE FROM tasks WHERE id = 'failed';
 DELETE FROM tasks;
@@ -203,10 +203,10 @@ UPDATE agents SET last_heartbeat = 'now' WHERE id = 'ann';
 -- agents.heartbeat_count: a whole number
 UPDATE agents SET heartbeat_count = -1 WHERE id = 'ann';
 
--- no agent of this id was ever seen; NULL sends to everyone
+-- no agent with this id exists; NULL sends to everyone
 INSERT INTO messages(id, type, from_agent, to_agent) VALUES ('new', 'custom', 'ann', 'nobody');
 
--- messages.type: custom, or words with dots between
+-- messages.type: custom, or words joined by dots
 INSERT INTO messages(id, type, from_agent) VALUES ('new', 'shout', 'ann');
 INSERT INTO messages(id, type, from_agent) VALUES ('new', 'a.b' || char(10), 'ann');
 
@@ -224,7 +224,7 @@ INSERT INTO messages(id, type, from_agent, ack_required) VALUES ('new', 'custom'
 -- a time such as 2026-01-31T23:59:59.000Z or 2026-01-31 23:59:59
 INSERT INTO messages(id, type, from_agent, expires_at) VALUES ('new', 'custom', 'ann', 'soon');
 
--- a new one is neither delivered nor acknowledged
+-- a new message must be neither delivered nor acknowledged
 INSERT INTO messages(id, type, from_agent, delivered_at) VALUES ('new', 'custom', 'ann', CURRENT_TIMESTAMP);
 
 -- is set by the hub; omit it
@@ -239,7 +239,7 @@ UPDATE messages SET payload = '2' WHERE id = 'to-bob';
 UPDATE messages SET to_agent = 'ann' WHERE id = 'to-bob';
 UPDATE messages SET number = -5 WHERE id = 'to-bob';
 
--- only the agent it was sent to acknowledges it
+-- only the recipient may acknowledge a message
 UPDATE messages SET acknowledged_by = 'ann', acknowledged_at = CURRENT_TIMESTAMP WHERE id = 'to-bob';
 
 -- a time such as 2026-01-31T23:59:59.000Z or 2026-01-31 23:59:59
@@ -264,7 +264,7 @@ INSERT INTO quality_baseline(id, lint_errors) VALUES (1, 1.5);
 -- CHECK constraint failed
 INSERT INTO quality_baseline(id) VALUES (2);
 
--- a path relative to the project, written plainly
+-- a path relative to the project, normalized
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('', 'bob', datetime('now', '+10 minutes'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('.', 'bob', datetime('now', '+10 minutes'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('./src', 'bob', datetime('now', '+10 minutes'));
@@ -286,7 +286,7 @@ INSERT INTO leases(file_path, agent_id, expires_at) VALUES (replace(printf('%.65
 -- UNIQUE constraint failed: leases.file_path
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs', 'bob', datetime('now', '+10 minutes'));
 
--- a lease of another agent covers it
+-- a lease of another agent covers this path
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src', 'bob', datetime('now', '+10 minutes'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs/deeper', 'bob', datetime('now', '+10 minutes'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('lib', 'bob', datetime('now', '+10 minutes'));
@@ -312,7 +312,7 @@ INSERT INTO leases(file_path, agent_id, expires_at, fencing) VALUES ('b', 'bob',
 -- leases.renewed_count: a whole number
 INSERT INTO leases(file_path, agent_id, expires_at, renewed_count) VALUES ('b', 'bob', datetime('now', '+1 hour'), -4);
 
--- another agent holds this lease, and it has not run out
+-- another agent holds this lease, and it has not expired
 REPLACE INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs', 'bob', datetime('now', '+1 hour'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs', 'bob', datetime('now', '+1 hour')) ON CONFLICT(file_path) DO UPDATE SET agent_id = excluded.agent_id;
 UPDATE leases SET agent_id = 'bob' WHERE file_path = 'src/a.rs';
