@@ -6,7 +6,7 @@ use comfy_table::Cell;
 use switchboard_client::jetpack::{
     AgentStatus, AttemptOutcome, DeliveryState, Priority, TaskStatus,
 };
-use switchboard_wire::IsoTime;
+use switchboard_wire::{IsoTime, Recipients};
 
 use crate::screen::{Tone, cell, toned};
 
@@ -67,8 +67,14 @@ pub fn delivery(state: DeliveryState) -> Cell {
         DeliveryState::Delivered => Tone::Busy,
         DeliveryState::Acknowledged => Tone::Good,
         DeliveryState::Expired => Tone::Dim,
+        DeliveryState::Failed => Tone::Bad,
     };
     toned(state, tone)
+}
+
+/// Whom a message is for.
+pub fn recipients(to: Option<&Recipients>) -> String {
+    to.map_or_else(|| "all".to_owned(), ToString::to_string)
 }
 
 /// The clock of this machine.

@@ -156,11 +156,13 @@ pub enum Event {
         number: u64,
         dependency: TaskId,
     },
-    /// A message was sent; without `to` it is a broadcast.
+    /// A message was sent; with neither `to` nor `toSeveral` it is a broadcast.
     MessageSent {
         message: MessageId,
         from: AgentId,
         to: Option<AgentId>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        to_several: Vec<AgentId>,
         kind: String,
         recipients: u32,
     },
@@ -172,6 +174,12 @@ pub enum Event {
     MessageAcknowledged { message: MessageId, agent: AgentId },
     /// The message expired before it was delivered.
     MessageExpired { message: MessageId, agent: AgentId },
+    /// The message could not be delivered.
+    MessageFailed {
+        message: MessageId,
+        agent: AgentId,
+        why: String,
+    },
     /// An agent acquired a lease on the path.
     LeaseAcquired {
         path: String,
@@ -326,6 +334,7 @@ impl Event {
             Event::MessageQueuedAgain { .. } => "message_queued_again",
             Event::MessageAcknowledged { .. } => "message_acknowledged",
             Event::MessageExpired { .. } => "message_expired",
+            Event::MessageFailed { .. } => "message_failed",
             Event::LeaseAcquired { .. } => "lease_acquired",
             Event::LeaseExtended { .. } => "lease_extended",
             Event::LeaseReleased { .. } => "lease_released",

@@ -69,7 +69,7 @@ pub use incident::Incident;
 pub use lane::{Lane, LaneId, LaneKey};
 pub use lease::Lease;
 pub use memory::Learning;
-pub use message::{Delivery, DeliveryState, Meaning, Message, Received, Sender};
+pub use message::{Delivery, DeliveryState, Meaning, Message, Received, Sender, To};
 pub use path::LeasePath;
 pub use quality::{Baseline, GatePolicy, Metric, Metrics, Regression, Severity, Snapshot};
 pub use record::{Record, RecordKey, RecordRange};

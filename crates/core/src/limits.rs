@@ -41,6 +41,10 @@ pub const MEMORY_NOTE_BYTES_MAX: usize = 4 * 1024;
 pub const ENGRAM_BYTES_MAX: usize = 1024 * 1024;
 pub const LEARNINGS_PER_TASK_MAX: usize = 50;
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
+/// Agents that one message names.
+pub const MESSAGE_RECIPIENTS_MAX: usize = 64;
+/// Their ids together: what strangers' indexes on PostgreSQL can still hold.
+pub const MESSAGE_RECIPIENTS_BYTES_MAX: usize = 2048;
 /// Messages waiting for one agent; past it the sender is refused.
 pub const INBOX_MAX: u32 = 10_000;
 pub const RECEIVE_DEFAULT: usize = 50;

@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::doors::Door;
 use crate::id::{AgentId, CorrId, MessageId, TaskId};
+use crate::limits;
 use crate::path::LeasePath;
+use crate::task::Priority;
 use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -12,8 +15,7 @@ pub struct Message {
     /// Grows with every message; the order in which they are received.
     pub number: u64,
     pub from: AgentId,
-    /// `None` is a broadcast to everyone registered when it was sent.
-    pub to: Option<AgentId>,
+    pub to: To,
     pub kind: String,
     /// Any JSON value, as it came.
     pub payload: Box<str>,
@@ -26,6 +28,54 @@ pub struct Message {
     pub acknowledged: Option<(AgentId, Timestamp)>,
     pub delivered_at: Option<Timestamp>,
     pub rev: u64,
+}
+
+/// Whom a message is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    /// Everyone who is registered when it is sent, but for the sender.
+    Everyone,
+    One(AgentId),
+    /// Two or more, each once.
+    Several(Vec<AgentId>),
+}
+
+impl To {
+    /// These agents, each once; `None` if there are none. Of too many, so many are kept that it can be told.
+    pub fn agents(named: impl IntoIterator<Item = AgentId>) -> Option<To> {
+        let mut agents = Vec::new();
+        for agent in named {
+            if agents.len() <= limits::MESSAGE_RECIPIENTS_MAX && !agents.contains(&agent) {
+                agents.push(agent);
+            }
+        }
+        match agents.len() {
+            0 | 1 => agents.pop().map(To::One),
+            _ => Some(To::Several(agents)),
+        }
+    }
+
+    /// Those that are named.
+    pub fn named(&self) -> &[AgentId] {
+        match self {
+            To::Everyone => &[],
+            To::One(agent) => std::slice::from_ref(agent),
+            To::Several(agents) => agents,
+        }
+    }
+
+    pub fn one(&self) -> Option<&AgentId> {
+        match self {
+            To::One(agent) => Some(agent),
+            To::Everyone | To::Several(_) => None,
+        }
+    }
+}
+
+impl From<Option<AgentId>> for To {
+    fn from(agent: Option<AgentId>) -> To {
+        agent.map_or(To::Everyone, To::One)
+    }
 }
 
 /// What a message asks of the hub, beside being delivered.
@@ -62,18 +112,27 @@ pub struct Delivery {
     pub number: u64,
     pub agent: AgentId,
     pub state: DeliveryState,
+    /// Streams hand over the most urgent first.
+    pub priority: Priority,
+    /// The door that takes it up, handed it over or says why it failed.
+    pub via: Option<Door>,
+    /// The stream that takes it up or handed it over, if one did.
+    pub stream: Option<Box<str>>,
     /// When it was last handed over, also if it is queued again.
     pub delivered_at: Option<Timestamp>,
     pub acknowledged_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
-    /// While it is queued: a door is handing it over, and nobody else does until then.
+    /// While it is queued: its stream is handing it over, and nobody else does until then.
     pub handing_until: Option<Timestamp>,
+    /// Why it failed.
+    pub reason: Option<Box<str>>,
 }
 
 /// A message as a recipient gets it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received {
     pub message: Message,
+    pub priority: Priority,
     /// It was handed over before, by a stream that ended before it was acknowledged.
     pub redelivered: bool,
 }
@@ -86,12 +145,23 @@ words! {
         Handed = "delivered",
         Acknowledged = "acknowledged",
         Expired = "expired",
+        /// No door will hand it over.
+        Failed = "failed",
     }
 }
 
 impl Message {
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// As one recipient of several gets it: as its own.
+    #[must_use]
+    pub fn read_by(mut self, agent: &AgentId) -> Message {
+        if let To::Several(_) = self.to {
+            self.to = To::One(agent.clone());
+        }
+        self
     }
 }
 
@@ -101,8 +171,30 @@ impl Delivery {
         self.state == DeliveryState::Queued && self.delivered_at.is_some()
     }
 
-    /// Whether it waits and no door is about to hand it over.
+    /// Whether it waits and no stream is about to hand it over.
     pub fn is_free(&self, now: Timestamp) -> bool {
         self.state == DeliveryState::Queued && self.handing_until.is_none_or(|until| until <= now)
+    }
+
+    /// Whether this stream takes it up, or handed it over.
+    pub fn is_of(&self, stream: &str) -> bool {
+        self.stream.as_deref() == Some(stream)
+    }
+
+    /// A door handed it over.
+    pub(crate) fn hand_over(&mut self, via: Door, stream: Option<Box<str>>, now: Timestamp) {
+        self.state = DeliveryState::Handed;
+        self.via = Some(via);
+        self.stream = stream;
+        self.delivered_at = Some(now);
+        self.handing_until = None;
+    }
+
+    /// It waits for whatever door comes next.
+    pub(crate) fn wait_again(&mut self) {
+        self.state = DeliveryState::Queued;
+        self.via = None;
+        self.stream = None;
+        self.handing_until = None;
     }
 }

@@ -192,6 +192,7 @@ fn said(event: &Event) -> Option<Said<'_>> {
         | Event::MessageDelivered { .. }
         | Event::MessageAcknowledged { .. }
         | Event::MessageExpired { .. }
+        | Event::MessageFailed { .. }
         | Event::MessageQueuedAgain { .. }
         | Event::LeaseAcquired { .. }
         | Event::LeaseExtended { .. }

@@ -231,6 +231,7 @@ impl News {
             | Event::MessageDelivered { .. }
             | Event::MessageAcknowledged { .. }
             | Event::MessageExpired { .. }
+            | Event::MessageFailed { .. }
             | Event::LeaseAcquired { .. }
             | Event::LeaseExtended { .. }
             | Event::LeaseReleased { .. }
@@ -325,6 +326,7 @@ mod tests {
             message: "m1".into(),
             from: "a".into(),
             to: None,
+            to_several: Vec::new(),
             kind: "note".to_owned(),
             recipients: 2,
         };

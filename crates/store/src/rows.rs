@@ -11,9 +11,9 @@ use switchboard_core::lane::Rep;
 use switchboard_core::slice::Kept;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    AgentId, Baseline, CorrId, Delivery, DeliveryState, FailureKind, FormerAgent, Head, Lane,
+    AgentId, Baseline, CorrId, Delivery, DeliveryState, Door, FailureKind, FormerAgent, Head, Lane,
     LaneId, LaneKey, Learning, Lease, LeasePath, LedgerEpoch, Message, MessageId, Metrics,
-    Snapshot, TaskId, Timestamp, iso,
+    Priority, Snapshot, TaskId, Timestamp, To, iso,
 };
 
 use crate::clock::Mark;
@@ -99,14 +99,14 @@ pub(crate) fn message<R: Columns>(row: &R) -> Result<Message, R::Error> {
     let acknowledged_by = optional_text(row, at!(MESSAGES.acknowledged_by))?;
     let handoff = optional_text(row, at!(MESSAGES.handoff_task))?;
     let payload = optional_text(row, at!(MESSAGES.payload))?;
-    let to = optional_text(row, at!(MESSAGES.to_agent))?;
-    let is_to_one = to.is_some();
+    let to = recipients(optional_text(row, at!(MESSAGES.to_agent))?);
+    let is_to_one = to.one().is_some();
     Ok(Message {
         number: unsigned(row, at!(MESSAGES.number))?,
         id: id(row, at!(MESSAGES.id))?,
         kind: text(row, at!(MESSAGES.type))?,
         from: id(row, at!(MESSAGES.from_agent))?,
-        to: to.map(Into::into),
+        to,
         payload: payload
             .unwrap_or_else(|| "null".to_owned())
             .into_boxed_str(),
@@ -126,14 +126,39 @@ pub(crate) fn message<R: Columns>(row: &R) -> Result<Message, R::Error> {
     })
 }
 
+/// Several ids stand there with spaces in between.
+fn recipients(text: Option<String>) -> To {
+    match text {
+        Some(text) if text.contains(' ') => {
+            To::Several(text.split(' ').map(AgentId::from).collect())
+        }
+        text => text.map(AgentId::from).into(),
+    }
+}
+
 pub(crate) const DELIVERY: &str = list!(DELIVERIES, READ);
 
 pub(crate) fn delivery<R: Columns>(row: &R) -> Result<Delivery, R::Error> {
+    let reason = optional_text(row, at!(DELIVERIES.reason))?;
+    let prio = row.int(at!(DELIVERIES.prio))?;
+    let prio = prio.and_then(|prio| usize::try_from(prio).ok());
+    let via = optional_text(row, at!(DELIVERIES.via))?;
+    let stream = optional_text(row, at!(DELIVERIES.stream))?;
     Ok(Delivery {
         message: MessageId::from(text(row, at!(DELIVERIES.message))?),
         number: unsigned(row, at!(DELIVERIES.number))?,
         agent: id(row, at!(DELIVERIES.agent))?,
-        state: word(row, at!(DELIVERIES.state), DeliveryState::parse)?,
+        state: match word(row, at!(DELIVERIES.state), DeliveryState::parse)? {
+            DeliveryState::Expired if reason.is_some() => DeliveryState::Failed,
+            state => state,
+        },
+        priority: prio
+            .and_then(|prio| Priority::ALL.get(prio).copied())
+            .unwrap_or(Priority::Medium),
+        // That of a newer build is not known here.
+        via: via.and_then(|via| Door::parse(&via)),
+        stream: stream.map(Into::into),
+        reason: reason.map(Into::into),
         delivered_at: instant(row, at!(DELIVERIES.delivered_at))?,
         acknowledged_at: instant(row, at!(DELIVERIES.acknowledged_at))?,
         expires_at: instant(row, at!(DELIVERIES.expires_at))?,

@@ -11,6 +11,7 @@ mod number;
 mod object;
 mod other;
 mod query;
+mod recipients;
 mod time;
 mod words;
 
@@ -25,5 +26,6 @@ pub use json::Json;
 pub use malformed::{Malformed, parse};
 pub use other::Other;
 pub use query::{Parameter, Query};
+pub use recipients::Recipients;
 pub use time::IsoTime;
 pub use words::UnknownWord;

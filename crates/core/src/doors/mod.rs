@@ -24,6 +24,8 @@ pub struct Policy {
     pub skills: SkillsSaid,
     /// Agents stand on a connection: tasks are pushed to them, and watched.
     pub streams: bool,
+    /// A newer connection takes the place of the one before; else an agent may have any number.
+    pub one_stream: bool,
 }
 
 /// How long an agent may be silent before it is taken for dead. The longest limit of its open doors counts.
@@ -59,9 +61,15 @@ impl Door {
     pub const fn policy(self) -> Policy {
         use Silence::{After, Told};
         match self {
-            Self::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, streams: false },
-            Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true },
+            Self::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, streams: false, one_stream: false },
+            Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true, one_stream: true },
         }
+    }
+}
+
+impl Door {
+    pub(crate) fn has_one_stream(self) -> bool {
+        self.policy().one_stream
     }
 }
 

@@ -11,7 +11,7 @@ use crate::path::LeasePath;
 use crate::quality::Snapshot;
 use crate::record::{Record, RecordKey, RecordRange};
 use crate::row::RowKey;
-use crate::slice::{FinishedPage, InboxAsk, Kept, Slice};
+use crate::slice::{FinishedPage, InboxAsk, InboxOrder, Kept, Slice};
 use crate::task::{Task, TaskState, TaskStatus};
 use crate::time::Timestamp;
 use crate::want::Ask;
@@ -202,7 +202,10 @@ impl Ledger {
                 waiting.push((message, delivery));
             }
         }
-        waiting.sort_by_key(|(message, _)| message.number);
+        waiting.sort_by_key(|(message, delivery)| match ask.order {
+            InboxOrder::Oldest => (None, message.number),
+            InboxOrder::MostUrgent => (Some(delivery.priority), message.number),
+        });
         waiting.truncate(ask.limit);
         let mut ids = Vec::new();
         for (message, delivery) in waiting {

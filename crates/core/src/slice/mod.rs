@@ -27,7 +27,7 @@ pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::Rand
 
 pub use cells::{AnyCells, Cells, Put};
 pub use lanes::{LaneBook, QueueView};
-pub use ranges::{FinishedPage, InboxAsk, Kept, Ranges};
+pub use ranges::{FinishedPage, InboxAsk, InboxOrder, Kept, Ranges};
 pub use save::Save;
 
 #[derive(Debug, Default)]

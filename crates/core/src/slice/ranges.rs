@@ -29,12 +29,20 @@ pub struct Ranges {
     pub finished: Map<(u64, Timestamp, usize), FinishedPage>,
 }
 
-/// Waiting messages of one agent, oldest first; with kinds, only those.
+/// Waiting messages of one agent; with kinds, only those.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InboxAsk {
     pub agent: AgentId,
     pub kinds: Vec<String>,
     pub limit: usize,
+    pub order: InboxOrder,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InboxOrder {
+    Oldest,
+    /// The most urgent first, and of those the oldest.
+    MostUrgent,
 }
 
 /// Tasks that ended long ago, and where to go on looking.

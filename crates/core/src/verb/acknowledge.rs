@@ -4,6 +4,7 @@ use super::{Verb, awake, check_holder, speaker};
 use crate::agent::Agent;
 use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
+use crate::doors::Door;
 use crate::event::Event;
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::lane::LaneKey;
@@ -19,6 +20,7 @@ use crate::want::Want;
 pub struct Acknowledge {
     pub agent: AgentId,
     pub message: MessageId,
+    pub via: Door,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +69,11 @@ impl Verb for Acknowledge {
             super::sign_of_life(known, &mut changes, now);
             return Ok((Acknowledged { at, took: None }, changes));
         }
+        if let Some(reason) = &delivery.reason {
+            let message = format!("the delivery of message {} failed: {reason}", self.message);
+            let field = "id";
+            return Err(Refusal::Invalid { field, message });
+        }
         // A receipt may come late; an offer that ran out is no longer one.
         if message.handoff.is_some() && message.is_over(now) {
             let message = format!("the offer in message {} has expired", self.message);
@@ -80,6 +87,7 @@ impl Verb for Acknowledge {
         if delivery.state == DeliveryState::Queued {
             agent.inbox = agent.inbox.saturating_sub(1);
             delivery.delivered_at = Some(now);
+            delivery.via.get_or_insert(self.via);
         }
         let owed = &mut agent.stream.unacknowledged;
         owed.retain(|message| *message != self.message);
@@ -87,7 +95,7 @@ impl Verb for Acknowledge {
         delivery.acknowledged_at = Some(now);
         changes.put(delivery);
         let mut confirmed = message.clone();
-        if confirmed.to.is_some() {
+        if confirmed.to.one().is_some() {
             confirmed.delivered_at.get_or_insert(now);
         }
         confirmed
@@ -210,6 +218,7 @@ mod tests {
         Acknowledge {
             agent: agent.into(),
             message: message.into(),
+            via: Door::Jetpack,
         }
     }
 
@@ -251,6 +260,7 @@ mod tests {
                     agent: "B".into(),
                     kinds: vec![],
                     limit: 1,
+                    via: Door::Jetpack,
                 });
             }
             let at = swarm.now;

@@ -8,6 +8,7 @@ use super::{Deregister, Verb, speaker};
 use crate::changes::Changes;
 use crate::doors::Door;
 use crate::id::AgentId;
+use crate::message::Delivery;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -51,7 +52,8 @@ impl Verb for CloseDoor {
         agent.close_door(self.door);
         if streams {
             agent.stream.name = None;
-            queue_again(slice, &mut changes, &mut agent, now);
+            let is_its = |row: &Delivery| row.via.is_none_or(|via| via == self.door);
+            queue_again(slice, &mut changes, &mut agent, is_its, now);
         }
         changes.put(agent);
         Ok(((), changes))

@@ -46,7 +46,7 @@ impl Verb for Deregister {
             });
         }
         agent.stream.name = None;
-        queue_again(slice, &mut changes, &mut agent, now);
+        queue_again(slice, &mut changes, &mut agent, |_| true, now);
         agent.current = None;
         agent.presence = Presence::Gone { at: now };
         changes.put(agent);

@@ -61,6 +61,7 @@ mod tests {
     use super::super::testing::{Standing, Swarm, send};
     use super::super::{Receive, Send};
     use super::*;
+    use crate::doors::Door;
 
     fn with_mail(count: usize) -> Swarm {
         let mut swarm = Swarm::with_agent(Standing::Live);
@@ -97,6 +98,7 @@ mod tests {
             agent: "A".into(),
             kinds: vec![],
             limit: 1,
+            via: Door::Jetpack,
         });
         swarm.ok(send("forever", "B", Some("A")));
         swarm.wait(Duration::from_secs(1000));

@@ -227,6 +227,7 @@ mod tests {
     use super::super::testing::{Standing, Swarm, complete, fail, order, send, word};
     use super::super::{Acknowledge, Cancel, Deregister, MarkSilent, ReleaseTask, Send};
     use super::*;
+    use crate::doors::Door;
     use crate::message::Meaning;
     use crate::task::TaskStatus;
 
@@ -401,6 +402,7 @@ mod tests {
                 swarm.ok(Acknowledge {
                     agent: "B".into(),
                     message: "offer".into(),
+                    via: Door::Jetpack,
                 });
             }
             "leave" => swarm.ok(Deregister { agent: "A".into() }),

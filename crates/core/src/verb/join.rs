@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::ending::GiveBack;
-use super::hand::{queue_again, want_unacknowledged};
+use super::hand::{is_of_one_stream, queue_again, want_unacknowledged};
 use super::{Verb, wake};
 use crate::agent::{Agent, AgentKind, Capabilities, Machine};
 use crate::changes::Changes;
@@ -140,7 +140,7 @@ impl Verb for Join {
         if let Some(stream) = &self.stream {
             agent.stream.name = Some(stream.clone());
             // Whatever became of the stream before, this one has taken its place.
-            queue_again(slice, &mut changes, &mut agent, now);
+            queue_again(slice, &mut changes, &mut agent, is_of_one_stream, now);
         }
         if is_news {
             changes.event(Event::AgentRegistered {

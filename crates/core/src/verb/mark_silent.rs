@@ -45,7 +45,7 @@ impl Verb for MarkSilent {
                 .commands
                 .retain(|command| !matches!(command.kind, CommandKind::Shutdown { .. }));
             agent.stream.name = None;
-            queue_again(slice, &mut changes, &mut agent, now);
+            queue_again(slice, &mut changes, &mut agent, |_| true, now);
             agent.current = None;
             agent.presence = Presence::Silent {
                 since: known.seen_at,

@@ -2,12 +2,13 @@
 
 use super::{Verb, awake, speaker};
 use crate::changes::Changes;
+use crate::doors::Door;
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::limits;
 use crate::message::{DeliveryState, Received};
 use crate::refusal::Refusal;
-use crate::slice::{InboxAsk, Slice};
+use crate::slice::{InboxAsk, InboxOrder, Slice};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -17,6 +18,7 @@ pub struct Receive {
     /// Empty: all kinds.
     pub kinds: Vec<String>,
     pub limit: usize,
+    pub via: Door,
 }
 
 impl Verb for Receive {
@@ -58,21 +60,21 @@ impl Verb for Receive {
                 continue;
             }
             let redelivered = delivery.is_redelivered();
-            delivery.state = DeliveryState::Handed;
-            delivery.delivered_at = Some(now);
-            delivery.handing_until = None;
+            let priority = delivery.priority;
+            delivery.hand_over(self.via, None, now);
             changes.put(delivery);
             changes.event(Event::MessageDelivered {
                 message: id.clone(),
                 agent: self.agent.clone(),
             });
             let mut message = message.clone();
-            if message.to.is_some() {
+            if message.to.one().is_some() {
                 message.delivered_at = Some(now);
                 changes.put(message.clone());
             }
             received.push(Received {
-                message,
+                message: message.read_by(&self.agent),
+                priority,
                 redelivered,
             });
             if bytes > limits::RECEIVE_BYTES {
@@ -101,6 +103,7 @@ impl Receive {
             agent: self.agent.clone(),
             kinds: self.kinds.clone(),
             limit: self.limit,
+            order: InboxOrder::Oldest,
         }
     }
 }
@@ -119,6 +122,7 @@ mod tests {
             agent: agent.into(),
             kinds: Vec::new(),
             limit,
+            via: Door::Jetpack,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::message::{Meaning, Sender};
 use crate::path::LeasePath;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::task::{FailureKind, Phase, Task, TaskStatus};
+use crate::task::{FailureKind, Phase, Priority, Task, TaskStatus};
 use crate::time::Timestamp;
 use crate::verb::{
     About, AcquireLease, Assign, Cancel, Claim, Claimed, Complete, CreateTasks, Deregister, Fail,
@@ -369,10 +369,11 @@ pub(crate) fn send(id: &str, from: &str, to: Option<&str>) -> Send {
     Send {
         id: id.into(),
         from: Sender::Agent(from.into()),
-        to: to.map(AgentId::from),
+        to: to.map(AgentId::from).into(),
         kind: "custom".to_owned(),
         payload: r#"{"a":1}"#.into(),
         ack_required: false,
+        priority: Priority::Medium,
         expires_in: None,
         corr_id: id.into(),
         meaning: Meaning::Nothing,

@@ -190,6 +190,8 @@ impl Calls {
             let sleep_until = match looked {
                 Ok(messages) if messages.is_empty() && !over => deadline,
                 Ok(messages) => {
+                    let messages = messages.into_iter();
+                    let messages: Vec<_> = messages.map(|it| it.read_by(&since.agent)).collect();
                     return Ok(Answer {
                         body: to_json(&to_wire::read_messages(&messages)).into(),
                         replayed: false,

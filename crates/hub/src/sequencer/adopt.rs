@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use switchboard_core::verb::{HandStep, Note, Written};
-use switchboard_core::{GatePolicy, Meaning, Message, Refusal, Timestamp, Want};
+use switchboard_core::{GatePolicy, Meaning, Message, Refusal, Timestamp, To, Want};
 use switchboard_store::Error as StoreError;
 use switchboard_wire::jetpack::from_wire;
 
@@ -38,7 +38,7 @@ impl Adoption {
 
     fn meaning(&self, message: &Message) -> Result<Meaning, String> {
         let (kind, payload) = (&message.kind, &message.payload);
-        let meaning = from_wire::meaning(kind, payload, message.to.is_some(), &self.root);
+        let meaning = from_wire::meaning(kind, payload, message.to != To::Everyone, &self.root);
         meaning.map_err(|malformed| malformed.to_string())
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use switchboard_core::verb::{EndStream, Hand, Handed, TakeBack};
+use switchboard_core::verb::{EndStream, FailDelivery, Hand, Handed, TakeBack};
 use switchboard_core::{MessageId, Received};
 use tokio::time::Instant;
 
@@ -31,10 +31,11 @@ impl<V: Voice> Stream<V> {
         }
     }
 
-    /// Takes up messages that wait, also what an older stream took up; they count as handed over once they are written.
+    /// Takes up messages that wait, the most urgent first; they count as handed over once they are written.
     async fn take_up(&mut self) -> Result<Vec<Received>, Error> {
         let hand = Hand {
             agent: self.agent.id.clone(),
+            via: self.terms.door,
             stream: self.name.clone(),
             limit: HANDED_AT_ONCE,
             hold_for: HOLD_FOR,
@@ -63,6 +64,18 @@ impl<V: Voice> Stream<V> {
                 tracing::debug!(%error, "messages that were sent are not marked as delivered; they will be sent again")
             }
         }
+    }
+
+    /// The other side refuses it. Tells how many failed: none, if it is no message of this stream.
+    pub async fn mail_failed(&self, message: MessageId, reason: String) -> Result<usize, Error> {
+        self.insist(FailDelivery {
+            agent: self.agent.id.clone(),
+            via: self.terms.door,
+            stream: Some(self.name.clone()),
+            messages: vec![message],
+            reason,
+        })
+        .await
     }
 
     /// What was never written, and what was not acknowledged, waits for whatever door comes next.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard_core::verb::{Deregister, Joined};
-use switchboard_core::{Agent, AgentId, MessageId, Received, Task, TaskId, Verb};
+use switchboard_core::{Agent, AgentId, Door, MessageId, Received, Task, TaskId, Verb};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -80,6 +80,7 @@ pub(crate) trait Voice: Send + Sync {
 
 /// What a door gives to an agent, and how.
 pub(crate) struct Terms {
+    pub door: Door,
     pub tasks: bool,
     pub mail: bool,
     /// An offer that is not answered in this time is taken back.

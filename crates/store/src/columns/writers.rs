@@ -5,12 +5,12 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Baseline, Delivery, FormerAgent, Head, Lane, Learning, Lease, Message, Metrics, Record,
-    RecordKey, Snapshot, Timestamp,
+    Baseline, Delivery, DeliveryState, FormerAgent, Head, Lane, Learning, Lease, Message, Metrics,
+    Priority, Record, RecordKey, Snapshot, Timestamp,
 };
 
 use super::task::store_progress;
-use super::{counts, shown_message};
+use super::{counts, recipients, shown_message};
 use crate::clock::Mark;
 use crate::text::{Iso, list};
 
@@ -78,7 +78,7 @@ pub(crate) fn new_message(message: &Message, row: &mut impl Values) {
     row.text(message.id.as_str())
         .text(message.kind.as_str())
         .text(message.from.as_str())
-        .text(message.to.as_ref().map(|id| id.as_str()))
+        .text(recipients(&message.to).as_deref())
         .text(&*message.payload)
         .int(i64::from(message.ack_required))
         .iso(acknowledged_at)
@@ -103,23 +103,43 @@ pub(crate) fn fate_of_message(message: &Message, row: &mut impl Values) {
         .count(message.number);
 }
 
+/// One that failed is an expired one with a reason: builds that know no failed ones read it so.
+fn stored_state(delivery: &Delivery) -> &'static str {
+    match delivery.state {
+        DeliveryState::Failed => DeliveryState::Expired.as_str(),
+        state => state.as_str(),
+    }
+}
+
+/// The usual one is not written, so that the index of all others stays small.
+fn stored_priority(priority: Priority) -> Option<i64> {
+    (priority != Priority::Medium).then_some(priority as i64)
+}
+
 pub(crate) fn new_delivery(delivery: &Delivery, row: &mut impl Values) {
     row.text(delivery.message.as_str())
-        .text(delivery.state.as_str())
+        .text(stored_state(delivery))
         .int(delivery.delivered_at.map(|at| at.0))
         .int(delivery.acknowledged_at.map(|at| at.0))
         .int(delivery.expires_at.map(|at| at.0))
         .int(delivery.handing_until.map(|at| at.0))
+        .int(stored_priority(delivery.priority))
+        .text(delivery.via.map(|door| door.as_str()))
+        .text(delivery.stream.as_deref())
+        .text(delivery.reason.as_deref())
         .count(delivery.number)
         .text(delivery.agent.as_str());
 }
 
 /// What became of a delivery.
 pub(crate) fn fate_of_delivery(delivery: &Delivery, row: &mut impl Values) {
-    row.text(delivery.state.as_str())
+    row.text(stored_state(delivery))
         .int(delivery.delivered_at.map(|at| at.0))
         .int(delivery.acknowledged_at.map(|at| at.0))
         .int(delivery.handing_until.map(|at| at.0))
+        .text(delivery.via.map(|door| door.as_str()))
+        .text(delivery.stream.as_deref())
+        .text(delivery.reason.as_deref())
         .count(delivery.number)
         .text(delivery.agent.as_str());
 }

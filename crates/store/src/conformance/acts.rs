@@ -8,7 +8,7 @@ use switchboard_core::verb::{
     LeaseAnswer, NewTask, Send,
 };
 use switchboard_core::{
-    AgentId, Door, FailureKind, GatePolicy, LeasePath, Meaning, Sender, Skills, TaskId,
+    AgentId, Door, FailureKind, GatePolicy, LeasePath, Meaning, Priority, Sender, Skills, TaskId,
 };
 
 use super::ledger::Ledger;
@@ -68,10 +68,11 @@ pub fn send(id: &str, from: &str, to: Option<&str>) -> Send {
     Send {
         id: id.into(),
         from: Sender::Agent(from.into()),
-        to: to.map(AgentId::from),
+        to: to.map(AgentId::from).into(),
         kind: "custom".to_owned(),
         payload: "1".into(),
         ack_required: false,
+        priority: Priority::Medium,
         expires_in: None,
         corr_id: id.into(),
         meaning: Meaning::Nothing,

@@ -13,7 +13,8 @@ use switchboard_core::verb::{
     Ruling, Send, Serve, SetBaseline, Why,
 };
 use switchboard_core::{
-    AgentId, CorrId, LeasePath, Meaning, Message, MessageId, Patch, Sender, TaskStatus,
+    AgentId, CorrId, Door, LeasePath, Meaning, Message, MessageId, Patch, Priority, Sender,
+    TaskStatus, To,
 };
 
 use super::deeds::{Deed, Maker};
@@ -87,6 +88,7 @@ pub(super) fn message(make: &mut Maker<'_>) -> Deed {
                     Vec::new()
                 },
                 limit: 1 + make.random.below(4) as usize,
+                via: Door::Jetpack,
             })
         }
         _ => acknowledge(make),
@@ -94,7 +96,11 @@ pub(super) fn message(make: &mut Maker<'_>) -> Deed {
 }
 
 fn send(make: &mut Maker<'_>) -> Deed {
-    let mut to = make.random.percent(60).then(|| make.agent());
+    let mut to = match make.random.below(10) {
+        0..4 => To::Everyone,
+        4..8 => To::One(make.agent()),
+        _ => To::agents([make.agent(), make.agent()]).expect("two are named"),
+    };
     let mut from = make.agent();
     let mut meaning = Meaning::Nothing;
     let mut kind = "info.discovery";
@@ -102,7 +108,7 @@ fn send(make: &mut Maker<'_>) -> Deed {
         0 | 1 => {
             let (holder, task, _) = make.held();
             from = holder;
-            to = to.or_else(|| Some(make.agent()));
+            to = To::One(make.agent());
             meaning = Meaning::Offer(task);
             kind = "task.handoff";
         }
@@ -127,6 +133,7 @@ fn send(make: &mut Maker<'_>) -> Deed {
         kind: kind.to_owned(),
         payload: r#"{"a":[1,null,"x"]}"#.into(),
         ack_required: make.random.percent(50),
+        priority: Priority::ALL[make.random.below(4) as usize],
         expires_in: expires.then(|| Duration::from_millis(1 + make.random.below(60_000))),
         meaning,
     })
@@ -147,7 +154,12 @@ fn acknowledge(make: &mut Maker<'_>) -> Deed {
         Some(delivery) => (delivery.message.clone(), make.agent()),
         None => ("m-none".into(), make.agent()),
     };
-    Deed::other(Acknowledge { agent, message })
+    let via = Door::Jetpack;
+    Deed::other(Acknowledge {
+        agent,
+        message,
+        via,
+    })
 }
 
 fn path(make: &mut Maker<'_>) -> LeasePath {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use switchboard_core::verb::{Complete, Send};
 use switchboard_core::{
-    AgentId, LeasePath, Metrics, Priority, Skills, TaskKind, TaskStatus, limits,
+    AgentId, LeasePath, Metrics, Priority, Skills, TaskKind, TaskStatus, To, limits,
 };
 
 use super::acts::{complete, fail, send, task_with};
@@ -315,12 +315,15 @@ pub(super) fn messages_by_filter_and_since(world: &mut World<'_>) {
         ("m3", "ann", None, "custom", None),
         ("m4", "ann", Some("bob"), "custom", Some(1)),
         ("m5", "ann", Some("cas"), "custom", None),
+        ("m6", "cas", Some("ann bob"), "custom", None),
     ] {
         clock.advance(Duration::from_millis(10));
         let message = Send {
             kind: kind.to_owned(),
             expires_in: expires.map(Duration::from_secs),
-            ..send(id, from, to)
+            to: To::agents(to.iter().flat_map(|ids| ids.split(' ')).map(AgentId::from))
+                .unwrap_or(To::Everyone),
+            ..send(id, from, None)
         };
         ledger.run(message).expect("they are there");
     }
@@ -346,13 +349,13 @@ pub(super) fn messages_by_filter_and_since(world: &mut World<'_>) {
     };
     assert_eq!(
         list(None, None, &[]),
-        ["m5", "m4", "m3", "m2", "m1"],
+        ["m6", "m5", "m4", "m3", "m2", "m1"],
         "newest first"
     );
-    assert_eq!(list(Some("cas"), None, &[]), ["m2"], "from cas");
+    assert_eq!(list(Some("cas"), None, &[]), ["m6", "m2"], "from cas");
     assert_eq!(
         list(None, Some("bob"), &["custom"]),
-        ["m4", "m1"],
+        ["m6", "m4", "m1"],
         "custom ones to bob"
     );
     let since = |since: Since, kinds: &[&str], limit, after: Duration| {
@@ -375,12 +378,12 @@ pub(super) fn messages_by_filter_and_since(world: &mut World<'_>) {
     let soon = Duration::from_millis(100);
     assert_eq!(
         since(at(0), &[], 9, soon),
-        ["m1", "m2", "m3", "m4"],
+        ["m1", "m2", "m3", "m4", "m6"],
         "since the start"
     );
     assert_eq!(
         since(at(10), &[], 9, soon),
-        ["m2", "m3", "m4"],
+        ["m2", "m3", "m4", "m6"],
         "after an instant, not at it"
     );
     assert_eq!(
@@ -390,17 +393,17 @@ pub(super) fn messages_by_filter_and_since(world: &mut World<'_>) {
     );
     assert_eq!(
         since(at(0), &["custom"], 9, MINUTE),
-        ["m1", "m3"],
+        ["m1", "m3", "m6"],
         "not what is over"
     );
     let message = |id: &str| Since::Message(id.into());
     assert_eq!(
         since(message("m2"), &[], 9, soon),
-        ["m3", "m4"],
+        ["m3", "m4", "m6"],
         "after a message"
     );
     assert!(
-        since(message("m5"), &[], 9, soon).is_empty(),
+        since(message("m6"), &[], 9, soon).is_empty(),
         "after the last"
     );
 }

@@ -26,6 +26,7 @@ mod ranges;
 mod records;
 mod rows;
 mod rows_kept;
+mod streams;
 
 pub use acts::{claim, complete, fail, register, send};
 pub use deeds::{Deed, best_for};
@@ -218,8 +219,9 @@ const CASES: &[(&str, Case)] = &[
     ),
     ("numbers and watches", records::numbers_and_watches),
     ("doors and silence", records::doors_and_silence),
-    ("messages on their way", records::messages_on_their_way),
-    ("streams that end", records::streams_that_end),
+    ("messages on their way", streams::messages_on_their_way),
+    ("messages that fail", streams::messages_that_fail),
+    ("streams that end", streams::streams_that_end),
 ];
 
 /// The same random history on two ledgers: equal replies, equal rows, equal log.

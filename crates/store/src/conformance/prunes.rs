@@ -5,7 +5,7 @@ use std::time::Duration;
 use switchboard_core::changes::{Nonce, Prune};
 use switchboard_core::idempotency::{Key, Remembered};
 use switchboard_core::verb::{Cancel, Receive, Serve};
-use switchboard_core::{Agent, Ask, FormerAgent, Noun as _, RowKey, Task, TaskId, limits};
+use switchboard_core::{Agent, Ask, Door, FormerAgent, Noun as _, RowKey, Task, TaskId, limits};
 
 use super::acts::{send, task_with};
 use super::ledger::must;
@@ -77,6 +77,7 @@ pub(super) fn read_messages_go_and_waiting_ones_stay(world: &mut World<'_>) {
                 agent: "bob".into(),
                 kinds: Vec::new(),
                 limit: 1,
+                via: Door::Jetpack,
             };
             ledger.run(receive).expect("bob is there");
         }

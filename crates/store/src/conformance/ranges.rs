@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use switchboard_core::lane::{LaneKey, Rep};
-use switchboard_core::slice::InboxAsk;
+use switchboard_core::slice::{InboxAsk, InboxOrder};
 use switchboard_core::verb::{Cancel, Receive, Send};
-use switchboard_core::{AgentId, Ask, LeasePath, MessageId, Skills, TaskId, Timestamp, limits};
+use switchboard_core::{
+    AgentId, Ask, Door, LeasePath, MessageId, Priority, Skills, TaskId, Timestamp, limits,
+};
 
 use super::acts::{complete, fail, send, task_with};
 use super::{START, World};
@@ -300,13 +302,14 @@ pub(super) fn inboxes(world: &mut World<'_>) {
     for name in ["ann", "bob", "cas"] {
         ledger.join(name, &[]);
     }
-    for (id, kind, to) in [
-        ("m3", "custom", Some("bob")),
-        ("m1", "info.discovery", None),
-        ("m2", "custom", Some("bob")),
-        ("m4", "custom", Some("cas")),
+    for (id, kind, to, priority) in [
+        ("m3", "custom", Some("bob"), Priority::Medium),
+        ("m1", "info.discovery", None, Priority::Low),
+        ("m2", "custom", Some("bob"), Priority::High),
+        ("m4", "custom", Some("cas"), Priority::Medium),
     ] {
         let message = Send {
+            priority,
             kind: kind.to_owned(),
             ..send(id, "ann", to)
         };
@@ -316,6 +319,11 @@ pub(super) fn inboxes(world: &mut World<'_>) {
         agent: agent.into(),
         kinds: kinds.iter().map(ToString::to_string).collect(),
         limit,
+        order: InboxOrder::Oldest,
+    };
+    let urgent = |agent: &str, kinds: &[&str], limit| InboxAsk {
+        order: InboxOrder::MostUrgent,
+        ..inbox(agent, kinds, limit)
     };
     let mut found = |ask: InboxAsk| {
         let slice = ledger.look(&[Ask::Inbox(ask.clone())]);
@@ -351,6 +359,22 @@ pub(super) fn inboxes(world: &mut World<'_>) {
         ["m1", "m4"],
         "of another agent"
     );
+    let by_urgency = [("bob", &["m2", "m3", "m1"][..]), ("cas", &["m4", "m1"])];
+    for (agent, expected) in by_urgency {
+        for limit in 1..=3 {
+            let expected = &expected[..expected.len().min(limit)];
+            assert_eq!(
+                found(urgent(agent, &[], limit)),
+                expected,
+                "most urgent first"
+            );
+        }
+    }
+    assert_eq!(
+        found(urgent("bob", &["custom"], 9)),
+        ["m2", "m3"],
+        "of one kind"
+    );
     assert!(
         found(inbox("ann", &[], 9)).is_empty(),
         "the sender gets nothing"
@@ -359,6 +383,7 @@ pub(super) fn inboxes(world: &mut World<'_>) {
         agent: "bob".into(),
         kinds: Vec::new(),
         limit: 2,
+        via: Door::Jetpack,
     };
     ledger.run(receive).expect("bob is there");
     let ask = inbox("bob", &[], 9);

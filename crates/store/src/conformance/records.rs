@@ -1,4 +1,4 @@
-//! What streams brought to the ledger: records, engrams, doors, watched tasks, messages on their way.
+//! What streams brought to the ledger: records, engrams, doors, watched tasks.
 
 use std::time::Duration;
 
@@ -9,15 +9,14 @@ use switchboard_core::query::Readable;
 use switchboard_core::record::Listed;
 use switchboard_core::task::Watch;
 use switchboard_core::verb::{
-    AcquireBudget, Assign, Deregister, EndOverdue, EndStream, GrantBudgets, Hand, Handed, Join,
-    KeepEngram, Kept, Order, Receive, ReportBudget, Steer,
+    AcquireBudget, Assign, Deregister, EndOverdue, GrantBudgets, Join, KeepEngram, Kept, Order,
+    ReportBudget, Steer,
 };
 use switchboard_core::{
-    Ask, DeliveryState, Door, EngramId, Received, Record, RecordKey, RowKey, Stream, TaskId,
-    Timestamp, Want, limits,
+    Ask, Door, EngramId, Record, RecordKey, RowKey, TaskId, Timestamp, Want, limits,
 };
 
-use super::acts::{claim, register, send};
+use super::acts::{claim, register};
 use super::ledger::{Ledger, must};
 use super::rows_kept::{ODD, put};
 use super::{START, World};
@@ -356,126 +355,4 @@ pub(super) fn doors_and_silence(world: &mut World<'_>) {
     assert!(quiet(at(900), at(880), 9).is_empty());
     assert_eq!(quiet(at(910), at(880), 9), ["hasty"]);
     assert_eq!(quiet(at(1000), at(880), 9), ["hasty", "both"]);
-}
-
-pub(super) fn messages_on_their_way(world: &mut World<'_>) {
-    let (mut ledger, clock) = world.ledger();
-    for agent in ["ann", "bob"] {
-        ledger.join(agent, &[]);
-    }
-    for id in ["m1", "m2"] {
-        ledger
-            .run(send(id, "ann", Some("bob")))
-            .expect("bob is there");
-    }
-    let mut hand = Hand {
-        agent: "bob".into(),
-        stream: "s1".to_owned(),
-        limit: 1,
-        hold_for: MINUTE,
-    };
-    let taken = ledger.run(hand.clone()).expect("bob is there");
-    assert_eq!(taken[0].message.id, "m1".into());
-    let state = |ledger: &Ledger, id: &str| {
-        let found = must("read a message", ledger.reader().message(&id.into()));
-        let (_, deliveries) = found.expect("it was sent");
-        (deliveries[0].state, deliveries[0].handing_until)
-    };
-    let until = START + MINUTE;
-    let (queued, handed) = (DeliveryState::Queued, DeliveryState::Handed);
-    assert_eq!(state(&ledger, "m1"), (queued, Some(until)), "held");
-    assert_eq!(state(&ledger, "m2"), (queued, None), "not taken up");
-    let slice = ledger.look(&[Ask::Row(RowKey::Delivery(("m1".into(), "bob".into())))]);
-    let row = slice.delivery(&"m1".into(), &"bob".into());
-    let held = row.and_then(|row| row.handing_until);
-    assert_eq!(held, Some(until), "in a batch");
-    hand.limit = 9;
-    let ids = |taken: Vec<Received>| {
-        let ids = taken.into_iter().map(|taken| taken.message.id.to_string());
-        ids.collect::<Vec<_>>()
-    };
-    let receive = Receive {
-        agent: "bob".into(),
-        kinds: Vec::new(),
-        limit: 9,
-    };
-    let rest = ledger.run(receive.clone()).expect("bob is there");
-    assert_eq!(ids(rest), ["m2"], "what another door holds is left alone");
-    assert!(ledger.run(receive).expect("bob is there").is_empty());
-    clock.advance(MINUTE);
-    let all = ledger.run(hand).expect("bob is there");
-    assert_eq!(ids(all), ["m1"], "a stream may take it up again");
-    let settled = ledger.run(Handed {
-        agent: "bob".into(),
-        stream: "s1".to_owned(),
-        messages: vec!["m1".into()],
-    });
-    assert_eq!(settled.expect("bob is there"), 1);
-    assert_eq!(state(&ledger, "m1"), (handed, None), "handed over");
-    let agent = must("read an agent", ledger.reader().agent(&"bob".into()));
-    let stream = agent.expect("bob is there").stream;
-    assert_eq!(stream, Stream::default(), "nothing is owed");
-    let head = must("read the head", ledger.reader().head());
-    assert_eq!(head.queued_deliveries, 0, "nothing waits");
-}
-
-pub(super) fn streams_that_end(world: &mut World<'_>) {
-    let (mut ledger, clock) = world.ledger();
-    ledger.join("ann", &[]);
-    let join = |stream: &str| Join {
-        silent_after: Some(MINUTE),
-        stream: Some(stream.to_owned()),
-        ..Join::by(Door::Bus, "bob")
-    };
-    ledger.run(join("s1")).expect("the id is free");
-    let mut mail = send("m1", "ann", Some("bob"));
-    mail.ack_required = true;
-    ledger.run(mail).expect("bob is there");
-    let hand = |stream: &str| Hand {
-        agent: "bob".into(),
-        stream: stream.to_owned(),
-        limit: 9,
-        hold_for: MINUTE,
-    };
-    let handed = |stream: &str| Handed {
-        agent: "bob".into(),
-        stream: stream.to_owned(),
-        messages: vec!["m1".into()],
-    };
-    let stream = |ledger: &Ledger| {
-        let agent = must("read an agent", ledger.reader().agent(&"bob".into()));
-        agent.expect("bob is there").stream
-    };
-    for (name, redelivered) in [("s1", false), ("s2", true)] {
-        let taken = ledger.run(hand(name)).expect("bob is there");
-        assert_eq!(taken.len(), 1, "{name}");
-        assert_eq!(taken[0].redelivered, redelivered, "{name}");
-        clock.advance(SECOND);
-        ledger.run(handed(name)).expect("bob is there");
-        let kept = Stream {
-            name: Some(name.to_owned()),
-            unacknowledged: vec!["m1".into()],
-            ..Stream::default()
-        };
-        assert_eq!(stream(&ledger), kept, "{name}");
-        let next = if redelivered { "s3" } else { "s2" };
-        ledger.run(join(next)).expect("it comes back");
-        let found = must("read a message", ledger.reader().message(&"m1".into()));
-        let (message, deliveries) = found.expect("it was sent");
-        assert_eq!(message.delivered_at, None, "{name}");
-        assert_eq!(deliveries[0].state, DeliveryState::Queued, "{name}");
-        assert!(deliveries[0].is_redelivered(), "{name}");
-        let head = must("read the head", ledger.reader().head());
-        assert_eq!(head.queued_deliveries, 1, "{name}");
-    }
-    let end = EndStream {
-        agent: "bob".into(),
-        stream: "s3".to_owned(),
-    };
-    ledger.run(end).expect("it is over");
-    let ended = Stream {
-        name: Some("s3".to_owned()),
-        ..Stream::default()
-    };
-    assert_eq!(stream(&ledger), ended);
 }

@@ -10,9 +10,9 @@ use switchboard_core::task::{Failure, OnDependencyFailure, Progress};
 use switchboard_core::token::{Scope, Token};
 use switchboard_core::verb::CreateTasks;
 use switchboard_core::{
-    Agent, AgentId, AgentKind, Ask, Baseline, Changes, Delivery, DeliveryState, Doing, Event,
+    Agent, AgentId, AgentKind, Ask, Baseline, Changes, Delivery, DeliveryState, Doing, Door, Event,
     FailureKind, Learning, Lease, LeasePath, Message, Metrics, Noun as _, Phase, Priority, RowKey,
-    Skills, Snapshot, Task, TaskKind, TaskState, Timestamp,
+    Skills, Snapshot, Task, TaskKind, TaskState, Timestamp, To,
 };
 
 use super::acts::task_with;
@@ -247,7 +247,7 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         id: "m1".into(),
         number: 1,
         from: "ann".into(),
-        to: Some("bob".into()),
+        to: To::One("bob".into()),
         kind: "task.handoff".to_owned(),
         payload: r#"{"a":[1,2.5,null,"ü"]}"#.into(),
         ack_required: true,
@@ -262,7 +262,7 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
     let bare = Message {
         id: "m2".into(),
         number: 2,
-        to: None,
+        to: To::Everyone,
         payload: "null".into(),
         ack_required: false,
         handoff: None,
@@ -276,16 +276,25 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         number: message.number,
         agent: agent.into(),
         state,
+        priority: Priority::Medium,
+        via: Some(Door::Bus).filter(|_| state != DeliveryState::Expired),
+        stream: (state == DeliveryState::Queued).then(|| "s1".into()),
         delivered_at: (state != DeliveryState::Queued).then_some(at),
         acknowledged_at: (state == DeliveryState::Acknowledged).then_some(at),
         expires_at: message.expires_at,
         handing_until: (state == DeliveryState::Queued).then_some(at),
+        reason: (state == DeliveryState::Failed).then(|| "no way: ü".into()),
+    };
+    let low = |row| Delivery {
+        priority: Priority::Low,
+        ..row
     };
     let deliveries = [
         delivery(&full, "bob", DeliveryState::Acknowledged),
         delivery(&bare, "ann", DeliveryState::Queued),
         delivery(&bare, "bob", DeliveryState::Handed),
         delivery(&bare, "cas", DeliveryState::Expired),
+        low(delivery(&bare, "dan", DeliveryState::Failed)),
     ];
     put(&mut ledger, |changes| {
         changes.put(full.clone());

@@ -5,9 +5,9 @@ use switchboard_core::ledger::Ledger;
 use switchboard_core::record::Listed;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Agent, AgentId, Baseline, Delivery, Doing, EngramText, Head, Learning, Lease, Logged, Message,
-    MessageId, Presence, Record, RecordKey, RecordRange, Snapshot, Task, TaskId, TaskState,
-    TaskStatus, Timestamp, limits,
+    Agent, AgentId, Baseline, Delivery, DeliveryState, Doing, EngramText, Head, Learning, Lease,
+    Logged, Message, MessageId, Presence, Record, RecordKey, RecordRange, Snapshot, Task, TaskId,
+    TaskState, TaskStatus, Timestamp, limits,
 };
 
 use super::Shared;
@@ -144,7 +144,10 @@ impl Readable for MemoryReader {
         found.reverse();
         found.retain(|message| {
             filter.from.as_ref().is_none_or(|id| *id == message.from)
-                && (filter.to.is_none() || filter.to == message.to)
+                && filter
+                    .to
+                    .as_ref()
+                    .is_none_or(|id| message.to.named().contains(id))
                 && (filter.kinds.is_empty() || filter.kinds.contains(&message.kind))
                 && before.is_none_or(|before| message.number < before)
         });
@@ -164,7 +167,8 @@ impl Readable for MemoryReader {
         let mut found = by_number(&rows);
         found.retain(|message| {
             let key = (message.id.clone(), since.agent.clone());
-            rows.deliveries.contains_key(&key)
+            let delivery = rows.deliveries.get(&key);
+            delivery.is_some_and(|row| row.state != DeliveryState::Failed)
                 && message.created_at > after.0
                 && message.number > after.1
                 && !message.is_over(now)

@@ -122,6 +122,11 @@ const STEPS: &[Step] = &[
         sql: include_str!("schema/0018_private_rows.sql"),
         floor: 5,
     },
+    Step {
+        name: "0019_deliveries",
+        sql: include_str!("schema/0019_deliveries.sql"),
+        floor: 5,
+    },
 ];
 
 /// A step of a build after this one, for tests: this one can do without it.

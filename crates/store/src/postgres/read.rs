@@ -281,7 +281,12 @@ impl Readable for PostgresReader {
     fn messages(&self, filter: &MessageFilter, page: &Page) -> Result<Pages<Message>, Error> {
         let mut conditions = Where::new();
         conditions.is("from_agent", filter.from.as_ref().map(AgentId::as_str));
-        conditions.is("to_agent", filter.to.as_ref().map(AgentId::as_str));
+        if let Some(to) = &filter.to {
+            let to = conditions.text(to.as_str());
+            conditions.and(format!(
+                "strpos(' ' || to_agent || ' ', ' ' || {to} || ' ') > 0"
+            ));
+        }
         conditions.one_of("type", filter.kinds.iter().map(String::as_str));
         let way = Way::of(true);
         let scan = Scan {
@@ -314,6 +319,7 @@ impl Readable for PostgresReader {
             }
         }
         let now = conditions.text(Iso::new(now).as_str());
+        conditions.and("d.reason IS NULL".to_owned());
         conditions.and(format!("(m.expires_at IS NULL OR m.expires_at > {now})"));
         conditions.one_of("m.type", since.kinds.iter().map(String::as_str));
         let limit = conditions.int(rows_max(since.limit));

@@ -4,7 +4,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::lane::Position;
-use switchboard_core::slice::{FinishedPage, InboxAsk};
+use switchboard_core::slice::{FinishedPage, InboxAsk, InboxOrder};
 use switchboard_core::{
     Agent, AgentId, Ask, Baseline, Delivery, LaneId, Lease, LeasePath, Message, MessageId, Record,
     RecordRange, RowKey, Slice, TaskId, Timestamp, limits,
@@ -337,6 +337,18 @@ fn delivery(db: &Connection, message: &MessageId, agent: &AgentId, slice: &mut S
     Ok(())
 }
 
+/// The parts of an inbox one after the other: their index, what is in them, their order.
+fn inbox_ranges(order: InboxOrder) -> &'static [(&'static str, &'static str, &'static str)] {
+    match order {
+        InboxOrder::Oldest => &[("sb_delivery_inbox", "true", "number")],
+        InboxOrder::MostUrgent => &[
+            ("sb_delivery_prio", "prio < 2", "prio, number"),
+            ("sb_delivery_inbox", "prio IS NULL", "number"),
+            ("sb_delivery_prio", "prio > 2", "prio, number"),
+        ],
+    }
+}
+
 fn inbox(db: &Connection, ask: &InboxAsk, slice: &mut Slice) -> Result {
     let kinds = super::text::list(&ask.kinds);
     let filter = if ask.kinds.is_empty() {
@@ -344,15 +356,25 @@ fn inbox(db: &Connection, ask: &InboxAsk, slice: &mut Slice) -> Result {
     } else {
         "(SELECT type FROM messages m WHERE m.number = sb_delivery.number) IN (SELECT value FROM json_each(?2))"
     };
-    let waiting: Vec<_> = select(
-        db,
-        rows::DELIVERY,
-        &format!(
-            "sb_delivery INDEXED BY sb_delivery_inbox WHERE state = 'queued' AND agent = ?1 AND {filter} ORDER BY number LIMIT ?3"
-        ),
-    )?
-    .query_map(params![ask.agent.as_str(), kinds, rows_max(ask.limit)], rows::delivery)?
-    .collect::<Result<_>>()?;
+    let mut waiting = Vec::new();
+    for (index, range, order) in inbox_ranges(ask.order) {
+        let rows = select(
+            db,
+            rows::DELIVERY,
+            &format!(
+                "sb_delivery INDEXED BY {index} WHERE state = 'queued' AND agent = ?1 AND {range} AND {filter} ORDER BY {order} LIMIT ?3"
+            ),
+        )?
+        .query_map(
+            params![ask.agent.as_str(), kinds, rows_max(ask.limit - waiting.len())],
+            rows::delivery,
+        )?
+        .collect::<Result<Vec<_>>>()?;
+        waiting.extend(rows);
+        if waiting.len() >= ask.limit {
+            break;
+        }
+    }
     let mut ids = Vec::with_capacity(waiting.len());
     let mut bytes = 0;
     for delivery in waiting {

@@ -56,6 +56,10 @@ const STEPS: &[Step] = &[
         name: "0010_private_rows",
         sql: include_str!("schema/0010_private_rows.sql"),
     },
+    Step {
+        name: "0011_deliveries",
+        sql: include_str!("schema/0011_deliveries.sql"),
+    },
 ];
 
 /// The newest schema this build knows.

@@ -348,7 +348,10 @@ impl Readable for SqliteReader {
             conditions.and("from_agent = ?", from.as_str().to_owned());
         }
         if let Some(to) = &filter.to {
-            conditions.and("to_agent = ?", to.as_str().to_owned());
+            conditions.and(
+                "instr(' ' || to_agent || ' ', ' ' || ? || ' ') > 0",
+                to.as_str().to_owned(),
+            );
         }
         conditions.one_of("type", filter.kinds.iter().cloned());
         let after = cursor(page)?.unwrap_or(i64::MAX);
@@ -383,7 +386,7 @@ impl Readable for SqliteReader {
         conditions.and("d.agent = ?", since.agent.as_str().to_owned());
         conditions.and(condition, value);
         conditions.and(
-            "(m.expires_at IS NULL OR m.expires_at > ?)",
+            "d.reason IS NULL AND (m.expires_at IS NULL OR m.expires_at > ?)",
             Iso::new(now).as_str().to_owned(),
         );
         conditions.one_of("m.type", since.kinds.iter().cloned());

@@ -50,7 +50,8 @@ pub(crate) const ATTEMPTS: Table = table("sb_attempt", &["number", "epoch"], &[
 pub(crate) const DELIVERIES: Table = table("sb_delivery", &["number", "agent"], &[
     own(T, "agent"), own(I, "number"), own(T, "message"), own(T, "state").to(NEW | WORK),
     own(I, "delivered_at").to(NEW | WORK), own(I, "acknowledged_at").to(NEW | WORK), own(I, "expires_at"),
-    own(I, "handing_until").to(NEW | WORK),
+    own(I, "handing_until").to(NEW | WORK), own(I, "prio"), own(T, "via").to(NEW | WORK),
+    own(T, "stream").to(NEW | WORK), own(T, "reason").to(NEW | WORK),
 ]);
 
 #[rustfmt::skip]

@@ -10,6 +10,7 @@ use super::redact;
 use super::utc::UtcTime;
 use super::words::OperatorOrder;
 use crate::Json;
+use crate::jetpack::Priority;
 
 /// A task that is a worker's own; `resumed` if it accepted it on an earlier connection.
 pub fn assigned(task: &Task, resumed: bool) -> TaskAssigned {
@@ -88,6 +89,7 @@ pub fn mail(received: Received) -> AgentMessage {
         redacted: redact::count(body.get()),
         body,
         ack_required: message.ack_required,
+        priority: Some(received.priority.into()).filter(|it| *it != Priority::Medium),
         redelivered: received.redelivered,
         corr_id: Some(message.corr_id.to_string()),
         part: 1,

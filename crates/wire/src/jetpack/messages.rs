@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::DeliveryState;
+use super::{DeliveryState, Priority};
 use crate::object::object;
 use crate::query::query;
-use crate::{IsoTime, Json};
+use crate::{IsoTime, Json, Recipients};
 
 /// SEND_MESSAGE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,9 +29,9 @@ fn steward() -> String {
 pub struct NewMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Absent or `null`: to every other agent.
+    /// An agent, or a list of them. Absent or `null`: to every other agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<String>,
+    pub to: Option<Recipients>,
     /// `custom`, or any dotted type such as `task.help_needed`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -39,6 +39,9 @@ pub struct NewMessage {
     pub payload: Json,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ack_required: Option<bool>,
+    /// Connections that are handed their messages get the most urgent first. Absent: `medium`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
     /// Milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<i64>,
@@ -87,12 +90,16 @@ pub struct ReceiveMessagesResponse {
 pub struct Message {
     pub id: String,
     pub from: String,
-    pub to: Option<String>,
+    /// `null`: to everyone. A recipient of several finds itself here.
+    pub to: Option<Recipients>,
     #[serde(rename = "type")]
     pub kind: String,
     #[serde(default)]
     pub payload: Json,
     pub ack_required: bool,
+    /// To whoever it is handed to; absent: `medium`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
     pub created_at: IsoTime,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<IsoTime>,
@@ -136,6 +143,15 @@ pub struct MessageResponse {
 pub struct Delivery {
     pub agent_id: String,
     pub state: DeliveryState,
+    /// Absent: `medium`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// The door that took it: `jetpack` for HTTP, SQL and files, `bus` for the bus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     pub delivered_at: Option<IsoTime>,
     pub acknowledged_at: Option<IsoTime>,
 }

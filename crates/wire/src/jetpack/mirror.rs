@@ -52,6 +52,7 @@ mirror!(wire::AttemptOutcome, core::Outcome {
 });
 mirror!(wire::DeliveryState, core::DeliveryState {
     Queued = Queued, Delivered = Handed, Acknowledged = Acknowledged, Expired = Expired,
+    Failed = Failed,
 });
 mirror!(wire::Scope, core::token::Scope {
     Steward = Steward, Viewer = Viewer, Node = Node, Sql = Sql, SqlSteward = SqlSteward, Agent = Agent, Operator = Operator,

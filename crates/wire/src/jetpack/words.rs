@@ -172,6 +172,7 @@ words! {
         Delivered = "delivered",
         Acknowledged = "acknowledged",
         Expired = "expired",
+        Failed = "failed",
     }
 }
 

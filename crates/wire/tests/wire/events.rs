@@ -104,6 +104,7 @@ fn shown(kind: &str) -> (String, Value) {
         "bool" => ("boolean", json!(true)),
         "String" => ("text", json!("words")),
         "Vec<String>" => ("texts", json!(["words"])),
+        "Vec<AgentId>" => ("agent ids, if any", json!(["x-1"])),
         "Timestamp" => ("ISO 8601", json!(1_768_816_800_000_i64)),
         "Priority" => ("priority", json!("high")),
         "Phase" => ("phase", json!("testing")),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard_core::query::Since;
-use switchboard_core::{GatePolicy, LeasePath, Meaning, Skills, TaskId, limits, verb};
+use switchboard_core::{
+    AgentId, GatePolicy, LeasePath, Meaning, Priority, Skills, TaskId, To, limits, verb,
+};
 use switchboard_wire::jetpack::from_wire::{self, Call, Context, Fetch, meaning};
 use switchboard_wire::jetpack::{
     CreateTasksRequest, MessageQuery, Operation, PatchTaskRequest, Request,
@@ -160,6 +162,51 @@ fn what_else_a_result_says_is_kept_up_to_a_bound() {
             Err("result".to_owned())
         };
         assert_eq!(outcome, expected, "{bytes}");
+    }
+}
+
+#[test]
+fn a_message_names_one_agent_several_or_nobody() {
+    let several = |ids: &[&str]| To::agents(ids.iter().map(|id| AgentId::from(*id)));
+    let bad = |field: &str| Err(field.to_owned());
+    let table = [
+        (json!(null), Ok(To::Everyone)),
+        (json!("b"), Ok(To::One("b".into()))),
+        (json!(["b"]), Ok(To::One("b".into()))),
+        (json!(["b", "b"]), Ok(To::One("b".into()))),
+        (json!(["b", "c"]), Ok(several(&["b", "c"]).expect("two"))),
+        (json!([]), bad("message.to")),
+        (json!(7), bad("message.to")),
+        (json!({ "id": "b" }), bad("message.to")),
+        (json!(""), bad("message.to")),
+        (json!(["b", "c d"]), bad("message.to[1]")),
+        (json!(["b", 7]), bad("message.to[1]")),
+        (json!(["b", null]), bad("message.to[1]")),
+    ];
+    for (to, expected) in table {
+        let message = json!({ "type": "custom", "to": to, "payload": 1 });
+        let found = match call(
+            Operation::SendMessage,
+            &json!({ "agentId": "a", "message": message }),
+        ) {
+            Ok(Call::Send(send)) => Ok(send.to),
+            Ok(other) => panic!("{other:?}"),
+            Err(malformed) => Err(malformed.field.unwrap_or_default()),
+        };
+        assert_eq!(found, expected, "{to}");
+    }
+    for (word, expected) in [
+        (json!("critical"), Some(Priority::Critical)),
+        (json!(null), Some(Priority::Medium)),
+        (json!("urgent"), None),
+    ] {
+        let message = json!({ "type": "custom", "priority": word });
+        let body = json!({ "agentId": "a", "message": message });
+        let found = match call(Operation::SendMessage, &body) {
+            Ok(Call::Send(send)) => Some(send.priority),
+            _ => None,
+        };
+        assert_eq!(found, expected, "{word}");
     }
 }
 

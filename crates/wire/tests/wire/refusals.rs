@@ -146,6 +146,10 @@ fn each_member_of_a_wrong_type_is_named() {
         for path in paths.into_iter().filter(|path| own(path)) {
             let was = good.pointer(&pointer(&path)).expect("walked").clone();
             for wrong in wrong_for(&was) {
+                // A message may go to several.
+                if path == "message.to" && wrong.is_array() {
+                    continue;
+                }
                 let mut body = good.clone();
                 *body.pointer_mut(&pointer(&path)).expect("walked") = wrong.clone();
                 let malformed = refuse(*operation, &body);

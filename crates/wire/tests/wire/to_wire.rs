@@ -10,7 +10,7 @@ use switchboard_core::task::Failure;
 use switchboard_core::{
     Agent, AgentKind, Capabilities, Command, CommandKind, Doing, FailureKind, Lease, LeasePath,
     Message, Phase, Presence, Priority, Progress, Skills, Task, TaskState, TaskStatus, Timestamp,
-    verb,
+    To, verb,
 };
 use switchboard_wire::jetpack::to_wire;
 
@@ -329,7 +329,7 @@ fn leases_and_messages_are_answered_as_in_the_golden_files() {
         id: "msg-1".into(),
         number: 1,
         from: "agent-001".into(),
-        to: Some("agent-002".into()),
+        to: To::One("agent-002".into()),
         kind: "task.handoff".to_owned(),
         payload: r#"{"taskId":"task-1"}"#.into(),
         ack_required: true,

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::page::gather;
 use crate::screen::{Table, Tone, brief, cell, toned};
-use crate::show::{age, now};
+use crate::show::{age, now, recipients};
 
 /// List messages, newest first
 #[derive(Debug, ClapArgs)]
@@ -65,7 +65,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         table.row([
             cell(age(message.created_at, now)),
             cell(&message.from),
-            cell(message.to.as_deref().unwrap_or("all")),
+            cell(recipients(message.to.as_ref())),
             cell(&message.kind),
             cell(brief(message.payload.get(), 60)),
             toned(&message.id, Tone::Dim),

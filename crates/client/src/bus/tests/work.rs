@@ -18,6 +18,7 @@ fn message(message_id: &str) -> AgentMessage {
         kind: "custom".to_owned(),
         body: Json::from_text("{\"text\":\"hello\"}".to_owned()).unwrap(),
         ack_required: true,
+        priority: None,
         redelivered: false,
         redacted: 0,
         corr_id: None,
@@ -146,7 +147,7 @@ async fn what_the_director_has_confirmed_is_not_sent_again() {
     let (mut conn, _) = director.welcome().await;
     let body = Json::from_text("\"hi\"".to_owned()).unwrap();
     let message_id = worker
-        .send_message(Some("builder".to_owned()), "custom", body, false)
+        .send_message(Some("builder".to_owned().into()), "custom", body, false)
         .await
         .unwrap();
     match conn.next_report().await {

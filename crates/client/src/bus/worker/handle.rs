@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use switchboard_wire::Json;
 use switchboard_wire::agentbus::envelope::{self, Sender};
 use switchboard_wire::agentbus::message::{
     Accomplished, AgentMessage, AgentMessageAck, BudgetRequest, BudgetResult,
     CatalogRefreshRequest, CatalogVersion, EngramRequest, ErrorReport, Heartbeat, Inbound,
-    MemoryEvent, Message, Quality, TaskAccepted, TaskDeclined, TaskProgress, TaskResult,
+    MailState, MemoryEvent, Message, Quality, TaskAccepted, TaskDeclined, TaskProgress, TaskResult,
     WorkerError, WorkerState,
 };
 use switchboard_wire::agentbus::{
     BudgetKind, BudgetPriority, BudgetResource, BudgetStatus, UtcTime,
 };
+use switchboard_wire::{Json, Recipients};
 use tokio::sync::{mpsc, oneshot};
 use ulid::Ulid;
 
@@ -140,10 +140,25 @@ impl WorkerHandle {
         self.urgent(ack.into()).await
     }
 
-    /// A message for another agent, or for all; returns its id, by which its fate is told.
+    /// The worker will not have the message: it fails, with this reason.
+    pub async fn refuse(
+        &self,
+        message_id: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Result<(), BusError> {
+        let ack = AgentMessageAck {
+            message_id: message_id.into(),
+            state: Some(MailState::Failed),
+            reason: Some(reason.into()),
+            corr_id: None,
+        };
+        self.urgent(ack.into()).await
+    }
+
+    /// A message for another agent, for several, or for all; returns its id, by which its fate is told.
     pub async fn send_message(
         &self,
-        to: Option<String>,
+        to: Option<Recipients>,
         kind: impl Into<String>,
         body: Json,
         ack_required: bool,
@@ -156,6 +171,7 @@ impl WorkerHandle {
             kind: kind.into(),
             body,
             ack_required,
+            priority: None,
             redelivered: false,
             redacted: 0,
             corr_id: None,

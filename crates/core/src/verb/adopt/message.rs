@@ -2,12 +2,14 @@
 
 use super::{Meant, Step, Steps};
 use crate::changes::Changes;
+use crate::doors::Door;
 use crate::event::Event;
 use crate::id::{AgentId, MessageId};
 use crate::limits;
 use crate::message::{DeliveryState, Meaning, Message, Sender};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
+use crate::task::Priority;
 use crate::time::Timestamp;
 use crate::verb::send::take_from_inbox;
 use crate::verb::{Acknowledge, Send, Verb, check_unreserved, sign_of_life};
@@ -28,7 +30,7 @@ pub(super) fn steps(
         }));
         return;
     };
-    let Some(reader) = reader.or(was.to.as_ref()) else {
+    let Some(reader) = reader.or(was.to.one()) else {
         return;
     };
     if is.delivered_at.is_some() && was.delivered_at.is_none() {
@@ -41,6 +43,7 @@ pub(super) fn steps(
         steps.push(Box::new(Acknowledge {
             agent: reader.clone(),
             message: was.id.clone(),
+            via: Door::BY_HAND,
         }));
     }
 }
@@ -53,7 +56,8 @@ struct Post {
 }
 
 impl Post {
-    fn send(&self, from: Sender, now: Timestamp) -> Result<Send, Refusal> {
+    /// As an agent's, until it turns out to be nobody's.
+    fn send(&self, now: Timestamp) -> Result<Send, Refusal> {
         let is = &self.message;
         let meaning = self.meaning.clone().map_err(|message| Refusal::Invalid {
             field: "messages.payload",
@@ -61,11 +65,12 @@ impl Post {
         })?;
         Ok(Send {
             id: is.id.clone(),
-            from,
+            from: Sender::Agent(is.from.clone()),
             to: is.to.clone(),
             kind: is.kind.clone(),
             payload: is.payload.clone(),
             ack_required: is.ack_required,
+            priority: Priority::Medium,
             expires_in: is
                 .expires_at
                 .map(|at| at.since(now).min(limits::MESSAGE_EXPIRES_MAX)),
@@ -77,16 +82,14 @@ impl Post {
 
 impl Step for Post {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        // Also where its meaning cannot be read.
-        want.agent(&self.message.from);
-        let from = Sender::Agent(self.message.from.clone());
-        if let Ok(send) = self.send(from, now) {
+        if let Ok(send) = self.send(now) {
             Verb::asks(&send, want, now);
         }
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
         let id = self.message.from.clone();
+        let send = self.send(now)?;
         let is_agent = slice.agent(&id).is_some_and(|agent| !agent.is_gone());
         let from = if is_agent {
             Sender::Agent(id)
@@ -97,7 +100,7 @@ impl Step for Post {
             }
             Sender::Person(id)
         };
-        Verb::decide(&self.send(from, now)?, slice, now).map(|(_, changes)| changes)
+        Verb::decide(&Send { from, ..send }, slice, now).map(|(_, changes)| changes)
     }
 }
 
@@ -127,10 +130,9 @@ impl Step for Deliver {
         }
         take_from_inbox(slice, &mut changes, &self.agent);
         let mut delivery = delivery.clone();
-        delivery.state = DeliveryState::Handed;
-        delivery.delivered_at = Some(now);
+        delivery.hand_over(Door::BY_HAND, None, now);
         changes.put(delivery);
-        if message.to.is_some() {
+        if message.to.one().is_some() {
             let mut message = message.clone();
             message.delivered_at = Some(now);
             changes.put(message);

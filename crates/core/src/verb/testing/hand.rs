@@ -7,7 +7,7 @@ use crate::changes::{AdoptedRow, Changes};
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::lane::Lane;
 use crate::lease::Lease;
-use crate::message::{DeliveryState, Meaning, Message};
+use crate::message::{DeliveryState, Meaning, Message, To};
 use crate::path::LeasePath;
 use crate::quality::{GatePolicy, Metrics};
 use crate::refusal::Refusal;
@@ -128,7 +128,7 @@ impl Swarm {
         let mut was = self.message(id).clone();
         if let Some(reader) = reader {
             // A copy has no flags but its reader's own.
-            was.to = Some(reader.into());
+            was.to = To::One(reader.into());
             was.acknowledged = None;
         }
         let mut is = was.clone();

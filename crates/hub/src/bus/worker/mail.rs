@@ -1,10 +1,10 @@
 //! Messages that a worker sends to agents of every dialect, and what it acknowledges.
 
 use switchboard_core::verb::{Acknowledge, Send};
-use switchboard_core::{CorrId, MessageId, Sender};
-use switchboard_wire::agentbus::message::{AgentMessage, AgentMessageAck};
+use switchboard_core::{CorrId, Door, MessageId, Sender, To};
+use switchboard_wire::agentbus::message::{AgentMessage, AgentMessageAck, MailState};
 use switchboard_wire::agentbus::{redact, to_wire};
-use switchboard_wire::jetpack::from_wire;
+use switchboard_wire::jetpack::{Priority, from_wire};
 
 use super::super::server::Shared;
 use super::Worker;
@@ -24,6 +24,11 @@ impl Worker {
     }
 
     async fn keep_mail(&self, bus: &Shared, mail: AgentMessage) -> Result<(), String> {
+        let to = match &mail.to {
+            Some(named) => To::agents(named.ids().iter().map(|id| id.as_str().into()))
+                .ok_or("to: names nobody; leave it out to send to every agent")?,
+            None => To::Everyone,
+        };
         let (body, has_recipient) = (mail.body.get(), mail.to.is_some());
         let meaning = from_wire::meaning(&mail.kind, body, has_recipient, &bus.root);
         let meaning = meaning.map_err(|malformed| malformed.to_string())?;
@@ -32,10 +37,11 @@ impl Worker {
             corr_id: CorrId::from(mail.corr_id.unwrap_or(mail.message_id)),
             id: id.clone(),
             from: Sender::Agent(self.id().clone()),
-            to: mail.to.map(Into::into),
+            to,
             kind: mail.kind,
             payload: redact::said_json(mail.body.get()).into(),
             ack_required: mail.ack_required,
+            priority: mail.priority.unwrap_or(Priority::Medium).into(),
             expires_in: None,
             meaning,
         };
@@ -54,13 +60,26 @@ impl Worker {
     }
 
     pub(super) async fn acknowledged(&mut self, ack: AgentMessageAck) {
-        let acknowledge = Acknowledge {
-            agent: self.id().clone(),
-            message: ack.message_id.as_str().into(),
+        let message = MessageId::from(ack.message_id.as_str());
+        let outcome = if ack.state == Some(MailState::Failed) {
+            let reason = ack.reason.as_deref().unwrap_or("refused by the worker");
+            let reason = redact::text(reason).into_owned();
+            match self.stream.mail_failed(message, reason).await {
+                Ok(0) => Err("message_id: no message waits for this acknowledgement".to_owned()),
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            }
+        } else {
+            let acknowledge = Acknowledge {
+                agent: self.id().clone(),
+                message,
+                via: Door::Bus,
+            };
+            let acknowledged = self.stream.insist(acknowledge).await;
+            acknowledged.map(drop).map_err(|error| error.to_string())
         };
-        if let Err(error) = self.stream.insist(acknowledge).await {
-            let why = Err(error.to_string());
-            self.tell(to_wire::mail_ack(ack.message_id, ack.corr_id, why));
+        if outcome.is_err() {
+            self.tell(to_wire::mail_ack(ack.message_id, ack.corr_id, outcome));
         }
     }
 }

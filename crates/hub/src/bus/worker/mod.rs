@@ -68,6 +68,7 @@ impl Worker {
         bus.registry.enter(Role::Worker, &id, outbox);
         send(outbox, operator::welcome(bus, peer));
         let terms = Terms {
+            door: Door::Bus,
             tasks: hello.can(CAPABILITY_ASSIGN),
             mail: hello.can(CAPABILITY_MESSAGE),
             accept_within: bus.config.accept_within,

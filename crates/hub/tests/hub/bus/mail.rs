@@ -352,3 +352,73 @@ async fn what_was_not_acknowledged_when_a_connection_ended_waits_for_whatever_do
     assert_eq!(state(client, "m1", "w1").await, "delivered");
     hub.running.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_worker_gets_the_most_urgent_message_first_and_the_delivery_says_how_it_went() {
+    let hub = bus().await;
+    let client = hub.client;
+    client.register("w1", &[]).await;
+    for (id, priority) in [("m1", None), ("m2", Some("low")), ("m3", Some("critical"))] {
+        let mut message = json!({ "id": id, "to": ["w1"], "type": "custom", "payload": id });
+        if let Some(priority) = priority {
+            message["priority"] = priority.into();
+        }
+        let body = json!({ "message": message });
+        client.post("/api/v1/messages", body).await.expect(200);
+    }
+    let mut worker = Peer::worker(&hub, "w1", MAIL).await;
+    for (id, priority) in [
+        ("m3", json!("critical")),
+        ("m1", Value::Null),
+        ("m2", json!("low")),
+    ] {
+        let mail = worker.expect("agent_message.v1").await;
+        assert_eq!(
+            (&mail["message_id"], &mail["priority"]),
+            (&json!(id), &priority)
+        );
+    }
+    worker.fence().await;
+    until_delivered(client, "m2").await;
+    let shown = client.get("/api/v1/messages/m2").await.expect(200);
+    let delivery = &shown["deliveries"][0];
+    assert_eq!(
+        (&delivery["via"], &delivery["priority"]),
+        (&json!("bus"), &json!("low"))
+    );
+    assert_eq!(delivery["reason"], Value::Null);
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_that_a_worker_will_not_have_fails_with_its_reason() {
+    let hub = bus().await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", MAIL).await;
+    send(client, "m1", Some("w1"), json!("x")).await;
+    worker.expect("agent_message.v1").await;
+    worker.fence().await;
+    until_delivered(client, "m1").await;
+    let refusal = json!({ "message_id": "m1", "state": "failed", "reason": "no such pane" });
+    worker.send("agent_message_ack.v1", refusal.clone()).await;
+    worker.fence().await;
+    assert_eq!(state(client, "m1", "w1").await, "failed");
+    let shown = client.get("/api/v1/messages/m1").await.expect(200);
+    let delivery = &shown["deliveries"][0];
+    assert_eq!(
+        (&delivery["via"], &delivery["reason"]),
+        (&json!("bus"), &json!("no such pane"))
+    );
+    // It is final: neither a second word nor a reconnect brings it back.
+    worker.send("agent_message_ack.v1", refusal).await;
+    let told = worker.expect("agent_message_ack.v1").await;
+    assert_eq!(told["state"], "failed");
+    let ack = json!({ "agentId": "w1" });
+    let late = client.post("/api/v1/messages/m1/ack", ack).await;
+    late.expect(400);
+    drop(worker);
+    let mut again = Peer::worker(&hub, "w1", MAIL).await;
+    again.fence().await;
+    assert_eq!(again.came("agent_message.v1"), 0);
+    hub.running.shutdown().await;
+}

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use switchboard_core::slice::InboxAsk;
+use switchboard_core::slice::{InboxAsk, InboxOrder};
 use switchboard_core::{Ask, Delivery, Message, RowKey, limits};
 
 use super::{Load, by_ordinal, load, select};
@@ -60,20 +60,44 @@ pub(super) fn loads<'a>(asks: &[&'a Ask], loads: &mut Vec<Load<'a>>) {
     }
 }
 
-/// Waiting messages, oldest first, until their payloads are more than a verb hands out; the rest stays where it is.
+/// Waiting messages, until their payloads are more than a verb hands out; the rest stays where it is.
 fn inbox(ask: &InboxAsk) -> Load<'_> {
     let filter = if ask.kinds.is_empty() {
         ""
     } else {
         "AND m.type = ANY($3)"
     };
+    let from = "sb_delivery d JOIN messages m ON m.number = d.number WHERE d.state = 'queued' AND d.agent = $1";
+    let bytes_of = "coalesce(octet_length(m.payload), 4)";
+    let (found, order) = match ask.order {
+        InboxOrder::Oldest => {
+            let columns = format!("d.number AS n, {bytes_of} AS bytes");
+            (
+                format!("SELECT {columns} FROM {from} {filter} ORDER BY d.number LIMIT $2"),
+                "w.n",
+            )
+        }
+        // Each part by its index, so that a long inbox is not sorted for its first few.
+        InboxOrder::MostUrgent => {
+            let part = |range: &str, order: &str| {
+                let columns =
+                    format!("coalesce(d.prio, 2) AS prio, d.number AS n, {bytes_of} AS bytes");
+                format!(
+                    "(SELECT {columns} FROM {from} AND d.prio {range} {filter} ORDER BY {order} LIMIT $2)"
+                )
+            };
+            let urgent = part("< 2", "d.prio, d.number");
+            let usual = part("IS NULL", "d.number");
+            let low = part("> 2", "d.prio, d.number");
+            let parts = format!("{urgent} UNION ALL {usual} UNION ALL {low}");
+            (format!("{parts} ORDER BY prio, n LIMIT $2"), "w.prio, w.n")
+        }
+    };
     let sql = format!(
         "SELECT {message}, {delivery} FROM (
-           SELECT d.number AS n, sum(coalesce(octet_length(m.payload), 4)) OVER (ORDER BY d.number) - coalesce(octet_length(m.payload), 4) AS before
-           FROM sb_delivery d JOIN messages m ON m.number = d.number
-           WHERE d.state = 'queued' AND d.agent = $1 {filter} ORDER BY d.number LIMIT $2) w
+           SELECT w.*, sum(w.bytes) OVER (ORDER BY {order}) - w.bytes AS before FROM ({found}) w) w
          JOIN messages m ON m.number = w.n JOIN sb_delivery d ON d.number = w.n AND d.agent = $1
-         WHERE w.before <= {bytes} ORDER BY w.n",
+         WHERE w.before <= {bytes} ORDER BY {order}",
         message = qualified(rows::MESSAGE, "m"),
         delivery = qualified(rows::DELIVERY, "d"),
         bytes = 4 * limits::RECEIVE_BYTES,

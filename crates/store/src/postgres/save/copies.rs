@@ -1,4 +1,4 @@
-//! Broadcasts for agents that read the table themselves: a row for each, so that reading it is one agent's own deed.
+//! Messages to several and to everyone, for agents that read the table themselves: a row for each, so that reading it is one agent's own deed.
 
 use switchboard_core::changes::AdoptedRow;
 use switchboard_core::slice::Save;
@@ -46,12 +46,12 @@ pub(super) fn save(save: &Save<'_>, queries: &mut Vec<Query>) {
         queries.push(Query::new(RESTORE).texts(adopted));
     }
     let new = save.puts::<Message>().filter(|(_, put)| put.is_new);
-    let broadcasts: Vec<i64> = new
-        .filter(|(message, _)| message.to.is_none())
+    let shared: Vec<i64> = new
+        .filter(|(message, _)| message.to.one().is_none())
         .map(|(message, _)| signed(message.number))
         .collect();
-    if !broadcasts.is_empty() {
-        queries.push(Query::new(COPY).ints(broadcasts));
+    if !shared.is_empty() {
+        queries.push(Query::new(COPY).ints(shared));
     }
     let mut marked = Batch::default();
     for (delivery, _) in save.puts::<Delivery>().filter(|(_, put)| !put.is_new) {

@@ -1,4 +1,4 @@
-//! Broadcasts for agents that read the table themselves: a row for each, so that reading it is one agent's own deed.
+//! Messages to several and to everyone, for agents that read the table themselves: a row for each, so that reading it is one agent's own deed.
 
 use rusqlite::{Connection, params};
 use switchboard_core::changes::AdoptedRow;
@@ -19,7 +19,7 @@ pub(super) fn save(db: &Connection, save: &Save<'_>) -> Result {
         return Ok(());
     }
     for (message, put) in save.puts::<Message>() {
-        if put.is_new && message.to.is_none() {
+        if put.is_new && message.to.one().is_none() {
             db.prepare_cached(
                 "INSERT OR IGNORE INTO messages(number, id, type, from_agent, to_agent, payload, ack_required, expires_at, created_at, rev, copy_of)
                  SELECT (SELECT min(-1, min(number)) FROM messages) - row_number() OVER (), m.id || ':' || s.id, m.type, m.from_agent, s.id,

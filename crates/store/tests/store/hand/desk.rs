@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use switchboard_core::verb::{HandStep, Note, Written};
-use switchboard_core::{Ask, GatePolicy, LeasePath, Meaning, Message, Slice, Timestamp, Want};
+use switchboard_core::{Ask, GatePolicy, LeasePath, Meaning, Message, Slice, Timestamp, To, Want};
 use switchboard_store::conformance::{AnyVerb, Everything};
 use switchboard_store::{Engine, ManualClock, Reader};
 
@@ -154,7 +154,7 @@ fn meaning(message: &Message) -> Result<Meaning, String> {
     };
     match (message.kind.as_str(), &message.to) {
         ("task.handoff", _) => Ok(Meaning::Offer(named("taskId")?.into())),
-        ("file.lock_request", None) => {
+        ("file.lock_request", To::Everyone) => {
             LeasePath::parse(named("filePath")?, "/").map(Meaning::Wants)
         }
         _ => Ok(Meaning::Nothing),

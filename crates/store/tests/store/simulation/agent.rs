@@ -9,7 +9,7 @@ use switchboard_core::verb::{
     Acknowledge, AcquireLease, CreateTasks, Heartbeat, NewTask, Receive, ReleaseLease, ReleaseTask,
     ReportProgress, ReportedTask,
 };
-use switchboard_core::{AgentId, LeasePath, MessageId, TaskId, Timestamp};
+use switchboard_core::{AgentId, Door, LeasePath, MessageId, TaskId, Timestamp};
 use switchboard_store::conformance::{Random, claim, complete, fail, register, send};
 
 use super::call::{Act, Call, Reply};
@@ -152,16 +152,23 @@ impl Agent {
                 let mut message = send(&format!("m{n}"), self.id.as_str(), to.map(AgentId::as_str));
                 message.expires_in = random.percent(30).then(|| Duration::from_secs(60));
                 message.ack_required = true;
+                message.priority = Priority::ALL[n as usize % 4];
                 Some(Act::Send(message))
             }
             78..88 => Some(Act::Receive(Receive {
                 agent: self.id.clone(),
                 kinds: Vec::new(),
                 limit: 3,
+                via: Door::Jetpack,
             })),
             88..92 => self.unacknowledged.pop().map(|message| {
                 let agent = self.id.clone();
-                Act::Acknowledge(Acknowledge { agent, message })
+                let via = Door::Jetpack;
+                Act::Acknowledge(Acknowledge {
+                    agent,
+                    message,
+                    via,
+                })
             }),
             _ => Some(self.lease(random)),
         }

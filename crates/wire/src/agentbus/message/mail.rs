@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 use switchboard_core::limits;
 
 use super::{MessageType, Payload, is_zero};
-use crate::Json;
 use crate::agentbus::check::{self, Checked};
 use crate::agentbus::parts;
+use crate::jetpack::Priority;
 use crate::words::words;
+use crate::{Json, Recipients};
 
 /// `agent_message.v1`: from the director, a message for this worker; from a worker, one for another agent.
 ///
@@ -16,13 +17,16 @@ use crate::words::words;
 pub struct AgentMessage {
     pub message_id: String,
     pub from: String,
-    /// The recipient, if a worker sends it; absent for everybody.
+    /// The recipient, or a list of them, if a worker sends it; absent for everybody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<String>,
+    pub to: Option<Recipients>,
     #[serde(rename = "type")]
     pub kind: String,
     pub body: Json,
     pub ack_required: bool,
+    /// The most urgent are delivered first; absent: `medium`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
     /// It was delivered before, on a connection that ended before it was acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redelivered: bool,
@@ -43,7 +47,9 @@ impl Payload for AgentMessage {
     fn check(&self) -> Checked {
         check::id("message_id", &self.message_id)?;
         check::id("from", &self.from)?;
-        check::maybe_id("to", self.to.as_deref())?;
+        for id in self.to.iter().flat_map(Recipients::ids) {
+            check::id("to", id)?;
+        }
         check::filled("type", &self.kind, limits::NAME_BYTES_MAX)?;
         check::word("type", &self.kind)?;
         check::text("body", self.body.get(), limits::PAYLOAD_BYTES_MAX)?;
@@ -61,11 +67,12 @@ words! {
     }
 }
 
-/// `agent_message_ack.v1`: from a worker, it has the message; from the director, what became of the worker's own.
+/// `agent_message_ack.v1`: from a worker, it has the message or, with `failed`, will not have it; from the director, what
+/// became of the worker's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentMessageAck {
     pub message_id: String,
-    /// Only from the director.
+    /// From a worker only `failed`, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<MailState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

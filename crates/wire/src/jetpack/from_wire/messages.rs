@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use switchboard_core::query::{MessageSince, Since};
-use switchboard_core::{AgentId, CorrId, Meaning, MessageId, STEWARD, Sender, limits, verb};
+use switchboard_core::{
+    AgentId, CorrId, Door, Meaning, MessageId, Priority, STEWARD, Sender, To, limits, verb,
+};
 
 use super::check::{self, agent_id, each, id, message_id, span, task_id, wait_for};
 use super::{Context, lease_path};
 use crate::jetpack::{AckRequest, MessageQuery, ReceiveMessagesRequest, SendMessageRequest};
-use crate::{IsoTime, Malformed};
+use crate::{IsoTime, Malformed, Recipients};
 
 /// SEND_MESSAGE.
 pub fn send(
@@ -29,13 +31,9 @@ pub fn send(
         message.payload.get(),
         limits::PAYLOAD_BYTES_MAX,
     )?;
-    let to = message
-        .to
-        .as_deref()
-        .map(|to| agent_id("message.to", to))
-        .transpose()?;
     let payload = message.payload.get();
-    let meaning = meaning(&message.kind, payload, to.is_some(), context.root)?;
+    let has_recipient = message.to.is_some();
+    let meaning = meaning(&message.kind, payload, has_recipient, context.root)?;
     let fresh = match &message.id {
         Some(given) => message_id("message.id", given)?,
         None => MessageId::from((context.fresh)("msg")),
@@ -51,14 +49,32 @@ pub fn send(
     Ok(verb::Send {
         id: fresh,
         from,
-        to,
+        to: to("message.to", message.to.as_ref())?,
         kind: message.kind,
         payload: message.payload.get().into(),
         ack_required: message.ack_required.unwrap_or(false),
+        priority: message.priority.map_or(Priority::Medium, Into::into),
         expires_in: expires_in.map(|span| span.min(limits::MESSAGE_EXPIRES_MAX)),
         corr_id,
         meaning,
     })
+}
+
+/// Whom a message is for.
+fn to(field: &str, named: Option<&Recipients>) -> Result<To, Malformed> {
+    match named {
+        None => Ok(To::Everyone),
+        Some(Recipients::One(id)) => agent_id(field, id).map(To::One),
+        Some(Recipients::Several(ids)) => {
+            let mut agents = Vec::new();
+            for (at, id) in ids.iter().enumerate() {
+                agents.push(agent_id(&format!("{field}[{at}]"), id)?);
+            }
+            To::agents(agents).ok_or_else(|| {
+                Malformed::field(field, "names nobody; leave it out to send to every agent")
+            })
+        }
+    }
 }
 
 /// `custom`, or words joined by dots.
@@ -161,6 +177,7 @@ pub fn receive(request: ReceiveMessagesRequest) -> Result<(Fetch, Duration), Mal
             agent,
             kinds,
             limit,
+            via: Door::Jetpack,
         }),
         Some(since) => Fetch::Since(MessageSince {
             agent,
@@ -197,5 +214,6 @@ pub fn acknowledge(message: &str, request: &AckRequest) -> Result<verb::Acknowle
     Ok(verb::Acknowledge {
         agent: agent_id("agentId", &request.agent_id)?,
         message: message_id("id", message)?,
+        via: Door::Jetpack,
     })
 }

@@ -2,24 +2,41 @@
 
 use switchboard_core::{self as core, verb};
 
-use crate::Json;
 use crate::jetpack::{
-    AckResponse, Delivery, Message, ReceiveMessagesResponse, SendMessageResponse,
+    AckResponse, Delivery, Message, Priority, ReceiveMessagesResponse, SendMessageResponse,
 };
+use crate::{Json, Recipients};
 
 /// A message.
 pub fn message(message: &core::Message) -> Message {
     Message {
         id: message.id.to_string(),
         from: message.from.to_string(),
-        to: message.to.as_ref().map(ToString::to_string),
+        to: recipients(&message.to),
         kind: message.kind.clone(),
         payload: Json::stored(&message.payload),
         ack_required: message.ack_required,
+        priority: None,
         created_at: message.created_at.into(),
         expires_at: message.expires_at.map(Into::into),
         corr_id: Some(message.corr_id.to_string()),
         redelivered: false,
+    }
+}
+
+/// The usual one goes without saying.
+fn shown(priority: core::Priority) -> Option<Priority> {
+    (priority != core::Priority::Medium).then(|| priority.into())
+}
+
+fn recipients(to: &core::To) -> Option<Recipients> {
+    match to {
+        core::To::Everyone => None,
+        core::To::One(agent) => Some(Recipients::One(agent.to_string())),
+        core::To::Several(agents) => {
+            let ids = agents.iter().map(ToString::to_string);
+            Some(Recipients::Several(ids.collect()))
+        }
     }
 }
 
@@ -36,6 +53,7 @@ pub fn sent(reply: &verb::Sent) -> SendMessageResponse {
 /// The answer to RECEIVE_MESSAGES.
 pub fn received(messages: &[core::Received]) -> ReceiveMessagesResponse {
     let messages = messages.iter().map(|received| Message {
+        priority: shown(received.priority),
         redelivered: received.redelivered,
         ..message(&received.message)
     });
@@ -69,6 +87,9 @@ pub fn delivery(delivery: &core::Delivery) -> Delivery {
     Delivery {
         agent_id: delivery.agent.to_string(),
         state: delivery.state.into(),
+        priority: shown(delivery.priority),
+        via: delivery.via.map(|door| door.to_string()),
+        reason: delivery.reason.as_deref().map(str::to_owned),
         delivered_at: delivery.delivered_at.map(Into::into),
         acknowledged_at: delivery.acknowledged_at.map(Into::into),
     }

@@ -239,6 +239,7 @@ fn json_that_is_kept_verbatim_never_breaks_a_line() {
         kind: "custom".to_owned(),
         body: Json::from_text("{\r\n  \"text\": \"a\\nb\"\n}".to_owned()).expect("JSON"),
         ack_required: false,
+        priority: None,
         redelivered: false,
         redacted: 0,
         corr_id: None,

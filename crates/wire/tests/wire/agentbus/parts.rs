@@ -194,6 +194,7 @@ proptest! {
             kind: "custom".to_owned(),
             body,
             ack_required: true,
+            priority: None,
             redelivered: false,
             redacted: 0,
             corr_id: None,

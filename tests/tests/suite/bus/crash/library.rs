@@ -88,7 +88,7 @@ async fn write(pool: &Pool, worker: &WorkerHandle, record: &mut Record, number: 
     let to = pool.agents[at].clone();
     let body = Json::stored("{}");
     let sent = worker
-        .send_message(Some(to.clone()), "info.discovery", body, true)
+        .send_message(Some(to.clone().into()), "info.discovery", body, true)
         .await;
     record.sent.insert(sent.expect("it can be said"), to);
 }

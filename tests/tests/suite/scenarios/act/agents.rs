@@ -107,9 +107,14 @@ pub fn send(given: &mut Given) -> Result<Call, String> {
         ])
         .unwrap_or(Value::Null),
     };
+    // Several with commas in between.
+    let to = given.text("to").map(|to| match to.contains(',') {
+        true => to.split(',').collect(),
+        false => Value::from(to),
+    });
     let message = object([
         ("id", Some(id.into())),
-        ("to", given.text("to").map(Value::from)),
+        ("to", to),
         ("type", Some(kind.into())),
         ("payload", Some(payload)),
         ("ackRequired", given.yes("ack")?.map(Value::from)),

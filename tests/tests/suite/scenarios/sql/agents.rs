@@ -89,11 +89,13 @@ impl Play {
         Ok(json!({"success": true}))
     }
 
-    /// By SQL whoever is not registered speaks as a person, and what is over before it begins is written all the same.
+    /// By SQL whoever is not registered speaks as a person, what is over before it begins is written all the same, and
+    /// there is one recipient at most.
     pub(super) async fn send(&mut self, call: &Call) -> Option<Answered> {
         let from = text(call, "agentId")?;
         let is_over = or(call, "message.expiresIn", 1).as_i64() <= Some(0);
-        if (from != STEWARD && !self.is_registered(from)) || is_over {
+        let is_to_several = call.given["message"]["to"].is_array();
+        if (from != STEWARD && !self.is_registered(from)) || is_over || is_to_several {
             return None;
         }
         Some(self.post(call).await)

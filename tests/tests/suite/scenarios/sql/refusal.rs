@@ -71,6 +71,17 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("is not registered", "agent_not_registered", ""),
     ("there is no task", "task_not_found", ""),
     ("requires 'to'", "invalid_operation", "message.to"),
+    ("message.payload:", "invalid_operation", "message.payload"),
+    (
+        "message.payload.taskId:",
+        "invalid_operation",
+        "message.payload.taskId",
+    ),
+    (
+        "message.payload.filePath:",
+        "invalid_operation",
+        "message.payload.filePath",
+    ),
     (
         "a person cannot hand off",
         "invalid_operation",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::agent::{AgentKind, Current, Doing, Machine, Presence};
+use crate::message::To;
 use crate::task::Phase;
 use crate::verb::testing::{Standing, register, send};
 use crate::{Skills, limits};
@@ -326,7 +327,7 @@ fn an_agent_set_offline_or_deleted_by_hand_signs_off_and_keeps_its_history() {
         assert_eq!(agent.inbox, 1);
         assert_eq!(swarm.task("T").status(), TaskStatus::Ready);
         assert_eq!(swarm.attempts.len(), 1);
-        assert_eq!(swarm.message("M").to, Some("A".into()));
+        assert_eq!(swarm.message("M").to, To::One("A".into()));
     }
 }
 

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::*;
+use crate::doors::Door;
 use crate::limits;
-use crate::message::{Delivery, DeliveryState, Meaning};
+use crate::message::{Delivery, DeliveryState, Meaning, To};
+use crate::task::Priority;
 use crate::verb::Receive;
 use crate::verb::testing::send;
 
@@ -22,7 +24,7 @@ fn row(swarm: &Swarm, id: &str, from: &str, to: Option<&str>) -> Message {
         id: id.into(),
         number: 0,
         from: from.into(),
-        to: to.map(AgentId::from),
+        to: to.map(AgentId::from).into(),
         kind: "custom".to_owned(),
         payload: r#"{"a":1}"#.into(),
         ack_required: false,
@@ -55,6 +57,7 @@ fn receives(swarm: &mut Swarm, agent: &str) -> Vec<String> {
         agent: agent.into(),
         kinds: Vec::new(),
         limit: 10,
+        via: Door::Jetpack,
     });
     received
         .iter()
@@ -140,10 +143,14 @@ fn a_message_by_hand_to_a_full_inbox_is_undone() {
                 number: 0,
                 agent: "B".into(),
                 state: DeliveryState::Queued,
+                priority: Priority::Medium,
+                via: None,
+                stream: None,
                 delivered_at: None,
                 acknowledged_at: None,
                 expires_at: None,
                 handing_until: None,
+                reason: None,
             };
             swarm.deliveries.insert((message, "B".into()), row);
         }
@@ -218,7 +225,7 @@ fn a_message_of_one_that_is_gone_can_be_read_by_hand() {
 #[test]
 fn a_message_acknowledged_by_hand_is_delivered_and_acknowledged() {
     let confirm = |message: &mut Message| {
-        let by = message.to.clone().expect("a recipient");
+        let by = message.to.one().expect("a recipient").clone();
         message.acknowledged = Some((by, Timestamp(1)));
     };
     let both = move |message: &mut Message| {
@@ -274,7 +281,7 @@ fn each_reader_marks_its_own_copy_of_a_broadcast() {
     // The broadcast itself has one name to show: who was first.
     let first = swarm.message("M").acknowledged.clone();
     assert_eq!(first.map(|(by, _)| by), Some("B".into()));
-    assert_eq!(swarm.message("M").to, None);
+    assert_eq!(swarm.message("M").to, To::Everyone);
 }
 
 #[test]
@@ -283,7 +290,7 @@ fn an_acknowledgement_by_hand_of_one_that_is_no_recipient_is_undone() {
     swarm.ok(send("M", "A", Some("B")));
     let before = swarm.message("M").clone();
     let confirm = |message: &mut Message| {
-        message.to = Some("C".into());
+        message.to = To::One("C".into());
         message.acknowledged = Some(("C".into(), Timestamp(1)));
     };
     let written = swarm.message_by_hand("M", Some("C"), confirm);
