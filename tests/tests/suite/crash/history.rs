@@ -95,7 +95,7 @@ impl History {
             "lease_acquired" | "lease_extended" | "lease_released" => self.lease(&kind, event),
             "dependency_failed" | "agent_registered" | "agent_status_changed" | "outage_ended" => {}
             // Whether one may begin is for the load to say.
-            "epoch_began" => {}
+            "epoch_began" | "incident_opened" => {}
             _ => panic!("nothing in this load should lead to {event}"),
         }
     }

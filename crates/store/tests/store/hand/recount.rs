@@ -86,7 +86,7 @@ const CONTRADICTIONS: &[(&str, &str)] = &[
     (
         "a message to one is not as its delivery",
         "SELECT m.id, d.state, m.delivered_at FROM messages m LEFT JOIN sb_delivery d ON d.number = m.number AND d.agent = m.to_agent
-         WHERE m.copy_of IS NULL AND m.to_agent IS NOT NULL AND (d.state IS NULL OR (d.state = 'queued' AND m.delivered_at IS NOT NULL)
+         WHERE m.copy_of IS NULL AND m.to_agent NOT LIKE '% %' AND (d.state IS NULL OR (d.state = 'queued' AND m.delivered_at IS NOT NULL)
            OR (d.state = 'delivered' AND m.delivered_at IS NULL) OR (d.acknowledged_at IS NULL) <> (m.acknowledged_at IS NULL))",
     ),
     (
