@@ -159,7 +159,7 @@ impl Coordinators {
             return calls.into_iter().map(Handled::lost).collect();
         };
         let mut turn = vec![Turn::NoteTime];
-        turn.extend(calls.iter().cloned().map(Turn::Call));
+        turn.extend(calls.iter().cloned().map(Box::new).map(Turn::Call));
         if fate == Fate::CrashBeforeCommit {
             let verbs: Vec<&dyn conformance::AnyVerb> = turn
                 .iter()
@@ -237,7 +237,7 @@ impl Handled {
 #[derive(Debug)]
 enum Turn {
     NoteTime,
-    Call(Call),
+    Call(Box<Call>),
 }
 
 impl Verb for Turn {
