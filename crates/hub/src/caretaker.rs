@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use switchboard_core::verb::{
     EndCooldown, EndOverdue, EndStale, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent,
-    Prune, PruneTasks, ReleaseRetries, Serve, Step,
+    Prune, PruneTasks, ReleaseRetries, Serve, Sweep,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
@@ -108,7 +108,7 @@ async fn sweep(hub: &Hub) -> Result<Option<Timestamp>, Error> {
 
 async fn steps<V>(hub: &Hub, verb: V) -> Result<(), Error>
 where
-    V: Verb<Reply = Step> + Copy + Send + 'static,
+    V: Verb<Reply = Sweep> + Copy + Send + 'static,
 {
     while hub.run(verb).await?.more {}
     Ok(())

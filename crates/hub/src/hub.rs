@@ -28,7 +28,7 @@ mod heard;
 /// A cheap handle to the one hub of this process.
 #[derive(Clone)]
 pub struct Hub {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<HubState>,
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ pub struct Stats {
     pub writes: bool,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct HubState {
     input: Mutex<Option<SyncSender<Input>>>,
     is_shared: bool,
     /// What this process is called among those that serve one ledger.
@@ -179,7 +179,7 @@ impl Hub {
         let (sender, receiver) = sync_channel(config.queue);
         let announce = tail.as_ref().map(|tail| tail.announcer());
         let readers = Readers::start(opened.readers);
-        let shared = Arc::new(Shared::new(sender, readers, is_shared, announce, &config));
+        let shared = Arc::new(HubState::new(sender, readers, is_shared, announce, &config));
         let adoption = Adoption::new(Arc::clone(&config.policy), config.root);
         let sequencer = Sequencer::new(opened.engine, receiver, Arc::clone(&shared), adoption);
         let writer = std::thread::Builder::new()
@@ -427,7 +427,7 @@ impl Opened {
     }
 }
 
-impl Shared {
+impl HubState {
     fn new(
         input: SyncSender<Input>,
         readers: Readers,
@@ -435,7 +435,7 @@ impl Shared {
         announce: Option<Announce>,
         config: &HubConfig,
     ) -> Self {
-        Shared {
+        HubState {
             input: Mutex::new(Some(input)),
             is_shared,
             name: Ids::default().fresh("hub"),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use switchboard_core::{AgentId, Event, MessageId, TaskId, TaskStatus};
 use switchboard_store::{Error as StoreError, Foreign, Tail};
 
-use crate::hub::Shared;
+use crate::hub::HubState;
 
 /// Batches of others that are looked at in one step.
 const BATCHES_PER_PAGE: usize = 32;
@@ -34,7 +34,7 @@ impl Follower {
     /// Begins after an event's number.
     pub fn start(
         tail: Box<dyn Tail>,
-        shared: Arc<Shared>,
+        shared: Arc<HubState>,
         after: u64,
     ) -> std::io::Result<Follower> {
         let (stop, stopped) = sync_channel(1);
@@ -58,7 +58,7 @@ impl Follower {
 
 struct Follow {
     tail: Box<dyn Tail>,
-    shared: Arc<Shared>,
+    shared: Arc<HubState>,
     /// Whoever waits was told of everything up to here.
     after: u64,
 }

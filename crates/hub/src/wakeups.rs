@@ -13,7 +13,7 @@ use switchboard_core::{
 };
 use tokio::sync::{Notify, broadcast, watch};
 
-use crate::hub::Shared;
+use crate::hub::HubState;
 
 #[derive(Default)]
 pub(crate) struct Wakeups {
@@ -66,14 +66,14 @@ struct Call {
 
 /// One agent in the queue for a task. Dropping it leaves the queue.
 pub(crate) struct ClaimWaiter {
-    shared: Arc<Shared>,
+    shared: Arc<HubState>,
     id: u64,
     bell: Arc<Notify>,
 }
 
 /// What a waiter was woken for. Whoever drops it unsettled passes it on to the next one.
 pub(crate) struct Errand {
-    shared: Arc<Shared>,
+    shared: Arc<HubState>,
     call: Call,
     settled: bool,
 }
@@ -190,7 +190,7 @@ impl Wakeups {
         self.streams.ring_all();
     }
 
-    pub fn wait_for_task(shared: &Arc<Shared>, agent: Agent, filter: Filter) -> ClaimWaiter {
+    pub fn wait_for_task(shared: &Arc<HubState>, agent: Agent, filter: Filter) -> ClaimWaiter {
         let bell = Arc::new(Notify::new());
         let mut claims = shared.wakeups().claims.lock();
         claims.next += 1;

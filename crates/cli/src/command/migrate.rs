@@ -14,7 +14,7 @@ use serde::Serialize;
 use switchboard_hub::config::{Config, Overrides, StoreAt};
 use switchboard_hub::data_dir::{DataDir, DataDirError};
 use switchboard_store::Error;
-use switchboard_store::copy::{self, Key, KeyFile, Phase, Place, Step, Summary};
+use switchboard_store::copy::{self, Copied, Key, KeyFile, Phase, Place, Summary};
 
 use super::up::store_url;
 use crate::context::Context;
@@ -127,7 +127,7 @@ fn move_ledger(
     verify_only: bool,
 ) -> Result<Summary, Failure> {
     let bar = Bar::new();
-    let mut watch = |step: Step| {
+    let mut watch = |step: Copied| {
         bar.show(step);
         ControlFlow::Continue(())
     };
@@ -211,7 +211,7 @@ impl Bar {
         Bar(bar)
     }
 
-    fn show(&self, step: Step) {
+    fn show(&self, step: Copied) {
         let prefix = match step.phase {
             Phase::Copying => "copying  ",
             Phase::Verifying => "verifying",

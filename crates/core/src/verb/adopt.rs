@@ -86,12 +86,12 @@ pub enum AgentWritten {
 }
 
 /// A verb among others, without its reply.
-pub trait Step: Send {
+pub trait HandStep: Send {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp);
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal>;
 }
 
-impl<V: Verb + Send> Step for V {
+impl<V: Verb + Send> HandStep for V {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         Verb::asks(self, want, now);
     }
@@ -101,14 +101,14 @@ impl<V: Verb + Send> Step for V {
     }
 }
 
-type Steps = Vec<Box<dyn Step>>;
+type Steps = Vec<Box<dyn HandStep>>;
 
 /// Reads what a message means, or tells what is wrong with it.
 pub type Meant<'a> = &'a dyn Fn(&Message) -> Result<Meaning, String>;
 
 impl Note {
     /// What it amounts to, in order. If one is refused, the rest is left out and [`Note::undone`] told instead.
-    pub fn steps(&self, policy: &Arc<GatePolicy>, meaning: Meant<'_>) -> Vec<Box<dyn Step>> {
+    pub fn steps(&self, policy: &Arc<GatePolicy>, meaning: Meant<'_>) -> Vec<Box<dyn HandStep>> {
         let mut steps: Steps = vec![Box::new(Open {
             adopted: self.adopted(),
         })];
@@ -147,7 +147,7 @@ impl Note {
     }
 
     /// Only has the row written anew.
-    pub fn restore(&self) -> Box<dyn Step> {
+    pub fn restore(&self) -> Box<dyn HandStep> {
         Box::new(Open {
             adopted: self.adopted(),
         })
@@ -191,7 +191,7 @@ struct Open {
     adopted: Adopted,
 }
 
-impl Step for Open {
+impl HandStep for Open {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         match &self.adopted.row {
             AdoptedRow::Task(id) => {

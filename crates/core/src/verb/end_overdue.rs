@@ -1,7 +1,7 @@
 //! Caretaker: watched tasks that take too long, or on which nothing moves.
 
 use super::ending::{GiveBack, end_claim, give_up, want_dependants_told};
-use super::{Step, Verb};
+use super::{Sweep, Verb};
 use crate::agent::Agent;
 use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
@@ -32,7 +32,7 @@ enum Due {
 }
 
 impl Verb for EndOverdue {
-    type Reply = Step;
+    type Reply = Sweep;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         for id in want.watched_tasks(now, STEP) {
@@ -45,7 +45,7 @@ impl Verb for EndOverdue {
         }
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Step, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sweep, Changes), Refusal> {
         let mut changes = Changes::default();
         let ids = Want::new(slice).watched_tasks(now, STEP);
         for task in ids.iter().filter_map(|id| slice.task(id)) {
@@ -73,7 +73,7 @@ impl Verb for EndOverdue {
         }
         let done = ids.len();
         Ok((
-            Step {
+            Sweep {
                 done,
                 more: done == STEP,
             },

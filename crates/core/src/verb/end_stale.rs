@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::ending::GiveBack;
-use super::{Step, Verb};
+use super::{Sweep, Verb};
 use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::limits;
@@ -31,7 +31,7 @@ const STALE: GiveBack = GiveBack {
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl Verb for EndStale {
-    type Reply = Step;
+    type Reply = Sweep;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         for (_, tasks) in self.stale(want, now) {
@@ -41,7 +41,7 @@ impl Verb for EndStale {
         }
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Step, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sweep, Changes), Refusal> {
         let mut changes = Changes::default();
         let stale = self.stale(&mut Want::new(slice), now);
         for (agent, tasks) in &stale {
@@ -53,7 +53,7 @@ impl Verb for EndStale {
         }
         let done = stale.len();
         Ok((
-            Step {
+            Sweep {
                 done,
                 more: done == STEP,
             },

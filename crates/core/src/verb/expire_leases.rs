@@ -1,6 +1,6 @@
 //! Caretaker: leases whose time is over end by themselves.
 
-use super::{Step, Verb};
+use super::{Sweep, Verb};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::lease::Lease;
@@ -14,13 +14,13 @@ use crate::want::Want;
 pub struct ExpireLeases;
 
 impl Verb for ExpireLeases {
-    type Reply = Step;
+    type Reply = Sweep;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         let _ = want.due_leases(now, limits::CARETAKER_STEP);
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Step, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sweep, Changes), Refusal> {
         let mut changes = Changes::default();
         for lease in Want::new(slice)
             .due_leases(now, limits::CARETAKER_STEP)
@@ -34,7 +34,7 @@ impl Verb for ExpireLeases {
         }
         let done = changes.drops.len();
         Ok((
-            Step {
+            Sweep {
                 done,
                 more: done == limits::CARETAKER_STEP,
             },
@@ -59,7 +59,7 @@ mod tests {
             swarm.wait(Duration::from_secs(after));
             assert_eq!(
                 swarm.ok(ExpireLeases),
-                Step { done, more: false },
+                Sweep { done, more: false },
                 "{after}"
             );
             assert_eq!(swarm.leases.len(), 1 - done);
@@ -81,7 +81,7 @@ mod tests {
                 swarm.lease("A", &format!("f{at}"), None);
             }
             swarm.wait(Duration::from_secs(600));
-            assert_eq!(swarm.ok(ExpireLeases), Step { done, more }, "{leases}");
+            assert_eq!(swarm.ok(ExpireLeases), Sweep { done, more }, "{leases}");
         }
     }
 }

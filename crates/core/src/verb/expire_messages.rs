@@ -1,6 +1,6 @@
 //! Caretaker: messages that nobody fetched in time are no longer handed out.
 
-use super::{Step, Verb};
+use super::{Sweep, Verb};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::limits;
@@ -14,7 +14,7 @@ use crate::want::Want;
 pub struct ExpireMessages;
 
 impl Verb for ExpireMessages {
-    type Reply = Step;
+    type Reply = Sweep;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         for (message, agent) in want.due_deliveries(now, limits::CARETAKER_STEP) {
@@ -23,7 +23,7 @@ impl Verb for ExpireMessages {
         }
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Step, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sweep, Changes), Refusal> {
         let mut changes = Changes::default();
         for (message, agent) in Want::new(slice).due_deliveries(now, limits::CARETAKER_STEP) {
             let Some(delivery) = slice.delivery(message, agent) else {
@@ -45,7 +45,7 @@ impl Verb for ExpireMessages {
         }
         let done = changes.rows::<Delivery>().count();
         Ok((
-            Step {
+            Sweep {
                 done,
                 more: done == limits::CARETAKER_STEP,
             },
@@ -83,7 +83,7 @@ mod tests {
             swarm.wait(Duration::from_millis(after));
             assert_eq!(
                 swarm.ok(ExpireMessages),
-                Step { done, more: false },
+                Sweep { done, more: false },
                 "{after}"
             );
             assert_eq!(swarm.agent("A").inbox as usize, 1 - done);
@@ -115,7 +115,7 @@ mod tests {
         ] {
             let mut swarm = with_mail(waiting);
             swarm.wait(Duration::from_secs(10));
-            assert_eq!(swarm.ok(ExpireMessages), Step { done, more }, "{waiting}");
+            assert_eq!(swarm.ok(ExpireMessages), Sweep { done, more }, "{waiting}");
         }
     }
 }

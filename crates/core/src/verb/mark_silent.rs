@@ -2,7 +2,7 @@
 
 use super::ending::GiveBack;
 use super::hand::{queue_again, want_unacknowledged};
-use super::{Step, Verb};
+use super::{Sweep, Verb};
 use crate::agent::{Agent, CommandKind, Presence};
 use crate::changes::Changes;
 use crate::event::Event;
@@ -22,7 +22,7 @@ const LOST: GiveBack = GiveBack {
 };
 
 impl Verb for MarkSilent {
-    type Reply = Step;
+    type Reply = Sweep;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         for agent in silent(want, now) {
@@ -31,7 +31,7 @@ impl Verb for MarkSilent {
         }
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Step, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sweep, Changes), Refusal> {
         let mut changes = Changes::default();
         let silent = silent(&mut Want::new(slice), now);
         for known in &silent {
@@ -54,7 +54,7 @@ impl Verb for MarkSilent {
         }
         let done = silent.len();
         Ok((
-            Step {
+            Sweep {
                 done,
                 more: done == STEP,
             },
@@ -101,7 +101,7 @@ mod tests {
             swarm.wait(after);
             assert_eq!(
                 swarm.ok(MarkSilent),
-                Step { done, more: false },
+                Sweep { done, more: false },
                 "{after:?}"
             );
             assert_eq!(swarm.agent("A").status(), status, "{after:?}");
@@ -227,7 +227,11 @@ mod tests {
                 swarm.ok(without_machine(register(&format!("a{at}"), &[])));
             }
             swarm.wait(limits::SILENT_AFTER + TICK);
-            assert_eq!(swarm.ok(MarkSilent), Step { done, more }, "{agents} agents");
+            assert_eq!(
+                swarm.ok(MarkSilent),
+                Sweep { done, more },
+                "{agents} agents"
+            );
         }
     }
 }

@@ -72,8 +72,7 @@ mod why;
 pub use acknowledge::{Acknowledge, Acknowledged};
 pub use acquire_lease::{AcquireLease, LeaseAnswer};
 pub use adopt::{
-    AgentWritten, DEPENDS_ON_DEPENDENCIES, Meant, Note, Step as HandStep, TRANSITIONS, Written,
-    is_stewards,
+    AgentWritten, DEPENDS_ON_DEPENDENCIES, HandStep, Meant, Note, TRANSITIONS, Written, is_stewards,
 };
 pub use adopt_issue::AdoptIssue;
 pub use assign::Assign;
@@ -141,11 +140,11 @@ pub trait Verb {
     }
 }
 
-/// How far a caretaker's step came.
+/// How far a sweep of the caretaker came: a bounded number of rows at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct Sweep {
     pub done: usize,
-    /// The step was full: there may be more to do right now.
+    /// It was full: there may be more to do right now.
     pub more: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Step, Verb};
+use super::{Sweep, Verb};
 use crate::agent::Agent;
 use crate::changes::{self, Changes};
 use crate::event::Event;
@@ -44,7 +44,7 @@ pub struct Prune {
 }
 
 impl Verb for Prune {
-    type Reply = Step;
+    type Reply = Sweep;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         let Some(time) = allowance(want, now) else {
@@ -55,7 +55,7 @@ impl Verb for Prune {
         }
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Step, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sweep, Changes), Refusal> {
         let limit = limits::CARETAKER_STEP;
         let mut changes = Changes {
             prunes: vec![changes::Prune::Nonces { before: now, limit }],
@@ -72,7 +72,7 @@ impl Verb for Prune {
         }
         let Some(mut time) = allowance(&mut want, now) else {
             let (done, more) = (0, false);
-            return Ok((Step { done, more }, changes));
+            return Ok((Sweep { done, more }, changes));
         };
         let events = changes::Prune::Events {
             before: time.back(now, self.keep.events),
@@ -110,7 +110,7 @@ impl Verb for Prune {
         let agents = want.gone_agents(time.back(now, self.keep.agents), limits::CARETAKER_STEP);
         let done = forget_agents(slice, agents, &mut time.hour.agents, &mut changes);
         changes.put(time);
-        Ok((Step { done, more: false }, changes))
+        Ok((Sweep { done, more: false }, changes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Caretaker: tasks whose backoff is over become ready.
 
-use super::{Step, Verb};
+use super::{Sweep, Verb};
 use crate::changes::Changes;
 use crate::lane::LaneKey;
 use crate::limits;
@@ -14,7 +14,7 @@ use crate::want::Want;
 pub struct ReleaseRetries;
 
 impl Verb for ReleaseRetries {
-    type Reply = Step;
+    type Reply = Sweep;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         for id in want.due_retries(now, limits::CARETAKER_STEP) {
@@ -24,7 +24,7 @@ impl Verb for ReleaseRetries {
         }
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Step, Changes), Refusal> {
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sweep, Changes), Refusal> {
         let mut changes = Changes::default();
         let due = Want::new(slice).due_retries(now, limits::CARETAKER_STEP);
         for task in due.iter().filter_map(|id| slice.task(id)) {
@@ -34,7 +34,7 @@ impl Verb for ReleaseRetries {
         }
         let done = changes.rows::<Task>().count();
         Ok((
-            Step {
+            Sweep {
                 done,
                 more: due.len() == limits::CARETAKER_STEP && done > 0,
             },
@@ -64,7 +64,7 @@ mod tests {
             let done = usize::from(status == TaskStatus::Ready);
             assert_eq!(
                 swarm.ok(ReleaseRetries),
-                Step { done, more: false },
+                Sweep { done, more: false },
                 "{after_ms}"
             );
             assert_eq!(swarm.task("T").status(), status, "{after_ms}");
@@ -113,7 +113,7 @@ mod tests {
             swarm.wait(limits::RETRY_MAX);
             assert_eq!(
                 swarm.ok(ReleaseRetries),
-                Step { done, more },
+                Sweep { done, more },
                 "{waiting} tasks"
             );
         }

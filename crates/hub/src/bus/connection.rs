@@ -17,7 +17,7 @@ use super::frame::{Frame, Outbox};
 use super::operator::Operator;
 use super::pipe;
 use super::proof::Proof;
-use super::server::Shared;
+use super::server::BusState;
 use super::worker::{Errand, Worker};
 use crate::auth::Vigil;
 use crate::stream::Ended;
@@ -41,7 +41,7 @@ enum Who {
 }
 
 struct Connection<S> {
-    bus: Arc<Shared>,
+    bus: Arc<BusState>,
     identity: Option<Identity>,
     /// What the hello showed, where a certificate does not tell who it is.
     vigil: Option<Vigil>,
@@ -72,7 +72,7 @@ enum Woken {
     Stopping,
 }
 
-pub(super) async fn serve<S>(bus: Arc<Shared>, socket: S, identity: Option<Identity>)
+pub(super) async fn serve<S>(bus: Arc<BusState>, socket: S, identity: Option<Identity>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::fsm::{Cause, Why, next};
-use super::server::Shared;
+use super::server::BusState;
 use super::snapshot;
 use crate::duty::Duty;
 use crate::hub::Hub;
@@ -94,7 +94,7 @@ impl Director {
         heeded.await.expect("the sender is this director's own");
     }
 
-    pub fn status(&self, bus: &Shared) -> DirectorStatus {
+    pub fn status(&self, bus: &BusState) -> DirectorStatus {
         let now = self.now.lock();
         let why = now.why.map(Why::as_str);
         DirectorStatus {
@@ -135,7 +135,7 @@ impl Director {
     }
 
     /// Takes the step that this causes, if any; one line says so.
-    fn step(&self, bus: &Shared, cause: Cause, figures: Figures) -> bool {
+    fn step(&self, bus: &BusState, cause: Cause, figures: Figures) -> bool {
         let mut now = self.now.lock();
         let Some(to) = next(now.state, cause) else {
             return false;
@@ -182,7 +182,7 @@ struct Orders {
     release: Option<String>,
 }
 
-pub(super) async fn run(bus: Arc<Shared>) {
+pub(super) async fn run(bus: Arc<BusState>) {
     let director = &bus.director;
     let mut round_at = Instant::now();
     let mut figures = Figures::default();
@@ -270,7 +270,7 @@ fn steer(director: &Director, orders: &Orders, is_here: bool) -> Option<Cause> {
     }
 }
 
-async fn orders(bus: &Shared) -> Orders {
+async fn orders(bus: &BusState) -> Orders {
     let read = bus.hub.read(|reader| reader.private::<Told>(""));
     let told = match read.await {
         Ok(told) => told.unwrap_or_default(),
@@ -304,7 +304,7 @@ async fn orders(bus: &Shared) -> Orders {
     }
 }
 
-async fn look(bus: &Shared) -> Figures {
+async fn look(bus: &BusState) -> Figures {
     let head = bus.hub.read(|reader| reader.head()).await;
     let (eligible, claimed) = head.map_or((0, 0), |head| {
         let claimed = head.count(TaskStatus::Claimed) + head.count(TaskStatus::InProgress);

@@ -8,12 +8,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::connection;
-use super::server::Shared;
+use super::server::BusState;
 
 /// After an accept that failed, such as for want of descriptors.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-pub(super) async fn accept(bus: Arc<Shared>, listener: TcpListener) {
+pub(super) async fn accept(bus: Arc<BusState>, listener: TcpListener) {
     let mut connections = JoinSet::new();
     let mut ailing = false;
     loop {
@@ -44,7 +44,7 @@ pub(super) async fn accept(bus: Arc<Shared>, listener: TcpListener) {
     while connections.join_next().await.is_some() {}
 }
 
-async fn one(bus: Arc<Shared>, socket: TcpStream) {
+async fn one(bus: Arc<BusState>, socket: TcpStream) {
     let _ = socket.set_nodelay(true);
     let counted = Counted(Arc::clone(&bus));
     match &bus.authority {
@@ -60,7 +60,7 @@ async fn one(bus: Arc<Shared>, socket: TcpStream) {
 }
 
 /// One of the connections that there may be.
-struct Counted(Arc<Shared>);
+struct Counted(Arc<BusState>);
 
 impl Drop for Counted {
     fn drop(&mut self) {

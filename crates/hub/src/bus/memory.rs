@@ -12,24 +12,24 @@ use tokio::sync::watch;
 
 use super::frame::send;
 use super::frame::{Frame, Outbox};
-use super::server::Shared;
+use super::server::BusState;
 use crate::memory::{Since, note};
 
 /// The hash that everybody should know, if there is a memory.
-pub(super) fn catalog_hash(bus: &Shared) -> Option<String> {
+pub(super) fn catalog_hash(bus: &BusState) -> Option<String> {
     let memory = bus.memory.as_ref()?;
     Some(memory.catalog().hash.clone())
 }
 
 /// Rings with each new catalog.
-pub(super) fn watch(bus: &Shared) -> Option<watch::Receiver<Arc<Catalog>>> {
+pub(super) fn watch(bus: &BusState) -> Option<watch::Receiver<Arc<Catalog>>> {
     let mut watch = bus.memory.as_ref()?.watch();
     watch.mark_unchanged();
     Some(watch)
 }
 
 /// Announces each engram that a new catalog has and the last one had not.
-pub(super) async fn announce(bus: Arc<Shared>) {
+pub(super) async fn announce(bus: Arc<BusState>) {
     let Some(mut catalogs) = bus.memory.as_ref().map(|memory| memory.watch()) else {
         return;
     };
@@ -56,7 +56,7 @@ pub(super) async fn announce(bus: Arc<Shared>) {
 }
 
 /// What somebody lacks of the catalog: nothing, a delta, or all of it.
-pub(super) fn refresh(bus: &Shared, outbox: &Outbox, request: &CatalogRefreshRequest) {
+pub(super) fn refresh(bus: &BusState, outbox: &Outbox, request: &CatalogRefreshRequest) {
     let Some(memory) = &bus.memory else {
         return send(
             outbox,
@@ -87,7 +87,7 @@ pub(super) fn refresh(bus: &Shared, outbox: &Outbox, request: &CatalogRefreshReq
     }
 }
 
-pub(super) async fn fetch(bus: &Shared, outbox: &Outbox, request: EngramRequest) {
+pub(super) async fn fetch(bus: &BusState, outbox: &Outbox, request: EngramRequest) {
     let id = request.engram_id;
     let found = match &bus.memory {
         Some(memory) => {
@@ -109,7 +109,7 @@ pub(super) async fn fetch(bus: &Shared, outbox: &Outbox, request: EngramRequest)
 }
 
 /// A worker wants something to be remembered.
-pub(super) async fn noted(bus: &Shared, agent: &AgentId, event: MemoryEvent) {
+pub(super) async fn noted(bus: &BusState, agent: &AgentId, event: MemoryEvent) {
     if bus.memory.is_none() {
         return;
     }

@@ -15,7 +15,7 @@ use switchboard_wire::agentbus::{OperatorOrder, Role, redact};
 use super::frame::Outbox;
 use super::frame::send;
 use super::memory;
-use super::server::Shared;
+use super::server::BusState;
 use super::snapshot;
 
 /// How long a cooldown lasts if nobody says.
@@ -27,7 +27,7 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    pub fn enter(bus: &Shared, peer: &Peer, outbox: &Arc<Outbox>) -> Operator {
+    pub fn enter(bus: &BusState, peer: &Peer, outbox: &Arc<Outbox>) -> Operator {
         let id = AgentId::from(&*peer.id);
         bus.registry.enter(Role::Operator, &id, outbox);
         bus.board.operator_came();
@@ -38,12 +38,12 @@ impl Operator {
         }
     }
 
-    pub fn leave(self, bus: &Shared) {
+    pub fn leave(self, bus: &BusState) {
         bus.registry.leave(Role::Operator, &self.id, &self.outbox);
         bus.board.operator_left();
     }
 
-    pub async fn take(&mut self, bus: &Shared, seq: u64, message: Inbound<'_>) {
+    pub async fn take(&mut self, bus: &BusState, seq: u64, message: Inbound<'_>) {
         match message {
             Inbound::OperatorCommand(command) => self.obey(bus, seq, command).await,
             Inbound::ReleasePublished(release) => self.publish(bus, seq, release).await,
@@ -58,7 +58,7 @@ impl Operator {
         }
     }
 
-    async fn obey(&self, bus: &Shared, seq: u64, mut command: OperatorCommand) {
+    async fn obey(&self, bus: &BusState, seq: u64, mut command: OperatorCommand) {
         redact::clean(&mut command.reason);
         if let Some(release) = &mut command.release {
             redact::clean(&mut release.release_id);
@@ -96,7 +96,7 @@ impl Operator {
 
     async fn steer(
         &self,
-        bus: &Shared,
+        bus: &BusState,
         command: &OperatorCommand,
         order: Order,
     ) -> Result<String, String> {
@@ -116,7 +116,7 @@ impl Operator {
         })
     }
 
-    async fn publish(&self, bus: &Shared, seq: u64, mut release: ReleasePublished) {
+    async fn publish(&self, bus: &BusState, seq: u64, mut release: ReleasePublished) {
         for text in [
             &mut release.tag,
             &mut release.main_sha,
@@ -154,7 +154,7 @@ impl Operator {
 }
 
 /// The worker is told on whatever stream it has, or with its next heartbeat elsewhere.
-async fn shut_down(bus: &Shared, command: &OperatorCommand) -> Result<String, String> {
+async fn shut_down(bus: &BusState, command: &OperatorCommand) -> Result<String, String> {
     let target = command.target.as_deref().unwrap_or_default();
     let ordered = bus.hub.run(IssueCommand {
         agent: target.into(),
@@ -167,7 +167,7 @@ async fn shut_down(bus: &Shared, command: &OperatorCommand) -> Result<String, St
     Ok(format!("{target} is asked to shut down"))
 }
 
-pub(super) fn welcome(bus: &Shared, peer: &Peer) -> Welcome {
+pub(super) fn welcome(bus: &BusState, peer: &Peer) -> Welcome {
     Welcome {
         protocol_version: peer.agreed.version.to_string(),
         director: WelcomeDirector {

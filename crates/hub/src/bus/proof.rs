@@ -4,7 +4,7 @@ use switchboard_core::changes::Nonce;
 use switchboard_wire::agentbus::message::HelloAuth;
 use switchboard_wire::agentbus::session::Peer;
 
-use super::server::Shared;
+use super::server::BusState;
 use crate::auth::Vigil;
 use crate::call::Nothing;
 
@@ -17,7 +17,11 @@ pub(super) struct Proof {
 
 impl Proof {
     /// The reason, if a hello shows not enough.
-    pub async fn of(bus: &Shared, peer: &Peer, given: Option<&HelloAuth>) -> Result<Proof, String> {
+    pub async fn of(
+        bus: &BusState,
+        peer: &Peer,
+        given: Option<&HelloAuth>,
+    ) -> Result<Proof, String> {
         let vigil = bus.auth.begin_vigil(&bus.hub);
         let asked = bus.auth.hello(&bus.hub, (peer.role, &peer.id), given);
         let caller = asked.await.map_err(|failure| failure.answer().0.message)?;
@@ -28,7 +32,7 @@ impl Proof {
     }
 
     /// Commits the signature where nothing else is.
-    pub async fn spend(&self, bus: &Shared) -> Result<(), String> {
+    pub async fn spend(&self, bus: &BusState) -> Result<(), String> {
         match self.nonce.clone() {
             None => Ok(()),
             nonce => {

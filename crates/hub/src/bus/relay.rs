@@ -12,7 +12,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::frame::Frame;
-use super::server::Shared;
+use super::server::BusState;
 use super::snapshot;
 
 /// Heartbeats of one worker within this time are one.
@@ -23,7 +23,7 @@ const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 const TOLD_KEPT: usize = 64;
 
 /// Heartbeats, as they come.
-pub(super) async fn heartbeats(bus: Arc<Shared>) {
+pub(super) async fn heartbeats(bus: Arc<BusState>) {
     loop {
         tokio::select! {
             () = bus.board.rung() => {}
@@ -37,7 +37,7 @@ pub(super) async fn heartbeats(bus: Arc<Shared>) {
 }
 
 /// Snapshots, when something changed and the last one is a while ago. They take their time, and no heartbeat waits for them.
-pub(super) async fn snapshots(bus: Arc<Shared>) {
+pub(super) async fn snapshots(bus: Arc<BusState>) {
     let mut latest = bus.hub.latest();
     let mut snapshot_at = Instant::now();
     let mut changed = false;
@@ -65,7 +65,7 @@ pub(super) async fn snapshots(bus: Arc<Shared>) {
 
 /// Releases, as the log tells of them: whichever coordinator was told, the workers and operators of every one hear of it.
 pub(super) async fn releases(
-    bus: Arc<Shared>,
+    bus: Arc<BusState>,
     mut told: Told,
     mut heard: broadcast::Receiver<Option<Logged>>,
 ) {
@@ -144,7 +144,7 @@ fn published(
 }
 
 /// The last one, with the number of its event.
-async fn last_release(bus: &Shared) -> Option<(u64, ReleasePublished)> {
+async fn last_release(bus: &BusState) -> Option<(u64, ReleasePublished)> {
     let told = bus.hub.read(|reader| reader.private::<Director>("")).await;
     let told = told.ok().flatten()?;
     let release = told.release?;
@@ -153,7 +153,7 @@ async fn last_release(bus: &Shared) -> Option<(u64, ReleasePublished)> {
 }
 
 /// One frame of a worker to every operator, without what looks like a secret.
-pub(super) fn pass_on(bus: &Shared, line: &str) {
+pub(super) fn pass_on(bus: &BusState, line: &str) {
     let line: Arc<str> = redact::json(line).into();
     bus.registry
         .to_operators(|| Frame::Passed(Arc::clone(&line)));

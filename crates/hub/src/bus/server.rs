@@ -35,7 +35,7 @@ use crate::memory::{Memory, Settings};
 use crate::serve::ServeError;
 
 /// What all connections of the bus share.
-pub(crate) struct Shared {
+pub(crate) struct BusState {
     calls: Arc<Calls>,
     pub config: config::Bus,
     pub limits: Arc<session::Limits>,
@@ -66,7 +66,7 @@ pub(crate) struct Tally {
 
 /// An open bus.
 pub(crate) struct Bus {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<BusState>,
     pub addrs: Vec<SocketAddr>,
     tasks: JoinSet<()>,
     /// Sees what becomes of certificates while the bus is open.
@@ -111,7 +111,7 @@ impl Bus {
             true => Some(remember(hub, config, &run_id).await),
             false => None,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(BusState {
             memory,
             budgets: Budgets::new(hub.clone(), &settings),
             director: Director::new(hub, settings.director.interval),
@@ -165,7 +165,7 @@ impl Bus {
     }
 }
 
-impl Deref for Shared {
+impl Deref for BusState {
     type Target = Calls;
 
     fn deref(&self) -> &Calls {
@@ -173,7 +173,7 @@ impl Deref for Shared {
     }
 }
 
-impl Shared {
+impl BusState {
     /// Milliseconds since the bus was opened, for the sessions.
     pub fn millis(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -249,7 +249,7 @@ fn limits(settings: &config::Bus) -> session::Limits {
 }
 
 /// Grants reach workers as they come.
-async fn grant(bus: Arc<Shared>) {
+async fn grant(bus: Arc<BusState>) {
     let told = bus
         .budgets
         .run(|worker, message| bus.registry.send(worker, message));

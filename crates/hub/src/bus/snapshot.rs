@@ -13,7 +13,7 @@ use switchboard_wire::agentbus::parts::InParts as _;
 use switchboard_wire::agentbus::redact;
 
 use super::frame::{Frame, Outbox};
-use super::server::Shared;
+use super::server::BusState;
 
 /// Agents that a snapshot shows.
 const AGENTS_MAX: usize = 20_000;
@@ -22,12 +22,12 @@ const HELD_MAX: usize = 20_000;
 const PAGE: usize = 1000;
 
 /// To one operator.
-pub(super) async fn send(bus: &Shared, outbox: &Outbox) {
+pub(super) async fn send(bus: &BusState, outbox: &Outbox) {
     outbox.push_whole(frames(&make(bus).await));
 }
 
 /// To all of them.
-pub(super) async fn broadcast(bus: &Shared) {
+pub(super) async fn broadcast(bus: &BusState) {
     let parts = make(bus).await;
     for operator in bus.registry.operator_outboxes() {
         operator.push_whole(frames(&parts));
@@ -35,7 +35,7 @@ pub(super) async fn broadcast(bus: &Shared) {
 }
 
 /// To those who could not take the last one and can now.
-pub(super) async fn catch_up(bus: &Shared) {
+pub(super) async fn catch_up(bus: &BusState) {
     let mut late = bus.registry.operator_outboxes();
     late.retain(|operator| operator.lacks_whole() == Some(true));
     if late.is_empty() {
@@ -48,7 +48,7 @@ pub(super) async fn catch_up(bus: &Shared) {
 }
 
 /// Whether somebody could not take the last one.
-pub(super) fn is_owed(bus: &Shared) -> bool {
+pub(super) fn is_owed(bus: &BusState) -> bool {
     let operators = bus.registry.operator_outboxes();
     let mut lacks = operators.iter().map(|operator| operator.lacks_whole());
     lacks.any(|lacks| lacks.is_some())
@@ -60,7 +60,7 @@ fn frames(parts: &[ProjectStateSnapshot]) -> impl Iterator<Item = Frame> {
         .map(|part| Frame::Message(Box::new(part.clone().into())))
 }
 
-async fn make(bus: &Shared) -> Vec<ProjectStateSnapshot> {
+async fn make(bus: &BusState) -> Vec<ProjectStateSnapshot> {
     let read = match bus.hub.read(|ledger| Look::at(ledger)).await {
         Ok(read) => read,
         Err(error) => {
@@ -158,7 +158,7 @@ impl Look {
 }
 
 /// What it last said on the bus, else what the ledger knows of it.
-fn entry(bus: &Shared, agent: &Shown, now: Timestamp) -> WorkerEntry {
+fn entry(bus: &BusState, agent: &Shown, now: Timestamp) -> WorkerEntry {
     let row = &agent.row;
     let id = row.id.to_string();
     let heard = bus.board.look(&row.id, |seen| {

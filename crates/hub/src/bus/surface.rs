@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use serde_json::json;
 
 use super::interfaces::{Surroundings, choose};
-use super::server::{Bus, Shared};
+use super::server::{Bus, BusState};
 use crate::call::Calls;
 use crate::config::{CATALOG, Config, DEV_SETTINGS, OWN_SETTINGS};
 use crate::memory::Memory;
@@ -56,7 +56,7 @@ fn leaves(config: &Config) -> Vec<PathBuf> {
 }
 
 #[rustfmt::skip]
-fn figures(bus: &Shared, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn figures(bus: &BusState, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let memory = bus.memory.as_ref().map(Memory::stats).unwrap_or_default();
     gauge(out, "bus_connections", "Open connections of the bus", bus.connections.load(Ordering::Relaxed) as u64)?;
     gauge(out, "bus_workers", "Workers connected to this hub", bus.registry.workers() as u64)?;

@@ -68,7 +68,7 @@ struct Lane {
 
 /// What a look at a file showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Turn {
     Gone,
     /// It is being written to, or is not whole JSON yet; how long ago it was written.
     Half(Identity, Duration),
@@ -149,14 +149,14 @@ impl Queue {
             .collect()
     }
 
-    pub fn looked(&mut self, name: OsString, look: Look, now: Instant) {
+    pub fn looked(&mut self, name: OsString, look: Turn, now: Instant) {
         let Some(entry) = self.known.get_mut(&name) else {
             return;
         };
         let (identity, agent, waits) = match look {
-            Look::Gone => return self.leaves(name),
-            Look::Failed => return self.later(name, now + STUCK_FOR),
-            Look::Half(identity, age) => {
+            Turn::Gone => return self.leaves(name),
+            Turn::Failed => return self.later(name, now + STUCK_FOR),
+            Turn::Half(identity, age) => {
                 let since = match entry.half {
                     Some((before, since)) if before == identity => since,
                     Some(_) | None => now,
@@ -167,8 +167,8 @@ impl Queue {
                 }
                 (identity, None, false)
             }
-            Look::Bad(identity) => (identity, None, false),
-            Look::Request {
+            Turn::Bad(identity) => (identity, None, false),
+            Turn::Request {
                 identity,
                 agent,
                 waits,

@@ -18,7 +18,7 @@ use super::cleanup::Cleanup;
 use super::hints::{Heard, Hints};
 use super::job::{Context, Item, Verdict, handle};
 use super::place::{Dirs, Lock, REQUESTS, names};
-use super::queue::{Look, Queue};
+use super::queue::{Queue, Turn};
 use super::request_file::{Found, Origin, is_request};
 use crate::call::Calls;
 use crate::config::Files;
@@ -174,7 +174,7 @@ impl Scanner {
             Err(error) => {
                 self.complain(&error.to_string());
                 for name in names {
-                    self.queue.looked(name, Look::Failed, now);
+                    self.queue.looked(name, Turn::Failed, now);
                 }
             }
         }
@@ -346,23 +346,23 @@ fn by_age(dirs: &Dirs, names: Vec<(Origin, OsString)>) -> Vec<(Origin, OsString)
         .collect()
 }
 
-fn look_at(calls: &Calls, dirs: &Dirs, origin: Origin, name: &OsStr) -> Look {
+fn look_at(calls: &Calls, dirs: &Dirs, origin: Origin, name: &OsStr) -> Turn {
     match dirs.read(origin, name) {
-        Ok(Found::Gone) => Look::Gone,
-        Ok(Found::Changing(identity)) => Look::Half(identity, Duration::ZERO),
-        Ok(Found::TooLarge(identity) | Found::Unfit(identity, _)) => Look::Bad(identity),
+        Ok(Found::Gone) => Turn::Gone,
+        Ok(Found::Changing(identity)) => Turn::Half(identity, Duration::ZERO),
+        Ok(Found::TooLarge(identity) | Found::Unfit(identity, _)) => Turn::Bad(identity),
         Ok(Found::Whole(identity, body)) => match glance(calls, &body) {
-            Ok((agent, waits)) => Look::Request {
+            Ok((agent, waits)) => Turn::Request {
                 identity,
                 agent,
                 waits: waits && body.len() <= WAITING_BYTES_MAX,
             },
-            Err(_) if serde_json::from_slice::<IgnoredAny>(&body).is_ok() => Look::Bad(identity),
-            Err(_) => Look::Half(identity, identity.age(SystemTime::now())),
+            Err(_) if serde_json::from_slice::<IgnoredAny>(&body).is_ok() => Turn::Bad(identity),
+            Err(_) => Turn::Half(identity, identity.age(SystemTime::now())),
         },
         Err(error) => {
             tracing::debug!("request file {name:?} cannot be examined: {error}");
-            Look::Failed
+            Turn::Failed
         }
     }
 }

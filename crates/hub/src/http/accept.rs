@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use super::Shared;
+use super::AppState;
 use super::call::{Peer, Spent};
 use super::seats::{Seat, Seats};
-use super::watch::{LOOK_EVERY, Verdict, Watch, Watched};
+use super::watch::{ConnectionWatch, LOOK_EVERY, Verdict, Watched};
 
 /// Most that is read ahead of a connection: its head, and pieces of its body.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -34,7 +34,7 @@ const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Accepts and serves.
 pub struct Server {
-    app: Shared,
+    app: AppState,
     router: Router,
     tls: Option<TlsAcceptor>,
     seats: Seats,
@@ -44,7 +44,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(app: Shared, tls: Option<TlsAcceptor>, connections_max: u32) -> Self {
+    pub fn new(app: AppState, tls: Option<TlsAcceptor>, connections_max: u32) -> Self {
         Server {
             router: super::router(Arc::clone(&app)),
             app,
@@ -117,7 +117,7 @@ impl Server {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%remote, "cannot set TCP_NODELAY: {error}");
         }
-        let watch = Arc::new(Watch::new());
+        let watch = Arc::new(ConnectionWatch::new());
         let entry = Entry {
             app: Arc::clone(&self.app),
             router: self.router.clone(),
@@ -188,9 +188,9 @@ where
 
 /// What a connection's requests go through on their way to the router.
 struct Entry {
-    app: Shared,
+    app: AppState,
     router: Router,
-    watch: Arc<Watch>,
+    watch: Arc<ConnectionWatch>,
     spent: Arc<Spent>,
     local: SocketAddr,
     remote: SocketAddr,
@@ -228,7 +228,7 @@ impl hyper::service::Service<Request<Incoming>> for Entry {
 /// An answer in the making; the watch hears when it is there.
 struct Serving {
     answer: Answer,
-    watch: Arc<Watch>,
+    watch: Arc<ConnectionWatch>,
 }
 
 enum Answer {

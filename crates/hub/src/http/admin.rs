@@ -7,7 +7,7 @@ use switchboard_wire::jetpack::{
     from_wire, to_wire,
 };
 
-use super::Shared;
+use super::AppState;
 use super::call::Call;
 use super::change::Change;
 use super::error::Failure;
@@ -24,7 +24,7 @@ fn id_only(token: &switchboard_core::token::Token) -> Vec<u8> {
     token.id.as_str().as_bytes().to_vec()
 }
 
-pub async fn make_key(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn make_key(app: AppState, call: Call) -> Result<Reply, Failure> {
     let change = Change::new(&app, &call).await?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
     let rotate = RotateKey {
@@ -54,7 +54,7 @@ fn read_generation(answer: &[u8]) -> Result<u32, Failure> {
 }
 
 /// A new generation that nobody is told the key of.
-pub async fn revoke_key(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn revoke_key(app: AppState, call: Call) -> Result<Reply, Failure> {
     let change = Change::new(&app, &call).await?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
     let rotate = RotateKey {
@@ -71,7 +71,7 @@ pub async fn revoke_key(app: Shared, call: Call) -> Result<Reply, Failure> {
     reply
 }
 
-pub async fn tokens(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn tokens(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let found = app.hub.read(|reader| reader.tokens()).await?;
     let valid = found.iter().filter(|token| app.auth.is_valid(token));
@@ -82,7 +82,7 @@ pub async fn tokens(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-pub async fn make_token(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn make_token(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<NewTokenRequest>(&app, &call).await?;
     from_wire::token_name(&request.name)?;
     let agent = request.agent_id.as_deref();
@@ -122,7 +122,7 @@ pub async fn make_token(app: Shared, call: Call) -> Result<Reply, Failure> {
     Ok(reply)
 }
 
-pub async fn revoke_token(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn revoke_token(app: AppState, call: Call) -> Result<Reply, Failure> {
     let change = Change::new(&app, &call).await?;
     let id = TokenId::from(call.id()?.as_ref());
     let done = |(): &()| to_json(&Done { success: true });

@@ -7,14 +7,14 @@ use switchboard_wire::jetpack::{
     AgentPage, AgentQuery, AgentResponse, CommandRequest, CommandResponse, Done, from_wire, to_wire,
 };
 
-use super::Shared;
+use super::AppState;
 use super::call::Call;
 use super::change::Change;
 use super::error::Failure;
 use super::reply::Reply;
 use crate::call::to_json;
 
-pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: AgentQuery = call.query()?;
     let (filter, page) = from_wire::lists::agents(query)?;
@@ -34,7 +34,7 @@ pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn show(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let id = from_wire::agent_id("id", &call.id()?)?;
     let wanted = id.clone();
@@ -73,7 +73,7 @@ pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-pub async fn deregister(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn deregister(app: AppState, call: Call) -> Result<Reply, Failure> {
     let mut change = Change::new(&app, &call).await?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
     change.acts_as(&agent)?;
@@ -81,7 +81,7 @@ pub async fn deregister(app: Shared, call: Call) -> Result<Reply, Failure> {
     change.run(Deregister { agent }, 200, done).await
 }
 
-pub async fn command(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn command(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<CommandRequest>(&app, &call).await?;
     let agent = from_wire::agent_id("id", &call.id()?)?;
     let id = CommandId::from(app.ids.fresh("cmd"));

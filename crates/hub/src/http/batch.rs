@@ -10,12 +10,12 @@ use switchboard_wire::jetpack::IncomingBatch;
 use super::call::{Call, KEY, VERSION};
 use super::error::Failure;
 use super::reply::{Reply, may_come_again};
-use super::{App, Shared};
+use super::{App, AppState};
 use crate::auth::{Caller, Evidence};
 use crate::call::{self, Asked, Seal, open};
 
 /// Each operation acts by itself, in order; each is answered by itself.
-pub async fn batch(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn batch(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (envelope, batch) = open::outer::<IncomingBatch<'_>>(&call.body)?;
     if batch.operations.len() > limits::BATCH_OPERATIONS_MAX {
         let message = format!("has more than {} items", limits::BATCH_OPERATIONS_MAX);

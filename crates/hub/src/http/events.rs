@@ -14,7 +14,7 @@ use switchboard_wire::jetpack::{EventPage, EventPlace, EventQuery, from_wire, to
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Shared;
+use super::AppState;
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
@@ -36,7 +36,7 @@ const REWOUND: &str = "ledger_rewound";
 /// Types that a query may name.
 const TYPES_MAX: usize = 64;
 
-pub async fn events(app: Shared, call: Call) -> Result<Response, Failure> {
+pub async fn events(app: AppState, call: Call) -> Result<Response, Failure> {
     let caller = app.reader(&call).await?;
     let query: EventQuery = call.query()?;
     if query.types.len() > TYPES_MAX {
@@ -51,7 +51,7 @@ pub async fn events(app: Shared, call: Call) -> Result<Response, Failure> {
     page(app, query).await.map(Reply::into_response)
 }
 
-async fn page(app: Shared, query: EventQuery) -> Result<Reply, Failure> {
+async fn page(app: AppState, query: EventQuery) -> Result<Reply, Failure> {
     let limit = from_wire::page_size(query.limit)?;
     let (place, types) = (query.after.unwrap_or_default(), query.types);
     let page = app
@@ -111,7 +111,7 @@ fn is_wanted(types: &[String], event: &Logged) -> bool {
 }
 
 async fn stream(
-    app: Shared,
+    app: AppState,
     call: &Call,
     caller: Caller,
     query: EventQuery,
@@ -173,7 +173,7 @@ async fn stream(
 
 /// One reader of the log. It reads only when its connection has room, so a slow one holds a single piece.
 struct Follow {
-    app: Shared,
+    app: AppState,
     caller: Caller,
     /// Of the ledger, when `after` was its place in the log.
     epoch: u64,

@@ -5,14 +5,14 @@ use switchboard_wire::jetpack::{
     IncidentPage, IncidentQuery, IncidentResponse, ResolveIncidentRequest, from_wire, to_wire,
 };
 
-use super::Shared;
+use super::AppState;
 use super::call::Call;
 use super::change::Change;
 use super::error::Failure;
 use super::reply::Reply;
 use crate::call::to_json;
 
-pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: IncidentQuery = call.query()?;
     let range = from_wire::lists::incidents(query)?;
@@ -30,7 +30,7 @@ pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-pub async fn resolve(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn resolve(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<ResolveIncidentRequest>(&app, &call).await?;
     let verb = ResolveIncident {
         incident: call.id()?.into_owned(),

@@ -5,14 +5,14 @@ use switchboard_wire::jetpack::{
     CheckLeaseQuery, ExtendLeaseRequest, LeasePage, LeaseQuery, from_wire, to_wire,
 };
 
-use super::Shared;
+use super::AppState;
 use super::call::Call;
 use super::change::Change;
 use super::error::Failure;
 use super::reply::Reply;
 use crate::call::to_json;
 
-pub async fn extend(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn extend(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (mut change, request) = Change::read::<ExtendLeaseRequest>(&app, &call).await?;
     let verb: ExtendLease = from_wire::extend_lease(request, &app.root)?;
     change.acts_as(&verb.agent)?;
@@ -21,7 +21,7 @@ pub async fn extend(app: Shared, call: Call) -> Result<Reply, Failure> {
         .await
 }
 
-pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: LeaseQuery = call.query()?;
     let (filter, page) = from_wire::lists::leases(query, &app.root)?;
@@ -40,7 +40,7 @@ pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-pub async fn check(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn check(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: CheckLeaseQuery = call.query()?;
     let state = app

@@ -4,7 +4,7 @@ use switchboard_core::limits;
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{LearningsResponse, MemoryQuery, from_wire, to_wire};
 
-use super::Shared;
+use super::AppState;
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
@@ -12,7 +12,7 @@ use super::reply::Reply;
 /// Engrams of one answer: each is much longer than a learning.
 const ENGRAMS_MAX: usize = 20;
 
-pub async fn search(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn search(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: MemoryQuery = call.query()?;
     let words = query

@@ -11,12 +11,12 @@ use super::call::{Call, VERSION};
 use super::change::Change;
 use super::error::Failure;
 use super::reply::Reply;
-use super::{Shared, gate, operation};
+use super::{AppState, gate, operation};
 use crate::call::to_json;
 use crate::hub;
 
 /// An agent's own messages, or everyone's.
-pub async fn receive(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn receive(app: AppState, call: Call) -> Result<Reply, Failure> {
     let query: MessageQuery = call.query()?;
     if query.all == Some(true) {
         return everyones(app, call, query).await;
@@ -31,7 +31,7 @@ pub async fn receive(app: Shared, call: Call) -> Result<Reply, Failure> {
     operation::perform(&app, &call, asked).await
 }
 
-async fn everyones(app: Shared, call: Call, query: MessageQuery) -> Result<Reply, Failure> {
+async fn everyones(app: AppState, call: Call, query: MessageQuery) -> Result<Reply, Failure> {
     app.reader(&call).await?.may(Right::AllMessages)?;
     let (filter, page) = from_wire::lists::messages(query)?;
     let found = app
@@ -46,7 +46,7 @@ async fn everyones(app: Shared, call: Call, query: MessageQuery) -> Result<Reply
     }))
 }
 
-pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn show(app: AppState, call: Call) -> Result<Reply, Failure> {
     let caller = app.reader(&call).await?;
     let id = from_wire::message_id("id", &call.id()?)?;
     let wanted = id.clone();
@@ -62,7 +62,7 @@ pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-pub async fn acknowledge(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn acknowledge(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (mut change, request) = Change::read::<AckRequest>(&app, &call).await?;
     let verb: Acknowledge = from_wire::acknowledge(&call.id()?, &request)?;
     change.acts_as(&verb.agent)?;

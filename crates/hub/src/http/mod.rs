@@ -63,7 +63,7 @@ pub struct App {
     pub sql: Option<Sql>,
 }
 
-pub type Shared = Arc<App>;
+pub type AppState = Arc<App>;
 
 impl App {
     pub fn new(

@@ -5,11 +5,11 @@ use switchboard_wire::jetpack::{Operation, Request, WaitQuery};
 use super::call::{Call, VERSION};
 use super::error::Failure;
 use super::reply::Reply;
-use super::{App, Shared};
+use super::{App, AppState};
 use crate::call::{Asked, open};
 
 /// An operation on its own path.
-pub async fn on_path(app: Shared, call: Call, operation: Operation) -> Result<Reply, Failure> {
+pub async fn on_path(app: AppState, call: Call, operation: Operation) -> Result<Reply, Failure> {
     let (envelope, mut request) = open::operation(operation, &call.body)?;
     envelope.expect_covered(operation, request.path_member())?;
     if let Request::Claim(claim) = &mut request
@@ -27,7 +27,7 @@ pub async fn on_path(app: Shared, call: Call, operation: Operation) -> Result<Re
 }
 
 /// Any of them, in an envelope that names it.
-pub async fn protocol(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn protocol(app: AppState, call: Call) -> Result<Reply, Failure> {
     let asked = app.read(&call.body, call.header(VERSION))?;
     perform(&app, &call, asked).await
 }

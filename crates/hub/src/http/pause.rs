@@ -3,20 +3,20 @@
 use switchboard_core::Director;
 use switchboard_wire::jetpack::{PauseRequest, ResumeRequest, from_wire, to_wire};
 
-use super::Shared;
+use super::AppState;
 use super::call::Call;
 use super::change::Change;
 use super::error::Failure;
 use super::reply::Reply;
 use crate::call::to_json;
 
-pub async fn pause(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn pause(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<PauseRequest>(&app, &call).await?;
     let verb = from_wire::pause(request, change.caller.name().to_owned())?;
     change.run(verb, 200, steered).await
 }
 
-pub async fn resume(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn resume(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<ResumeRequest>(&app, &call).await?;
     let verb = from_wire::resume(request, change.caller.name().to_owned())?;
     change.run(verb, 200, steered).await

@@ -8,7 +8,7 @@ use switchboard_wire::hrana::{CursorRequest, Error, PipelineRequest, Refused};
 use switchboard_wire::jetpack::{ErrorBody, ErrorCode};
 use switchboard_wire::{Malformed, parse};
 
-use super::Shared;
+use super::AppState;
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
@@ -18,7 +18,7 @@ use crate::sql::{Asked, Sql};
 const LINES: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// `POST /v2/pipeline`, `POST /v3/pipeline`.
-pub async fn pipeline(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn pipeline(app: AppState, call: Call) -> Result<Reply, Failure> {
     let answered = answer(&app, &call, |body| {
         let request: PipelineRequest = parse(body)?;
         Ok((request.baton, Asked::Pipeline(request.requests)))
@@ -27,7 +27,7 @@ pub async fn pipeline(app: Shared, call: Call) -> Result<Reply, Failure> {
 }
 
 /// `POST /v3/cursor`.
-pub async fn cursor(app: Shared, call: Call) -> Result<Response, Failure> {
+pub async fn cursor(app: AppState, call: Call) -> Result<Response, Failure> {
     let answered = answer(&app, &call, |body| {
         let request: CursorRequest = parse(body)?;
         Ok((request.baton, Asked::Cursor(request.batch)))
@@ -43,7 +43,7 @@ pub async fn cursor(app: Shared, call: Call) -> Result<Response, Failure> {
 }
 
 /// `GET /v2`, `GET /v3`: how clients ask whether a version is spoken.
-pub async fn version(app: Shared, _call: Call) -> Result<Reply, Failure> {
+pub async fn version(app: AppState, _call: Call) -> Result<Reply, Failure> {
     Ok(match available(&app) {
         Ok(_) => Reply::bytes(200, "{}"),
         Err(denied) => denied,
@@ -52,7 +52,7 @@ pub async fn version(app: Shared, _call: Call) -> Result<Reply, Failure> {
 
 /// The answer, or why the call was not looked at.
 async fn answer(
-    app: &Shared,
+    app: &AppState,
     call: &Call,
     read: impl FnOnce(&[u8]) -> Result<(Option<String>, Asked), Malformed>,
 ) -> Result<Reply, Reply> {
@@ -66,7 +66,7 @@ async fn answer(
     answered.map(|body| Reply::bytes(200, body)).map_err(denied)
 }
 
-fn available(app: &Shared) -> Result<&Sql, Reply> {
+fn available(app: &AppState) -> Result<&Sql, Reply> {
     let not_here = || Reply::json(501, &coded("NOT_AVAILABLE", ErrorCode::NotFound, NOT_HERE));
     app.sql.as_ref().ok_or_else(not_here)
 }

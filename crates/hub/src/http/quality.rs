@@ -4,14 +4,14 @@ use switchboard_wire::jetpack::{
     BaselineRequest, BaselineResponse, SnapshotPage, SnapshotQuery, from_wire, to_wire,
 };
 
-use super::Shared;
+use super::AppState;
 use super::call::Call;
 use super::change::Change;
 use super::error::Failure;
 use super::reply::Reply;
 use crate::call::to_json;
 
-pub async fn baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn baseline(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let baseline = app.hub.read(|reader| reader.baseline()).await?;
     Ok(Reply::ok(&BaselineResponse {
@@ -20,7 +20,7 @@ pub async fn baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-pub async fn set_baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn set_baseline(app: AppState, call: Call) -> Result<Reply, Failure> {
     let request = BaselineRequest::parse(&call.body)?;
     let change = Change::new(&app, &call).await?;
     let verb = from_wire::baseline(request, change.caller.name().to_owned())?;
@@ -34,7 +34,7 @@ pub async fn set_baseline(app: Shared, call: Call) -> Result<Reply, Failure> {
         .await
 }
 
-pub async fn history(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn history(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: SnapshotQuery = call.query()?;
     let (filter, page) = from_wire::lists::snapshots(query)?;

@@ -15,13 +15,13 @@ use super::error::Failure;
 use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
-    Shared, admin, agents, batch, events, incidents, leases, memory, messages, pause, pipeline,
+    AppState, admin, agents, batch, events, incidents, leases, memory, messages, pause, pipeline,
     quality, status, tasks,
 };
 
 /// Every call and who answers it.
 #[rustfmt::skip]
-pub fn router(app: Shared) -> Router {
+pub fn router(app: AppState) -> Router {
     Table::new(app)
         .post("/api/v1/agents/register", "register", |app, call| on_path(app, call, Op::Register))
         .post("/api/v1/agents/{id}/heartbeat", "heartbeat", |app, call| on_path(app, call, Op::Heartbeat))
@@ -83,7 +83,7 @@ pub fn router(app: Shared) -> Router {
 }
 
 struct Table {
-    app: Shared,
+    app: AppState,
     router: Router,
 }
 
@@ -108,7 +108,7 @@ macro_rules! methods {
     ($($name:ident = $filter:ident),+) => {$(
         fn $name<F, Fut, A>(self, path: &'static str, operation: &'static str, f: F) -> Self
         where
-            F: Fn(Shared, Call) -> Fut + Clone + Send + Sync + 'static,
+            F: Fn(AppState, Call) -> Fut + Clone + Send + Sync + 'static,
             Fut: Future<Output = Result<A, Failure>> + Send + 'static,
             A: Answer + 'static,
         {
@@ -118,7 +118,7 @@ macro_rules! methods {
 }
 
 impl Table {
-    fn new(app: Shared) -> Self {
+    fn new(app: AppState) -> Self {
         Table {
             app,
             router: Router::new(),
@@ -141,7 +141,7 @@ impl Table {
         f: F,
     ) -> Self
     where
-        F: Fn(Shared, Call) -> Fut + Clone + Send + Sync + 'static,
+        F: Fn(AppState, Call) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Result<A, Failure>> + Send + 'static,
         A: Answer + 'static,
     {

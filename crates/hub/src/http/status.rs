@@ -18,14 +18,14 @@ use switchboard_wire::jetpack::{
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
-use super::{App, Shared};
+use super::{App, AppState};
 use crate::call::{self, to_json};
 use crate::hub::Error;
 
 /// A ledger that does not answer within this is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
-pub async fn status(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn status(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let (head, agents, oldest, baseline, told, incidents, warnings) = app
         .hub
@@ -94,14 +94,14 @@ fn window_hours(head: &Head) -> f64 {
     window.as_secs_f64() / 3600.0
 }
 
-pub async fn healthz(_app: Shared, _call: Call) -> Result<Response, Failure> {
+pub async fn healthz(_app: AppState, _call: Call) -> Result<Response, Failure> {
     Ok(text("text/plain; charset=utf-8", "ok\n"))
 }
 
 /// Reads the ledger; an answer from memory would prove nothing. Where writing failed last, it also writes.
 ///
 /// That it is not ready is for anybody to hear, why it is not only for those who may read.
-pub async fn readyz(app: Shared, call: Call) -> Result<Response, Failure> {
+pub async fn readyz(app: AppState, call: Call) -> Result<Response, Failure> {
     let is_usable = async {
         let waits = app.hub.commit_waits();
         if waits >= limits::COMMIT_WAITS_MAX {
@@ -151,7 +151,7 @@ async fn may_know(app: &App, call: &Call) -> Result<(), Failure> {
 }
 
 /// Shows who called that this hub has the master key, before a token is sent to it. Anybody may ask.
-pub async fn proof(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn proof(app: AppState, call: Call) -> Result<Reply, Failure> {
     let nonce = from_wire::proof_nonce(call.query::<ProofQuery>()?)?;
     let proof = app.auth.proof(&nonce, call.peer.local);
     Ok(Reply::ok(&ProofResponse {
@@ -160,7 +160,7 @@ pub async fn proof(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-pub async fn metrics(app: Shared, call: Call) -> Result<Response, Failure> {
+pub async fn metrics(app: AppState, call: Call) -> Result<Response, Failure> {
     may_know(&app, &call).await?;
     let read = app
         .hub
@@ -179,7 +179,7 @@ pub async fn metrics(app: Shared, call: Call) -> Result<Response, Failure> {
     ))
 }
 
-pub async fn openapi(_app: Shared, _call: Call) -> Result<Reply, Failure> {
+pub async fn openapi(_app: AppState, _call: Call) -> Result<Reply, Failure> {
     static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
     let document = DOCUMENT.get_or_init(|| to_json(&switchboard_wire::openapi::document()).into());
     Ok(Reply::bytes(200, document.clone()))

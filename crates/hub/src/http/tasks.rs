@@ -13,11 +13,11 @@ use super::call::Call;
 use super::change::Change;
 use super::error::Failure;
 use super::reply::Reply;
-use super::{App, Shared};
+use super::{App, AppState};
 use crate::call::{open, to_json};
 use crate::hub;
 
-pub async fn create(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn create(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (envelope, request) = open::new_tasks(&call.body)?;
     let change = Change::around(&app, &call, envelope).await?;
     app.counts(&change.caller)?;
@@ -50,7 +50,7 @@ fn changed(task: &Task) -> Vec<u8> {
     })
 }
 
-pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: TaskQuery = call.query()?;
     let (mut tasks, mut next) = (Vec::new(), None);
@@ -67,7 +67,7 @@ pub async fn list(app: Shared, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-pub async fn show(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn show(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let named = from_wire::task_ref(&call.id()?)?;
     let id = named.id.clone();
@@ -117,13 +117,13 @@ async fn named_task(app: &App, call: &Call) -> Result<TaskId, Failure> {
     Ok(found.map_or(id, |task| task.id))
 }
 
-pub async fn change(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn change(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, patch) = Change::read::<PatchTaskRequest>(&app, &call).await?;
     let verb = from_wire::change(named_task(&app, &call).await?, patch)?;
     change.run(verb, 200, changed).await
 }
 
-pub async fn release(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn release(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (mut change, request) = Change::read::<ReleaseTaskRequest>(&app, &call).await?;
     let mut verb = from_wire::release(named_task(&app, &call).await?, request)?;
     // An agent that names nobody lets go of its own; a person may let go for anyone.
@@ -135,13 +135,13 @@ pub async fn release(app: Shared, call: Call) -> Result<Reply, Failure> {
     change.run(verb, 200, changed).await
 }
 
-pub async fn cancel(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn cancel(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<SteerTaskRequest>(&app, &call).await?;
     let verb = from_wire::cancel(named_task(&app, &call).await?, request.reason)?;
     change.run(verb, 200, changed).await
 }
 
-pub async fn retry(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn retry(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<SteerTaskRequest>(&app, &call).await?;
     from_wire::reason(request.reason, "")?;
     let verb = RetryTask {
@@ -150,7 +150,7 @@ pub async fn retry(app: Shared, call: Call) -> Result<Reply, Failure> {
     change.run(verb, 200, changed).await
 }
 
-pub async fn approve(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn approve(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<SteerTaskRequest>(&app, &call).await?;
     let reason = from_wire::reason(request.reason, "approved by a person")?;
     let verb = Review {
@@ -161,13 +161,13 @@ pub async fn approve(app: Shared, call: Call) -> Result<Reply, Failure> {
     change.run(verb, 200, changed).await
 }
 
-pub async fn reject(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn reject(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<RejectTaskRequest>(&app, &call).await?;
     let verb = from_wire::reject(named_task(&app, &call).await?, request)?;
     change.run(verb, 200, changed).await
 }
 
-pub async fn why(app: Shared, call: Call) -> Result<Reply, Failure> {
+pub async fn why(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let query: WhyQuery = call.query()?;
     let agent = query

@@ -25,7 +25,7 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// What a connection is doing, and since when: milliseconds since it began, plus one; zero is "not".
 #[derive(Debug)]
-pub struct Watch {
+pub struct ConnectionWatch {
     began: Instant,
     head_since: AtomicU64,
     idle_since: AtomicU64,
@@ -55,7 +55,7 @@ pub enum Verdict {
     Drop(&'static str),
 }
 
-impl Watch {
+impl ConnectionWatch {
     pub fn new() -> Self {
         let limits = Limits {
             head_within: HEAD_WITHIN,
@@ -63,7 +63,7 @@ impl Watch {
             drain_within: DRAIN_WITHIN,
             idle_after: IDLE_AFTER,
         };
-        Watch {
+        ConnectionWatch {
             began: Instant::now(),
             // A connection that says nothing at all is held to the time for a head.
             head_since: AtomicU64::new(1),
@@ -158,13 +158,13 @@ impl Watch {
 /// A stream whose reads and writes are told to a watch.
 pub struct Watched<S> {
     stream: S,
-    watch: Arc<Watch>,
+    watch: Arc<ConnectionWatch>,
     shut: bool,
     drained: usize,
 }
 
 impl<S> Watched<S> {
-    pub fn new(stream: S, watch: Arc<Watch>) -> Self {
+    pub fn new(stream: S, watch: Arc<ConnectionWatch>) -> Self {
         Watched {
             stream,
             watch,
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_sends_no_whole_head_is_dropped() {
-        let watch = Watch::new();
+        let watch = ConnectionWatch::new();
         assert_eq!(watch.look_at(HEAD), Verdict::Keep);
         assert!(matches!(watch.look_at(HEAD + 1), Verdict::Drop(_)));
         watch.arrived();
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_is_closed_late_and_a_second_head_is_timed_anew() {
-        let watch = Watch::new();
+        let watch = ConnectionWatch::new();
         watch.serves();
         watch.served();
         let idle = watch.idle_since.load(Ordering::Relaxed);
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_takes_nothing_is_dropped_and_one_that_takes_a_little_is_not() {
-        let watch = Watch::new();
+        let watch = ConnectionWatch::new();
         watch.serves();
         watch.wrote(false);
         let stalled = watch.stalled_since.load(Ordering::Relaxed);

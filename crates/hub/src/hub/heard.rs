@@ -7,10 +7,10 @@ use std::time::Instant;
 use switchboard_core::LedgerEpoch;
 use switchboard_store::Error as StoreError;
 
-use super::{Shared, reason};
+use super::{HubState, reason};
 use crate::sequencer::{Committed, Listener};
 
-impl Listener for Arc<Shared> {
+impl Listener for Arc<HubState> {
     fn taken(&self, inputs: usize) {
         let _ = self
             .waiting
@@ -85,7 +85,7 @@ impl Listener for Arc<Shared> {
     }
 }
 
-impl Shared {
+impl HubState {
     /// The log goes up to here, or further: this process and the others tell it in any order.
     pub(crate) fn reached(&self, seq: u64) {
         self.latest.send_if_modified(|latest| {

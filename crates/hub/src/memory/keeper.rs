@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use super::buffer::Buffer;
 use super::files::Files;
 use super::noted::{Noted, note};
-use super::{Settings, Shared, catalog_of};
+use super::{MemoryState, Settings, catalog_of};
 use crate::hub::Error;
 use crate::projection::{Position, Projection};
 
@@ -32,7 +32,7 @@ const BEHIND_MAX: u64 = 20_000;
 const LOOK_ANYWAY: Duration = Duration::from_secs(3600);
 
 pub(super) struct Keeper {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryState>,
     settings: Settings,
     files: Files,
     latest: watch::Receiver<u64>,
@@ -78,7 +78,7 @@ struct Read {
 }
 
 impl Keeper {
-    pub fn new(shared: Arc<Shared>, settings: Settings) -> Keeper {
+    pub fn new(shared: Arc<MemoryState>, settings: Settings) -> Keeper {
         let config = &settings.config;
         Keeper {
             latest: shared.hub.latest(),

@@ -60,10 +60,10 @@ pub struct Settings {
 /// A cheap handle to the memory of this process.
 #[derive(Clone)]
 pub struct Memory {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryState>,
 }
 
-pub(super) struct Shared {
+pub(super) struct MemoryState {
     hub: Hub,
     current: watch::Sender<Arc<Catalog>>,
     /// The last catalogs, oldest first, the current one among them.
@@ -97,7 +97,7 @@ impl Memory {
     pub async fn start(hub: Hub, settings: Settings) -> Memory {
         let nothing = Arc::new(catalog_of(&[]));
         let duty = Duty::new(&hub, "memory");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(MemoryState {
             duty: Arc::clone(&duty),
             hub,
             before: Mutex::new(VecDeque::from([Arc::clone(&nothing)])),
@@ -169,7 +169,7 @@ impl Memory {
     }
 }
 
-impl Shared {
+impl MemoryState {
     /// Shows a catalog to everyone, if it is another one.
     fn show(&self, catalog: Catalog) {
         if self.current.borrow().hash == catalog.hash {

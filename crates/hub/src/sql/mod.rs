@@ -53,7 +53,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// The hub's side of the door for raw SQL.
 pub struct Sql {
-    shared: Arc<Shared>,
+    shared: Arc<SqlState>,
     sweeper: JoinHandle<()>,
 }
 
@@ -63,7 +63,7 @@ pub enum Asked {
     Cursor(Batch),
 }
 
-pub(crate) struct Shared {
+pub(crate) struct SqlState {
     door: Door,
     streams: Mutex<Streams>,
     /// Rung when there is a stream to look after.
@@ -80,7 +80,7 @@ struct Place {
 
 impl Sql {
     pub fn start(door: Door) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SqlState {
             door,
             streams: Mutex::default(),
             bell: Notify::new(),
@@ -198,7 +198,7 @@ impl Asked {
 
 /// A stream on its way to a thread. Should the caller go away before it gets there, a thread ends it.
 struct Taken {
-    shared: Arc<Shared>,
+    shared: Arc<SqlState>,
     stream: Option<Stream>,
 }
 
@@ -215,7 +215,7 @@ impl Taken {
             .expect("it is taken out only at the end")
     }
 
-    fn into_parts(mut self) -> (Arc<Shared>, Stream) {
+    fn into_parts(mut self) -> (Arc<SqlState>, Stream) {
         let stream = self.stream.take().expect("it is taken out only here");
         (Arc::clone(&self.shared), stream)
     }
@@ -230,7 +230,7 @@ impl Drop for Taken {
     }
 }
 
-impl Shared {
+impl SqlState {
     /// Rolls back what is open. Keeps the connection for the next one.
     fn end(&self, mut stream: Stream) {
         let session = stream.session.take().map(|mut session| {
@@ -246,7 +246,7 @@ impl Shared {
 }
 
 /// Looks after streams that nobody goes on with.
-async fn sweep(shared: Arc<Shared>) {
+async fn sweep(shared: Arc<SqlState>) {
     loop {
         let bell = shared.bell.notified();
         if shared.streams.lock().is_empty() {

@@ -23,7 +23,7 @@ pub struct SwarmDb {
 
 /// What lies at `.jetpack/swarm.db`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum LinkState {
     Absent,
     /// The ledger itself was put there by its settings.
     Ledger,
@@ -84,30 +84,30 @@ impl SwarmDb {
         self.project.join(FOLDER)
     }
 
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> LinkState {
         let path = self.path();
         let found = match fs::symlink_metadata(&path) {
             Ok(found) => found.file_type(),
             Err(error) if error.kind() == ErrorKind::NotFound && self.is_in_place() => {
-                return Look::Ledger;
+                return LinkState::Ledger;
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => return Look::Absent,
+            Err(error) if error.kind() == ErrorKind::NotFound => return LinkState::Absent,
             Err(error) => {
                 let why = error.to_string();
-                return Look::Unreadable { why };
+                return LinkState::Unreadable { why };
             }
         };
         if found.is_symlink() {
             return self.look_at_link(&path);
         }
         if !found.is_file() {
-            return Look::Odd;
+            return LinkState::Odd;
         }
         // Settings may name the place before it was ever a ledger.
         if self.is_in_place() && is_ledger(&path) {
-            Look::Ledger
+            LinkState::Ledger
         } else {
-            Look::Old
+            LinkState::Old
         }
     }
 
@@ -117,28 +117,28 @@ impl SwarmDb {
         self.ledger == path || beside(&self.ledger) == beside(&path)
     }
 
-    fn look_at_link(&self, path: &Path) -> Look {
+    fn look_at_link(&self, path: &Path) -> LinkState {
         let target = match fs::read_link(path) {
             Ok(target) => target,
             Err(error) => {
                 let why = error.to_string();
-                return Look::Unreadable { why };
+                return LinkState::Unreadable { why };
             }
         };
         let leads_to = real(path);
         // A link in the ledger's own place is followed by SQLite as well.
         if leads_to == real(&self.ledger) {
-            return Look::Linked;
+            return LinkState::Linked;
         }
         if let Some(by) = self.served_by(&leads_to) {
-            return Look::Served { target, by };
+            return LinkState::Served { target, by };
         }
         let ours = leads_to.starts_with(real(&self.project))
             && (!leads_to.exists() || is_ledger(&leads_to));
         if ours {
-            Look::Stale { target }
+            LinkState::Stale { target }
         } else {
-            Look::Foreign { target }
+            LinkState::Foreign { target }
         }
     }
 

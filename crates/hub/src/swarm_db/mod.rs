@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use switchboard_store::swarm_db::{self as store, Held, Report, Stopped, Unfit};
 
 use link::Prepared;
-pub use link::{Look, SwarmDb};
+pub use link::{LinkState, SwarmDb};
 
 use crate::projection::folder;
 
@@ -62,11 +62,11 @@ pub struct Told {
 #[derive(Debug)]
 pub struct Plan {
     swarm: SwarmDb,
-    step: Step,
+    step: Action,
 }
 
 #[derive(Debug)]
-enum Step {
+enum Action {
     Nothing,
     Warn(String),
     Link(Prepared),
@@ -87,40 +87,40 @@ impl SwarmDb {
     /// Looks at what is there, and refuses before anything was changed.
     pub fn plan(self) -> Result<Plan, Refused> {
         let step = match self.look() {
-            Look::Ledger => self.left_over()?,
-            Look::Linked => {
+            LinkState::Ledger => self.left_over()?,
+            LinkState::Linked => {
                 // Whether it can be removed or not, the link itself is right.
                 let _ = self.tidy();
-                Step::Nothing
+                Action::Nothing
             }
-            Look::Absent => self.prepared(Step::Link),
-            Look::Stale { target } => {
+            LinkState::Absent => self.prepared(Action::Link),
+            LinkState::Stale { target } => {
                 tracing::info!(
                     "{} was a link to {}, which is no longer the ledger; the link is replaced",
                     Self::SHOWN,
                     target.display()
                 );
-                self.prepared(Step::Renew)
+                self.prepared(Action::Renew)
             }
-            Look::Served { target, by } => Step::Warn(format!(
+            LinkState::Served { target, by } => Action::Warn(format!(
                 "{} is a link to {}, the ledger of another running hub of this project ({by}), and is not changed: tools that open it reach that hub, not this one",
                 Self::SHOWN,
                 target.display()
             )),
-            Look::Foreign { target } => Step::Warn(format!(
+            LinkState::Foreign { target } => Action::Warn(format!(
                 "{} is a link to {}, which is not this hub's ledger, and is not changed; remove it and restart the hub to link it to the ledger",
                 Self::SHOWN,
                 target.display()
             )),
-            Look::Odd => Step::Warn(format!(
+            LinkState::Odd => Action::Warn(format!(
                 "{} is neither a file nor a link, and is not changed; move it away and restart the hub to link it to the ledger",
                 Self::SHOWN
             )),
-            Look::Unreadable { why } => Step::Warn(self.cannot_link(&why)),
-            Look::Old if self.is_in_place() => self.make_room()?,
-            Look::Old => match self.prepare() {
-                Ok(link) => Step::Import(take(&self.path())?, link),
-                Err(error) => Step::Warn(format!(
+            LinkState::Unreadable { why } => Action::Warn(self.cannot_link(&why)),
+            LinkState::Old if self.is_in_place() => self.make_room()?,
+            LinkState::Old => match self.prepare() {
+                Ok(link) => Action::Import(take(&self.path())?, link),
+                Err(error) => Action::Warn(format!(
                     "{}; its content was not imported",
                     self.cannot_link(&error.to_string())
                 )),
@@ -129,31 +129,31 @@ impl SwarmDb {
         Ok(Plan { swarm: self, step })
     }
 
-    fn prepared(&self, step: fn(Prepared) -> Step) -> Step {
+    fn prepared(&self, step: fn(Prepared) -> Action) -> Action {
         match self.prepare() {
             Ok(link) => step(link),
-            Err(error) => Step::Warn(self.cannot_link(&error.to_string())),
+            Err(error) => Action::Warn(self.cannot_link(&error.to_string())),
         }
     }
 
     /// An old file stands where the ledger is to be.
-    fn make_room(&self) -> Result<Step, Refused> {
+    fn make_room(&self) -> Result<Action, Refused> {
         let mut held = take(&self.path())?;
         let aside = self.folder().join(IMPORTING);
         rename(&mut held, &aside).map_err(|error| Refused::Unusable {
             path: self.path(),
             why: error.to_string(),
         })?;
-        Ok(Step::Replace(held))
+        Ok(Action::Replace(held))
     }
 
     /// An earlier start made room for the ledger, and was ended before it could import.
-    fn left_over(&self) -> Result<Step, Refused> {
+    fn left_over(&self) -> Result<Action, Refused> {
         let aside = self.folder().join(IMPORTING);
         if fs::symlink_metadata(&aside).is_ok_and(|found| found.is_file()) {
-            return take(&aside).map(Step::Replace);
+            return take(&aside).map(Action::Replace);
         }
-        Ok(Step::Nothing)
+        Ok(Action::Nothing)
     }
 
     fn cannot_link(&self, why: &str) -> String {
@@ -170,18 +170,18 @@ impl Plan {
         let Plan { swarm, step } = self;
         let mut told = Told::default();
         match step {
-            Step::Nothing => {}
-            Step::Warn(warning) => told.warnings.push(warning),
-            Step::Link(link) => told.link(&swarm, link.settle()),
-            Step::Renew(link) => told.link(&swarm, link.renew()),
-            Step::Import(mut held, link) => {
+            Action::Nothing => {}
+            Action::Warn(warning) => told.warnings.push(warning),
+            Action::Link(link) => told.link(&swarm, link.settle()),
+            Action::Renew(link) => told.link(&swarm, link.renew()),
+            Action::Import(mut held, link) => {
                 let report = import(&held, swarm.ledger())?;
                 if let Some(kept) = told.keep(report.as_ref(), &mut held) {
                     told.link(&swarm, link.settle());
                     told.still_open(&kept);
                 }
             }
-            Step::Replace(mut held) => {
+            Action::Replace(mut held) => {
                 let report = import(&held, swarm.ledger())?;
                 if let Some(kept) = told.keep(report.as_ref(), &mut held) {
                     told.still_open(&kept);
@@ -194,8 +194,10 @@ impl Plan {
     /// The same while the ledger takes no writes: an import is left to the next start, which finds everything as it was.
     pub fn carry_out_without_import(self) -> Result<Told, Refused> {
         match &self.step {
-            Step::Nothing | Step::Warn(_) | Step::Link(_) | Step::Renew(_) => self.carry_out(),
-            Step::Import(held, _) | Step::Replace(held) => Ok(Told {
+            Action::Nothing | Action::Warn(_) | Action::Link(_) | Action::Renew(_) => {
+                self.carry_out()
+            }
+            Action::Import(held, _) | Action::Replace(held) => Ok(Told {
                 imported: None,
                 warnings: vec![format!(
                     "{} was not imported, because the ledger is not writable yet; restart the hub once it is",

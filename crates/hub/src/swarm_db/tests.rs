@@ -83,7 +83,7 @@ impl Project {
 
     #[track_caller]
     fn is_linked(&self) {
-        assert_eq!(self.swarm().look(), Look::Linked);
+        assert_eq!(self.swarm().look(), LinkState::Linked);
         let target = fs::read_link(self.path()).unwrap();
         assert!(target.is_relative(), "{target:?}");
         let real = fs::canonicalize(self.path()).unwrap();

@@ -65,7 +65,7 @@ pub trait KeyFile: Sync {
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct Copied {
     pub phase: Phase,
     pub table: &'static str,
     pub rows: u64,
@@ -80,7 +80,7 @@ pub enum Phase {
 }
 
 /// Is told after each page, and may stop the copy there.
-pub type Watch<'a> = &'a mut dyn FnMut(Step) -> ControlFlow<()>;
+pub type OnCopied<'a> = &'a mut dyn FnMut(Copied) -> ControlFlow<()>;
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub fn run(
     source: &Place,
     target: &Place,
     keys: &dyn KeyFile,
-    watch: Watch<'_>,
+    watch: OnCopied<'_>,
 ) -> Result<Summary, Failure> {
     let (source, target) = (&source.settled(), &target.settled());
     if source.to_string() == target.to_string() {
@@ -199,7 +199,7 @@ pub fn verify(
     source: &Place,
     target: &Place,
     keys: &dyn KeyFile,
-    watch: Watch<'_>,
+    watch: OnCopied<'_>,
 ) -> Result<Summary, Failure> {
     let mut source = source.settled().whole(keys)?;
     let mut target = target.settled().whole(keys)?;
@@ -387,7 +387,7 @@ fn copy(
     target: &mut dyn Target,
     progress: &mut Progress,
     of: u64,
-    watch: Watch<'_>,
+    watch: OnCopied<'_>,
 ) -> Result<(), Failure> {
     let from = TABLES.iter().position(|table| table.name == progress.table);
     let after = progress.after.as_deref().map(read_key);
@@ -416,7 +416,7 @@ fn compare(
     target: &mut dyn Side,
     findings: &mut Findings,
     of: u64,
-    watch: Watch<'_>,
+    watch: OnCopied<'_>,
 ) -> Result<(), Failure> {
     let done: Result<(), Failure> = std::thread::scope(|scope| {
         let (send, pages) = sync_channel(1);
@@ -437,8 +437,14 @@ fn compare(
     Ok(findings.extra(source, target)?)
 }
 
-fn tell(watch: Watch<'_>, phase: Phase, table: &Table, rows: u64, of: u64) -> Result<(), Failure> {
-    let step = Step {
+fn tell(
+    watch: OnCopied<'_>,
+    phase: Phase,
+    table: &Table,
+    rows: u64,
+    of: u64,
+) -> Result<(), Failure> {
+    let step = Copied {
         phase,
         table: table.name,
         rows,

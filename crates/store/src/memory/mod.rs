@@ -15,7 +15,7 @@ mod read;
 
 pub struct MemoryEngine {
     clock: LedgerClock,
-    committed: Shared,
+    committed: SharedLedger,
     /// What this engine knows to be committed; anything else was written by another one.
     known: Option<Arc<Ledger>>,
     /// The rows of the batch that goes on; a copy from the first save on.
@@ -24,13 +24,13 @@ pub struct MemoryEngine {
 
 /// What was committed last. Readers take the whole of it and look at leisure.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Arc<Ledger>>>);
+struct SharedLedger(Arc<Mutex<Arc<Ledger>>>);
 
 impl MemoryEngine {
     pub fn new(clock: Box<dyn Clock>) -> Self {
         MemoryEngine {
             clock: LedgerClock::new(clock),
-            committed: Shared::default(),
+            committed: SharedLedger::default(),
             known: None,
             batch: None,
         }
@@ -112,7 +112,7 @@ impl Engine for MemoryEngine {
     }
 }
 
-impl Shared {
+impl SharedLedger {
     fn lock(&self) -> MutexGuard<'_, Arc<Ledger>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,13 +10,13 @@ use switchboard_core::{
     TaskState, TaskStatus, Timestamp, limits,
 };
 
-use super::Shared;
+use super::SharedLedger;
 use crate::{
     AgentCounts, AgentFilter, Error, HeldTask, LeaseFilter, MessageFilter, MessageSince, Page,
     Pages, Readable, Since, SnapshotFilter, TaskFilter, TaskRef,
 };
 
-pub(super) struct MemoryReader(pub(super) Shared);
+pub(super) struct MemoryReader(pub(super) SharedLedger);
 
 impl Readable for MemoryReader {
     type Error = Error;

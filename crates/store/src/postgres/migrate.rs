@@ -13,26 +13,26 @@ use crate::rows::Columns;
 use crate::schema::{is_step, missing};
 use crate::table::Kind;
 
-struct Step {
+struct Migration {
     name: &'static str,
     sql: &'static str,
     /// Builds that know this many steps can still write after it.
     floor: u32,
 }
 
-const STEPS: &[Step] = &[
-    Step {
+const STEPS: &[Migration] = &[
+    Migration {
         name: "0001_ledger",
         sql: include_str!("schema/0001_ledger.sql"),
         floor: 1,
     },
-    Step {
+    Migration {
         name: "0002_search",
         sql: include_str!("schema/0002_search.sql"),
         floor: 1,
     },
     // Older builds do not say that it is a hub who writes.
-    Step {
+    Migration {
         name: "0003_by_hand",
         sql: concat!(
             include_str!("schema/0003_by_hand/notes.sql"),
@@ -44,85 +44,85 @@ const STEPS: &[Step] = &[
         ),
         floor: 3,
     },
-    Step {
+    Migration {
         name: "0004_claims_by_hand",
         sql: include_str!("schema/0004_claims_by_hand.sql"),
         floor: 3,
     },
     // Older builds would hand out what a stream is handing over.
-    Step {
+    Migration {
         name: "0005_bus",
         sql: include_str!("schema/0005_bus.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0006_bus_due",
         sql: include_str!("schema/0006_bus_due.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0007_pause",
         sql: include_str!("schema/0007_pause.sql"),
         floor: 5,
     },
     // Older builds would hand out work during a pause, and take a report of the old process for one of the new.
-    Step {
+    Migration {
         name: "0008_resumed",
         sql: include_str!("schema/0008_resumed.sql"),
         floor: 8,
     },
-    Step {
+    Migration {
         name: "0009_epoch",
         sql: include_str!("schema/0009_epoch.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0010_streams",
         sql: include_str!("schema/0010_streams.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0011_streams_by_hand",
         sql: include_str!("schema/0011_streams_by_hand.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0012_clock",
         sql: include_str!("schema/0012_clock.sql"),
         floor: 5,
     },
     // The database itself does what it asks for: builds that do not know it go on.
-    Step {
+    Migration {
         name: "0013_log_chain",
         sql: include_str!("schema/0013_log_chain.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0014_epoch_said",
         sql: include_str!("schema/0014_epoch_said.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0015_fewer_triggers",
         sql: include_str!("schema/0015_fewer_triggers.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0016_log_hash",
         sql: include_str!("schema/0016_log_hash.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0017_guards",
         sql: include_str!("schema/0017_guards.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0018_private_rows",
         sql: include_str!("schema/0018_private_rows.sql"),
         floor: 5,
     },
-    Step {
+    Migration {
         name: "0019_deliveries",
         sql: include_str!("schema/0019_deliveries.sql"),
         floor: 5,
@@ -130,7 +130,7 @@ const STEPS: &[Step] = &[
 ];
 
 /// A step of a build after this one, for tests: this one can do without it.
-const NEXT: Step = Step {
+const NEXT: Migration = Migration {
     name: "next",
     sql: "ALTER TABLE sb_head ADD COLUMN next BIGINT",
     floor: SCHEMA_VERSION,

@@ -45,7 +45,7 @@ use errors::{is_last_word, unreachable, world};
 pub use migrate::{SCHEMA_VERSION, Steps};
 use save::Signature;
 use session::{Query, Request, Session};
-use time::{LedgerTime, Look};
+use time::{ClockReading, LedgerTime};
 use told::Told;
 
 pub struct PostgresEngine {
@@ -316,7 +316,7 @@ impl PostgresEngine {
     }
 
     fn tell_time(&mut self, taken: &Taken) -> Moment {
-        self.time.tell(&Look {
+        self.time.tell(&ClockReading {
             shown: taken.shown,
             asked_at: self.asked_at,
             mark: &taken.mark,

@@ -21,7 +21,7 @@ pub(super) struct LedgerTime {
 
 /// What a coordinator finds when it takes the head.
 #[derive(Clone, Copy)]
-pub(super) struct Look<'a> {
+pub(super) struct ClockReading<'a> {
     /// What the database's clock shows.
     pub shown: Timestamp,
     /// When that was asked for.
@@ -61,8 +61,8 @@ impl LedgerTime {
     }
 
     /// What time it is by the head that was just taken.
-    pub fn tell(&mut self, look: &Look<'_>) -> Moment {
-        let Look {
+    pub fn tell(&mut self, look: &ClockReading<'_>) -> Moment {
+        let ClockReading {
             shown,
             asked_at,
             mark,

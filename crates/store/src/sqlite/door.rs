@@ -31,7 +31,7 @@ use super::triggers;
 use crate::Error;
 use guard::Guard;
 use turn::Turn;
-use watch::{Meter, Watch};
+use watch::{Meter, StatementWatch};
 
 pub use refused::Refused;
 pub use rows::{Allowance, Column, Described, Query, Rows};
@@ -100,7 +100,7 @@ impl Door {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = Connection::open_with_flags(self.condition.path(), flags)?;
         prepare(&db)?;
-        let watch = Arc::new(Watch::new());
+        let watch = Arc::new(StatementWatch::new());
         functions::replace_slow_ones(&db, &Meter::new(&watch, &self.turn))?;
         let is_steward = Arc::new(AtomicBool::new(false));
         tell_stewards(&db, &is_steward)?;
@@ -190,7 +190,7 @@ fn arm(
     db: &mut Connection,
     turn: &Arc<Turn>,
     guard: &Arc<Guard>,
-    watch: &Arc<Watch>,
+    watch: &Arc<StatementWatch>,
 ) -> rusqlite::Result<()> {
     let (asked, theirs) = (Arc::clone(turn), Arc::clone(watch));
     db.progress_handler(LOOK_EVERY, Some(move || theirs.must_stop(&asked)))?;

@@ -10,53 +10,53 @@ use crate::schema::{is_step, missing};
 use crate::table::Kind;
 use crate::text::checksum;
 
-struct Step {
+struct Migration {
     name: &'static str,
     sql: &'static str,
 }
 
-const STEPS: &[Step] = &[
-    Step {
+const STEPS: &[Migration] = &[
+    Migration {
         name: "0001_ledger",
         sql: include_str!("schema/0001_ledger.sql"),
     },
-    Step {
+    Migration {
         name: "0002_former_agents",
         sql: include_str!("schema/0002_former_agents.sql"),
     },
-    Step {
+    Migration {
         name: "0003_by_hand",
         sql: include_str!("schema/0003_by_hand.sql"),
     },
-    Step {
+    Migration {
         name: "0004_bus",
         sql: include_str!("schema/0004_bus.sql"),
     },
-    Step {
+    Migration {
         name: "0005_resumed",
         sql: include_str!("schema/0005_resumed.sql"),
     },
-    Step {
+    Migration {
         name: "0006_epoch",
         sql: include_str!("schema/0006_epoch.sql"),
     },
-    Step {
+    Migration {
         name: "0007_streams",
         sql: include_str!("schema/0007_streams.sql"),
     },
-    Step {
+    Migration {
         name: "0008_clock",
         sql: include_str!("schema/0008_clock.sql"),
     },
-    Step {
+    Migration {
         name: "0009_log_chain",
         sql: include_str!("schema/0009_log_chain.sql"),
     },
-    Step {
+    Migration {
         name: "0010_private_rows",
         sql: include_str!("schema/0010_private_rows.sql"),
     },
-    Step {
+    Migration {
         name: "0011_deliveries",
         sql: include_str!("schema/0011_deliveries.sql"),
     },
@@ -71,7 +71,7 @@ pub(crate) fn verify(db: &Connection) -> Result<(), Error> {
     steps.try_for_each(|(version, step)| is_applied(db, version, step).map(drop))
 }
 
-fn is_applied(db: &Connection, version: u32, step: &Step) -> Result<bool, Error> {
+fn is_applied(db: &Connection, version: u32, step: &Migration) -> Result<bool, Error> {
     let applied: Option<Vec<u8>> = db
         .query_row(
             "SELECT CAST(checksum AS BLOB) FROM sb_migration WHERE version = ?",

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use switchboard_core::verb::{
     Deregister, EndCooldown, ExpireLeases, ExpireMessages, MarkSilent, Prune, PruneTasks,
-    ReleaseRetries, Retention, RetryTask, Review, Ruling, Serve, Steer, Step, Why,
+    ReleaseRetries, Retention, RetryTask, Review, Ruling, Serve, Steer, Sweep, Why,
 };
 use switchboard_core::{CommandId, GatePolicy, Refusal, STEWARD, Verb};
 use switchboard_store::ManualClock;
@@ -319,7 +319,7 @@ impl Stage {
         Ok(self.events_after(before, &[]))
     }
 
-    fn steps<V: Verb<Reply = Step> + Copy>(&mut self, verb: V) -> Result<(), ErrorBody> {
+    fn steps<V: Verb<Reply = Sweep> + Copy>(&mut self, verb: V) -> Result<(), ErrorBody> {
         while self.run(verb)?.more {}
         Ok(())
     }

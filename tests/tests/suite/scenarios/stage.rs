@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use switchboard_core::verb::{
-    EndCooldown, ExpireLeases, ExpireMessages, MarkSilent, ReleaseRetries, Serve, Step,
+    EndCooldown, ExpireLeases, ExpireMessages, MarkSilent, ReleaseRetries, Serve, Sweep,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use switchboard_hub::config::Config;
@@ -206,7 +206,7 @@ impl Stage {
         ran.unwrap_or_else(|error| panic!("a caretaker is not refused: {error}"))
     }
 
-    async fn steps<V: Verb<Reply = Step> + Copy + Send + 'static>(&self, verb: V) {
+    async fn steps<V: Verb<Reply = Sweep> + Copy + Send + 'static>(&self, verb: V) {
         while self.run(verb).await.more {}
     }
 }

@@ -1,7 +1,7 @@
 //! Whether Jetpack's tools, which open `.jetpack/swarm.db`, reach the hub's ledger.
 
 use switchboard_hub::config::StoreAt;
-use switchboard_hub::swarm_db::{Look, SwarmDb};
+use switchboard_hub::swarm_db::{LinkState, SwarmDb};
 
 use super::{Check, Scene};
 
@@ -18,9 +18,9 @@ pub fn check(scene: &Scene) -> Option<Check> {
         return Some(Check::ok(NAME, text));
     }
     Some(match SwarmDb::new(&config.project, ledger).look() {
-        Look::Linked => Check::ok(NAME, format!("{shown} opens the ledger")),
-        Look::Ledger => Check::ok(NAME, format!("{shown} is the ledger")),
-        Look::Absent => match scene.holder {
+        LinkState::Linked => Check::ok(NAME, format!("{shown} opens the ledger")),
+        LinkState::Ledger => Check::ok(NAME, format!("{shown} is the ledger")),
+        LinkState::Absent => match scene.holder {
             Some(_) => Check::warn(
                 NAME,
                 format!(
@@ -32,38 +32,38 @@ pub fn check(scene: &Scene) -> Option<Check> {
                 format!("{shown} does not exist yet; 'switchboard up' creates it"),
             ),
         },
-        Look::Stale { target } => Check::warn(
+        LinkState::Stale { target } => Check::warn(
             NAME,
             format!(
                 "{shown} is a link to {}, which is not the ledger, so tools cannot reach the hub through it; 'switchboard up' replaces it",
                 target.display()
             ),
         ),
-        Look::Served { target, by } => Check::warn(
+        LinkState::Served { target, by } => Check::warn(
             NAME,
             format!(
                 "{shown} is a link to {}, the ledger of another running hub ({by}), so tools reach that hub; stop one of the two and restart the other",
                 target.display()
             ),
         ),
-        Look::Foreign { target } => Check::warn(
+        LinkState::Foreign { target } => Check::warn(
             NAME,
             format!(
                 "{shown} is a link to {}, which is not the ledger; remove it and restart the hub",
                 target.display()
             ),
         ),
-        Look::Old => Check::warn(
+        LinkState::Old => Check::warn(
             NAME,
             format!(
                 "{shown} is a separate database, so tools that open it do not reach the hub; the next 'switchboard up' imports it"
             ),
         ),
-        Look::Odd => Check::warn(
+        LinkState::Odd => Check::warn(
             NAME,
             format!("{shown} is neither a file nor a link; move it away and restart the hub"),
         ),
-        Look::Unreadable { why } => Check::warn(
+        LinkState::Unreadable { why } => Check::warn(
             NAME,
             format!("{shown} cannot be checked: {why}; fix its permissions"),
         ),

@@ -1,6 +1,6 @@
 //! Agents that were written by hand.
 
-use super::{AgentWritten, Step, Steps};
+use super::{AgentWritten, HandStep, Steps};
 use crate::agent::{Agent, Doing, Presence};
 use crate::changes::Changes;
 use crate::doors::Door;
@@ -124,7 +124,7 @@ fn here<'a>(slice: &'a Slice, id: &AgentId) -> Option<&'a Agent> {
 /// Leaves, unless it has left already.
 struct SignOff(Deregister);
 
-impl Step for SignOff {
+impl HandStep for SignOff {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         Verb::asks(&self.0, want, now);
     }
@@ -145,7 +145,7 @@ struct Appear {
     says: bool,
 }
 
-impl Step for Appear {
+impl HandStep for Appear {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         Verb::asks(&self.beat, want, now);
         Verb::asks(&self.register, want, now);
@@ -170,7 +170,7 @@ struct Describe {
     is: Agent,
 }
 
-impl Step for Describe {
+impl HandStep for Describe {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         want.agent(&self.is.id);
     }

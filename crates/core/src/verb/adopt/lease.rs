@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Step, Steps};
+use super::{HandStep, Steps};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::lease::Lease;
@@ -28,7 +28,7 @@ struct LetGo {
     path: LeasePath,
 }
 
-impl Step for LetGo {
+impl HandStep for LetGo {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         let _ = want.leases_near(&self.path);
     }
@@ -67,7 +67,7 @@ impl Take {
     }
 }
 
-impl Step for Take {
+impl HandStep for Take {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         Verb::asks(&self.acquire(now), want, now);
     }

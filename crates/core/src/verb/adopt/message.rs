@@ -1,6 +1,6 @@
 //! Messages that were written, read or confirmed by hand.
 
-use super::{Meant, Step, Steps};
+use super::{HandStep, Meant, Steps};
 use crate::changes::Changes;
 use crate::doors::Door;
 use crate::event::Event;
@@ -80,7 +80,7 @@ impl Post {
     }
 }
 
-impl Step for Post {
+impl HandStep for Post {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         if let Ok(send) = self.send(now) {
             Verb::asks(&send, want, now);
@@ -110,7 +110,7 @@ struct Deliver {
     agent: AgentId,
 }
 
-impl Step for Deliver {
+impl HandStep for Deliver {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         want.agent(&self.agent);
         want.message(&self.message);

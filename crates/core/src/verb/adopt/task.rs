@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Step, Steps};
+use super::{HandStep, Steps};
 use crate::attempt::Outcome;
 use crate::changes::Changes;
 use crate::description::Patch;
@@ -300,7 +300,7 @@ struct Take {
     agent: AgentId,
 }
 
-impl Step for Take {
+impl HandStep for Take {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         want.agent(&self.agent);
         if let Some(task) = want.task(&self.task) {
@@ -343,7 +343,7 @@ impl Step for Take {
 /// A completion whose snapshot, if there is one, the hand has stored already.
 struct Finish(Complete);
 
-impl Step for Finish {
+impl HandStep for Finish {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         Verb::asks(&self.0, want, now);
     }
@@ -362,7 +362,7 @@ struct AskPerson {
     result: Box<str>,
 }
 
-impl Step for AskPerson {
+impl HandStep for AskPerson {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         want.agent(&self.agent);
         if let Some(task) = want.task(&self.task) {
@@ -401,7 +401,7 @@ struct Reopen {
     task: TaskId,
 }
 
-impl Step for Reopen {
+impl HandStep for Reopen {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         if let Some(task) = want.task(&self.task) {
             want.lane_for(&LaneKey::of(task));
@@ -425,7 +425,7 @@ struct GiveUp {
     failure: Failure,
 }
 
-impl Step for GiveUp {
+impl HandStep for GiveUp {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         if let Some(task) = want.task(&self.task) {
             want_dependants_told(want, task);
@@ -456,7 +456,7 @@ struct Bring {
     task: Task,
 }
 
-impl Step for Bring {
+impl HandStep for Bring {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         if let Some(task) = want.task(&self.task.id) {
             want.lane_of(task);

@@ -55,12 +55,12 @@ pub enum Behind {
 /// A cheap handle; the task behind it ends with the last one.
 #[derive(Clone)]
 pub struct Drift {
-    shared: Arc<Shared>,
+    shared: Arc<DriftState>,
     ask: mpsc::Sender<Question>,
     main: watch::Receiver<Option<Main>>,
 }
 
-struct Shared {
+struct DriftState {
     answers: Mutex<Answers>,
 }
 
@@ -80,7 +80,7 @@ impl Drift {
         let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
         let (seen, main) = watch::channel(None);
         let (looked, first) = oneshot::channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DriftState {
             answers: Mutex::new(Answers::default()),
         });
         let looker = Looker {
@@ -132,7 +132,7 @@ struct Looker {
     git: Git,
     branch: String,
     look_every: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<DriftState>,
     main: watch::Sender<Option<Main>>,
     /// Why main cannot be seen, so that it is said once.
     ailing: Option<String>,

@@ -9,7 +9,7 @@ use switchboard_wire::agentbus::from_wire;
 use switchboard_wire::agentbus::message::{StepProgress, WorkerState};
 use tokio::time::Instant;
 
-use super::super::server::Shared;
+use super::super::server::BusState;
 use super::Worker;
 use crate::hub::Error;
 
@@ -51,7 +51,12 @@ pub(in super::super) enum Deed {
 
 impl Worker {
     /// Takes note of a heartbeat; the deed, if the ledger must hear of it.
-    pub fn heartbeat(&mut self, bus: &Shared, state: &WorkerState<'_>, line: &str) -> Option<Deed> {
+    pub fn heartbeat(
+        &mut self,
+        bus: &BusState,
+        state: &WorkerState<'_>,
+        line: &str,
+    ) -> Option<Deed> {
         let number = state.issue_number;
         let said = state.stage.said();
         let held = self.stream.held(number);
@@ -117,7 +122,7 @@ impl Worker {
         Some(ReportedTask { id, percent, phase })
     }
 
-    pub async fn after_beat(&mut self, bus: &Shared, deed: Deed) {
+    pub async fn after_beat(&mut self, bus: &BusState, deed: Deed) {
         match deed {
             Deed::Pulse(task) => self.pulse(bus, task).await,
             Deed::Done(number, complete) => self.done(number, *complete).await,
@@ -144,7 +149,7 @@ impl Worker {
     }
 
     /// Whether it said twice, an interval apart, that it is idle, and in between nothing of the task that it accepted.
-    fn has_forgotten(&mut self, bus: &Shared) -> bool {
+    fn has_forgotten(&mut self, bus: &BusState) -> bool {
         if !self.stream.is_under_way() {
             self.beat.idle_since = None;
             return false;
@@ -155,7 +160,7 @@ impl Worker {
     }
 
     /// A sign of life; a task that it names counts as accepted.
-    pub(super) async fn pulse(&mut self, bus: &Shared, task: Option<ReportedTask>) {
+    pub(super) async fn pulse(&mut self, bus: &BusState, task: Option<ReportedTask>) {
         if let Some(reported) = &task {
             self.stream.names(&reported.id);
         }
@@ -180,7 +185,7 @@ impl Worker {
         }
     }
 
-    async fn adopt(&mut self, bus: &Shared, number: u64) {
+    async fn adopt(&mut self, bus: &BusState, number: u64) {
         let adopted = bus.hub.run(AdoptIssue {
             agent: self.id().clone(),
             number,
@@ -224,7 +229,7 @@ impl LastBeat {
     }
 }
 
-impl Shared {
+impl BusState {
     /// How often the ledger hears that a worker lives, whatever it says.
     fn pulse_every(&self) -> Duration {
         limits::PULSE_EVERY.min(self.config.heartbeat_ttl / 6)

@@ -6,13 +6,13 @@ use switchboard_wire::agentbus::message::{AgentMessage, AgentMessageAck, MailSta
 use switchboard_wire::agentbus::{redact, to_wire};
 use switchboard_wire::jetpack::{Priority, from_wire};
 
-use super::super::server::Shared;
+use super::super::server::BusState;
 use super::Worker;
 use crate::hub::Error;
 
 impl Worker {
     /// The worker sends one; it hears that it is kept, or why not.
-    pub(super) async fn send_mail(&mut self, bus: &Shared, mail: AgentMessage) {
+    pub(super) async fn send_mail(&mut self, bus: &BusState, mail: AgentMessage) {
         let message_id = mail.message_id.clone();
         let corr_id = mail.corr_id.clone();
         let outcome = if mail.parts > 1 {
@@ -23,7 +23,7 @@ impl Worker {
         self.tell(to_wire::mail_ack(message_id, corr_id, outcome));
     }
 
-    async fn keep_mail(&self, bus: &Shared, mail: AgentMessage) -> Result<(), String> {
+    async fn keep_mail(&self, bus: &BusState, mail: AgentMessage) -> Result<(), String> {
         let to = match &mail.to {
             Some(named) => To::agents(named.ids().iter().map(|id| id.as_str().into()))
                 .ok_or("to: names nobody; leave it out to send to every agent")?,

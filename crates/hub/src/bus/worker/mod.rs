@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use super::board::Entry;
 use super::drift::Behind;
 use super::frame::{Outbox, send};
-use super::server::Shared;
+use super::server::BusState;
 use super::{memory, operator};
 use crate::hub::Error;
 use crate::stream::{self, Held, Stream, Terms};
@@ -37,7 +37,7 @@ pub(super) struct Worker {
     stream: Stream<Speaker>,
     entry: Arc<Entry>,
     beat: LastBeat,
-    sync: sync::Watch,
+    sync: sync::DriftWatch,
 }
 
 /// What there is to do besides reading and writing.
@@ -50,7 +50,7 @@ pub(super) enum Errand {
 impl Worker {
     /// Signs on. The reason, if it may not.
     pub async fn join(
-        bus: &Arc<Shared>,
+        bus: &Arc<BusState>,
         hello: &Hello,
         peer: &Peer,
         nonce: Option<Nonce>,
@@ -83,12 +83,12 @@ impl Worker {
             entry: bus.board.enter(&id),
             stream: Stream::new(&bus.hub, name, joined, speaker, terms),
             beat: LastBeat::default(),
-            sync: sync::Watch::new(bus, hello, peer),
+            sync: sync::DriftWatch::new(bus, hello, peer),
         })
     }
 
     /// After the welcome: what it held before, what it has missed, what waits for it.
-    pub async fn begin(&mut self, bus: &Shared) {
+    pub async fn begin(&mut self, bus: &BusState) {
         self.stream.offer_again().await;
         self.check_drift(bus);
         bus.budgets.joined(self.id());
@@ -104,7 +104,7 @@ impl Worker {
         }
     }
 
-    pub async fn on(&mut self, bus: &Shared, errand: Errand) {
+    pub async fn on(&mut self, bus: &BusState, errand: Errand) {
         match errand {
             Errand::Stream(errand) => self.stream.on(errand).await,
             Errand::Drift(None) => self.check_drift(bus),
@@ -127,7 +127,7 @@ impl Worker {
     }
 
     /// Every message but heartbeats.
-    pub async fn take(&mut self, bus: &Shared, envelope: &Envelope<'_>, message: Inbound<'_>) {
+    pub async fn take(&mut self, bus: &BusState, envelope: &Envelope<'_>, message: Inbound<'_>) {
         let to = message.message_type().usage().to;
         if to.contains(&Role::Operator) {
             super::relay::pass_on(bus, envelope.line());
@@ -159,7 +159,7 @@ impl Worker {
         }
     }
 
-    async fn ask_budget(&self, bus: &Shared, request: BudgetRequest) {
+    async fn ask_budget(&self, bus: &BusState, request: BudgetRequest) {
         match bus.budgets.request(self.id(), &request).await {
             Ok(Some(grant)) => self.tell(grant),
             // It was told of it a moment ago.
@@ -184,7 +184,7 @@ impl Worker {
     }
 
     /// The connection is over; the worker may come back within its time.
-    pub async fn leave(self, bus: &Shared, unsent: Vec<MessageId>) {
+    pub async fn leave(self, bus: &BusState, unsent: Vec<MessageId>) {
         let is_last = bus
             .registry
             .leave(Role::Worker, self.id(), &self.stream.voice.outbox);

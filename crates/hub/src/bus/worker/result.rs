@@ -8,7 +8,7 @@ use switchboard_core::{Refusal, TaskId, TaskState, TaskStatus};
 use switchboard_wire::agentbus::message::TaskResult;
 use switchboard_wire::agentbus::{from_wire, to_wire};
 
-use super::super::server::Shared;
+use super::super::server::BusState;
 use super::Worker;
 use crate::call::Guard;
 use crate::hub::Error;
@@ -19,7 +19,7 @@ type Verdict = Result<String, String>;
 
 impl Worker {
     /// The worker is done; it hears whether that counts. Nothing is answered while nobody knows: it says it again.
-    pub(super) async fn finished(&mut self, bus: &Shared, said: TaskResult) {
+    pub(super) async fn finished(&mut self, bus: &BusState, said: TaskResult) {
         let (number, epoch) = (said.issue_number, said.epoch);
         let held = self.stream.held(number);
         let is_at_it = held.is_some_and(|held| held.epoch == epoch);
@@ -53,7 +53,7 @@ impl Worker {
         }
     }
 
-    async fn judge(&self, bus: &Shared, task: &TaskId, said: &TaskResult) -> Option<Verdict> {
+    async fn judge(&self, bus: &BusState, task: &TaskId, said: &TaskResult) -> Option<Verdict> {
         let claim = from_wire::Claim {
             agent: self.id(),
             task,
@@ -91,7 +91,7 @@ impl Worker {
     /// It was not taken: perhaps because a heartbeat said the same before.
     async fn judge_late(
         &self,
-        bus: &Shared,
+        bus: &BusState,
         task: &TaskId,
         epoch: u64,
         refusal: Refusal,

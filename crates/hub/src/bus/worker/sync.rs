@@ -11,12 +11,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::drift::{Behind, Expected, Main, Seen, Told};
 use super::super::memory;
-use super::super::server::Shared;
+use super::super::server::BusState;
 use super::Worker;
 use crate::config;
 
 /// What it last revealed, and what it was told for it.
-pub(super) struct Watch {
+pub(super) struct DriftWatch {
     ancestor: Option<Box<str>>,
     catalog: Option<Box<str>>,
     lower_minor: bool,
@@ -27,11 +27,11 @@ pub(super) struct Watch {
     asked: Option<AbortOnDropHandle<Behind>>,
 }
 
-impl Watch {
-    pub fn new(bus: &Shared, hello: &Hello, peer: &Peer) -> Watch {
+impl DriftWatch {
+    pub fn new(bus: &BusState, hello: &Hello, peer: &Peer) -> DriftWatch {
         let repo = hello.repo.as_ref();
         let kept = |text: Option<&String>| text.map(|text| text.as_str().into());
-        let mut watch = Watch {
+        let mut watch = DriftWatch {
             ancestor: kept(repo.and_then(|repo| repo.main_ancestor_sha.as_ref())),
             catalog: kept(repo.and_then(|repo| repo.catalog_hash_seen.as_ref())),
             lower_minor: peer.agreed.lowered,
@@ -87,7 +87,7 @@ impl Watch {
 
 impl Worker {
     /// Compares what it revealed with what is expected now, once git has said how far behind it is.
-    pub(super) fn check_drift(&mut self, bus: &Shared) {
+    pub(super) fn check_drift(&mut self, bus: &BusState) {
         match &self.sync.ancestor {
             Some(sha) => {
                 let (drift, sha) = (bus.drift.clone(), sha.clone());
@@ -98,7 +98,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn judge_drift(&mut self, bus: &Shared, behind: Option<Behind>) {
+    pub(super) fn judge_drift(&mut self, bus: &BusState, behind: Option<Behind>) {
         let expected = Expected {
             main_sha: bus.drift.main_sha(),
             catalog_hash: memory::catalog_hash(bus),
@@ -115,7 +115,7 @@ impl Worker {
     }
 }
 
-fn required(bus: &Shared, reason: SyncReason, expected: &Expected) -> SyncRequired {
+fn required(bus: &BusState, reason: SyncReason, expected: &Expected) -> SyncRequired {
     let policy = &bus.drift_policy;
     SyncRequired {
         reason,

@@ -5,7 +5,7 @@ use switchboard_core::verb::{Complete, ErrorTaken, ReportError, ReportProgress};
 use switchboard_wire::agentbus::message::{TaskAccepted, TaskDeclined, TaskProgress, WorkerError};
 use switchboard_wire::agentbus::{Fault, Flag, from_wire, redact};
 
-use super::super::server::Shared;
+use super::super::server::BusState;
 use super::Worker;
 use crate::call::{Guard, Outcome};
 use crate::hub::Error;
@@ -54,14 +54,14 @@ impl Worker {
         self.settled(number, outcome.map(drop)).await;
     }
 
-    pub(super) async fn failed(&mut self, bus: &Shared, said: WorkerError) {
+    pub(super) async fn failed(&mut self, bus: &BusState, said: WorkerError) {
         let claim = self.claim(said.error.issue_number);
         let report = from_wire::error(self.id(), claim, said, bus.backoff());
         self.report_error(bus, report).await;
     }
 
     /// The same report counts once, however often it comes.
-    pub(super) async fn report_error(&mut self, bus: &Shared, report: ReportError) {
+    pub(super) async fn report_error(&mut self, bus: &BusState, report: ReportError) {
         let number = report.number;
         let key = Key {
             principal: format!("agent:{}", self.id()).into(),

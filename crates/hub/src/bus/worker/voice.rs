@@ -7,16 +7,16 @@ use switchboard_wire::agentbus::parts::InParts as _;
 use switchboard_wire::agentbus::to_wire;
 
 use super::super::frame::{Frame, Outbox, send};
-use super::super::server::Shared;
+use super::super::server::BusState;
 use crate::stream::{self, Held, Offer, Voice};
 
 pub(super) struct Speaker {
-    bus: Arc<Shared>,
+    bus: Arc<BusState>,
     pub outbox: Arc<Outbox>,
 }
 
 impl Speaker {
-    pub fn new(bus: &Arc<Shared>, outbox: &Arc<Outbox>) -> Speaker {
+    pub fn new(bus: &Arc<BusState>, outbox: &Arc<Outbox>) -> Speaker {
         Speaker {
             bus: Arc::clone(bus),
             outbox: Arc::clone(outbox),

@@ -23,7 +23,7 @@ fn see(queue: &mut Queue, name: &str, agent: &str, at: i128, waits: bool) {
     queue.look_at(Origin::Requests, name.as_ref());
     let looks = queue.next_to_look(1);
     assert_eq!(looks, [(Origin::Requests, name.into())]);
-    let look = Look::Request {
+    let look = Turn::Request {
         identity: identity(at),
         agent: agent.into(),
         waits,
@@ -108,17 +108,17 @@ fn what_is_not_whole_is_given_time_from_its_last_change() {
         queue.wake(start + Duration::from_millis(after));
         assert_eq!(queue.next_to_look(9).len(), 1, "{after}");
         let now = start + Duration::from_millis(after);
-        queue.looked("h".into(), Look::Half(identity(at), fresh), now);
+        queue.looked("h".into(), Turn::Half(identity(at), fresh), now);
         assert_eq!(next(&mut queue), None);
     }
     let late = start + Duration::from_millis(3900);
     queue.wake(late);
     queue.next_to_look(9);
-    queue.looked("h".into(), Look::Half(identity(2), fresh), late);
+    queue.looked("h".into(), Turn::Half(identity(2), fresh), late);
     assert_eq!(next(&mut queue).as_deref(), Some("h"), "to be rejected");
     queue.look_at(Origin::Requests, "old".as_ref());
     queue.next_to_look(9);
-    queue.looked("old".into(), Look::Half(identity(1), WHOLE_WITHIN), start);
+    queue.looked("old".into(), Turn::Half(identity(1), WHOLE_WITHIN), start);
     assert_eq!(next(&mut queue).as_deref(), Some("old"));
 }
 
@@ -130,7 +130,7 @@ fn the_next_file_of_a_name_is_seen_to_after_the_one_before() {
     assert!(!queue.has_to_look());
     queue.worked(item("n", "a", 1), Verdict::Away, Instant::now());
     assert_eq!(queue.next_to_look(9), [(Origin::Requests, "n".into())]);
-    queue.looked("n".into(), Look::Gone, Instant::now());
+    queue.looked("n".into(), Turn::Gone, Instant::now());
     assert!(queue.known.is_empty());
 }
 
@@ -140,7 +140,7 @@ fn one_that_lies_among_the_taken_comes_before_the_next_of_its_name() {
     assert!(next(&mut queue).is_some());
     queue.worked(item("n", "a", 1), Verdict::Another, Instant::now());
     assert_eq!(queue.next_to_look(9), [(Origin::Taken, "n".into())]);
-    queue.looked("n".into(), Look::Gone, Instant::now());
+    queue.looked("n".into(), Turn::Gone, Instant::now());
     assert_eq!(queue.next_to_look(9), [(Origin::Requests, "n".into())]);
 }
 
@@ -155,7 +155,7 @@ fn what_cannot_be_moved_is_not_looked_at_again_until_it_is_another() {
     // Something was heard of it, but it is the same.
     queue.look_at(Origin::Requests, "n".as_ref());
     assert_eq!(queue.next_to_look(9).len(), 1);
-    queue.looked("n".into(), Look::Bad(identity(1)), Instant::now());
+    queue.looked("n".into(), Turn::Bad(identity(1)), Instant::now());
     assert_eq!(next(&mut queue), None);
     queue.swept();
     assert_eq!(queue.known.len(), 1);
@@ -173,6 +173,6 @@ fn so_many_names_are_known_and_the_rest_waits_in_the_directory() {
     queue.look_at(Origin::Requests, "more".as_ref());
     assert_eq!(queue.open(), KNOWN_MAX);
     let first = queue.next_to_look(1).remove(0).1;
-    queue.looked(first, Look::Gone, Instant::now());
+    queue.looked(first, Turn::Gone, Instant::now());
     assert_eq!(queue.room(), 1);
 }

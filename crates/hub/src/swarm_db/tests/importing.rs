@@ -86,8 +86,8 @@ fn nothing_is_doubled_or_lost_wherever_a_start_is_killed() {
             // What a kill leaves behind is what was done, without any tidying up; only the locks are gone.
             let plan = project.swarm().plan().unwrap();
             let (mut held, link) = match plan.step {
-                Step::Import(held, link) => (held, Some(link)),
-                Step::Replace(held) => (held, None),
+                Action::Import(held, link) => (held, Some(link)),
+                Action::Replace(held) => (held, None),
                 other => panic!("{other:?}"),
             };
             if killed_after >= 1 {
@@ -110,7 +110,11 @@ fn nothing_is_doubled_or_lost_wherever_a_start_is_killed() {
             }
             let case = format!("killed after {killed_after}, in place: {in_place}");
             let found = project.swarm().look();
-            let wanted = if in_place { Look::Ledger } else { Look::Linked };
+            let wanted = if in_place {
+                LinkState::Ledger
+            } else {
+                LinkState::Linked
+            };
             assert_eq!(found, wanted, "{case}");
             assert_eq!(
                 project.texts("SELECT id FROM tasks ORDER BY id"),
@@ -261,7 +265,7 @@ fn an_open_transaction_refuses_the_start_and_nothing_is_changed() {
             "{refused}"
         );
         assert!(!project.ledger.exists(), "{mode}");
-        assert_eq!(project.swarm().look(), Look::Old);
+        assert_eq!(project.swarm().look(), LinkState::Old);
         old.execute_batch("COMMIT").unwrap();
         drop(old);
         project.start().unwrap();
@@ -313,7 +317,7 @@ fn a_ledger_takes_the_old_files_own_place_if_the_settings_say_so() {
     drop(project.old(&format!("{SCHEMA} {TWO_TASKS}")));
     let told = project.start().unwrap();
     assert!(told.imported.unwrap().starts_with("imported 2 tasks"));
-    assert_eq!(project.swarm().look(), Look::Ledger);
+    assert_eq!(project.swarm().look(), LinkState::Ledger);
     assert_eq!(
         project.texts("SELECT id FROM tasks ORDER BY id"),
         ["a", "b"]
@@ -328,6 +332,6 @@ fn where_no_link_can_be_made_an_old_file_stays_untouched() {
     fs::create_dir_all(project.swarm().folder().join("swarm.db.linking/x")).unwrap();
     let told = project.start().unwrap();
     assert!(told.warnings[0].contains("was not imported"), "{told:?}");
-    assert_eq!(project.swarm().look(), Look::Old);
+    assert_eq!(project.swarm().look(), LinkState::Old);
     assert_eq!(project.numbers("SELECT count(*) FROM tasks"), 0);
 }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn the_first_start_makes_a_relative_link_and_the_next_leaves_it_alone() {
     let project = Project::new();
-    assert_eq!(project.swarm().look(), Look::Absent);
+    assert_eq!(project.swarm().look(), LinkState::Absent);
     assert_eq!(project.start().unwrap(), Told::default());
     project.is_linked();
     assert_eq!(
@@ -24,7 +24,7 @@ fn a_link_made_before_there_is_a_ledger_is_right() {
     let project = Project::new();
     drop(project.swarm().plan().unwrap().carry_out().unwrap());
     assert!(!project.ledger.exists());
-    assert_eq!(project.swarm().look(), Look::Linked);
+    assert_eq!(project.swarm().look(), LinkState::Linked);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_moved_project_keeps_its_link() {
     let moved = elsewhere.path().join("moved");
     fs::rename(project.home.path(), &moved).unwrap();
     let swarm = SwarmDb::new(&moved, &moved.join(".switchboard/switchboard.db"));
-    assert_eq!(swarm.look(), Look::Linked);
+    assert_eq!(swarm.look(), LinkState::Linked);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_link_to_where_the_ledger_was_is_made_anew() {
             fs::remove_file(before).unwrap();
         }
         let look = project.swarm().look();
-        assert!(matches!(look, Look::Stale { .. }), "{look:?}");
+        assert!(matches!(look, LinkState::Stale { .. }), "{look:?}");
         assert_eq!(project.start().unwrap(), Told::default());
         project.is_linked();
         assert_eq!(project.kept(), [""; 0]);
@@ -112,7 +112,7 @@ fn a_ledger_outside_of_the_project_is_linked_by_its_whole_path() {
     let mut project = Project::new();
     project.ledger = elsewhere.path().join("far.db");
     assert_eq!(project.start().unwrap(), Told::default());
-    assert_eq!(project.swarm().look(), Look::Linked);
+    assert_eq!(project.swarm().look(), LinkState::Linked);
     let target = fs::read_link(project.path()).unwrap();
     assert_eq!(target, fs::canonicalize(&project.ledger).unwrap());
 }
@@ -145,7 +145,7 @@ fn where_no_link_can_be_made_the_hub_is_told_what_to_set() {
 fn what_is_neither_file_nor_link_is_left_alone() {
     let project = Project::new();
     fs::create_dir_all(project.path()).unwrap();
-    assert_eq!(project.swarm().look(), Look::Odd);
+    assert_eq!(project.swarm().look(), LinkState::Odd);
     let told = project.start().unwrap();
     assert!(told.warnings[0].contains("move it away"), "{told:?}");
     assert!(project.path().is_dir());
@@ -154,10 +154,10 @@ fn what_is_neither_file_nor_link_is_left_alone() {
 #[test]
 fn a_ledger_that_is_there_by_its_settings_is_not_linked() {
     let project = Project::with_ledger(".jetpack/swarm.db");
-    assert_eq!(project.swarm().look(), Look::Ledger);
+    assert_eq!(project.swarm().look(), LinkState::Ledger);
     for _ in 0..2 {
         assert_eq!(project.start().unwrap(), Told::default());
-        assert_eq!(project.swarm().look(), Look::Ledger);
+        assert_eq!(project.swarm().look(), LinkState::Ledger);
         assert!(!fs::symlink_metadata(project.path()).unwrap().is_symlink());
     }
 }

@@ -267,12 +267,12 @@ mod tests {
     use rusqlite::types::Value;
 
     use super::super::turn::Turn;
-    use super::super::watch::Watch;
+    use super::super::watch::StatementWatch;
     use super::*;
 
     fn ours() -> Connection {
         let db = Connection::open_in_memory().unwrap();
-        let meter = Meter::new(&Arc::new(Watch::new()), &Arc::new(Turn::new()));
+        let meter = Meter::new(&Arc::new(StatementWatch::new()), &Arc::new(Turn::new()));
         replace_slow_ones(&db, &meter).unwrap();
         db
     }

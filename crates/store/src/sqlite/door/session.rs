@@ -13,7 +13,7 @@ use super::guard::Guard;
 use super::refused::{Refused, stopped_because};
 use super::rows::{Allowance, Described, Failure, Query, Rows, bind, collect, columns};
 use super::turn::Turn;
-use super::watch::{Watch, Why};
+use super::watch::{StatementWatch, Why};
 use super::{
     FUNCTIONS_BYTES_MAX, HUB_WAITS_MAX, READ_FOR_MAX, TRANSACTION_FOR_MAX, TURN_WITHIN,
     VALUE_BYTES_MAX, WRITE_FOR_MAX,
@@ -43,7 +43,7 @@ struct State {
     turn: Arc<Turn>,
     alarm: Alarm,
     guard: Arc<Guard>,
-    watch: Arc<Watch>,
+    watch: Arc<StatementWatch>,
     /// Read by the triggers that refuse what only a steward may.
     is_steward: Arc<AtomicBool>,
     /// Calls of functions in the statement that was prepared last.
@@ -65,7 +65,7 @@ impl Session {
         turn: Arc<Turn>,
         alarm: Alarm,
         guard: Arc<Guard>,
-        watch: Arc<Watch>,
+        watch: Arc<StatementWatch>,
         is_steward: Arc<AtomicBool>,
     ) -> Self {
         let state = State {

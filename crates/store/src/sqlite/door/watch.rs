@@ -10,7 +10,7 @@ use super::turn::Turn;
 use super::{HUB_WAITS_MAX, MEMORY_BYTES_MAX};
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct StatementWatch {
     began: Instant,
     /// Microseconds after `began`.
     stop_at: AtomicU64,
@@ -28,7 +28,7 @@ pub(super) struct Watch {
 /// Looks at a statement from inside of a function: a call is one instruction, however long it takes.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
-    watch: Arc<Watch>,
+    watch: Arc<StatementWatch>,
     turn: Arc<Turn>,
 }
 
@@ -47,7 +47,7 @@ const MEMORY_EVERY: Duration = Duration::from_millis(5);
 const STEPS: u64 = 16 * 1024;
 
 impl Meter {
-    pub fn new(watch: &Arc<Watch>, turn: &Arc<Turn>) -> Self {
+    pub fn new(watch: &Arc<StatementWatch>, turn: &Arc<Turn>) -> Self {
         Meter {
             watch: Arc::clone(watch),
             turn: Arc::clone(turn),
@@ -72,9 +72,9 @@ impl Meter {
     }
 }
 
-impl Watch {
+impl StatementWatch {
     pub fn new() -> Self {
-        Watch {
+        StatementWatch {
             began: Instant::now(),
             stop_at: AtomicU64::new(u64::MAX),
             writes: AtomicBool::new(false),
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_statement_is_stopped_for_the_first_reason_there_is() {
-        let (turn, watch) = (Turn::new(), Watch::new());
+        let (turn, watch) = (Turn::new(), StatementWatch::new());
         let later = Instant::now() + Duration::from_secs(60);
         assert!(!watch.must_stop(&turn), "nothing runs");
         watch.begin(later, false);
@@ -198,7 +198,7 @@ mod tests {
     }
     #[test]
     fn work_is_charged_until_the_statement_must_stop() {
-        let (turn, watch) = (Arc::new(Turn::new()), Arc::new(Watch::new()));
+        let (turn, watch) = (Arc::new(Turn::new()), Arc::new(StatementWatch::new()));
         let meter = Meter::new(&watch, &turn);
         meter.charge(usize::MAX).unwrap();
         watch.begin(Instant::now(), false);

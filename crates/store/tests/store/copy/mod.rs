@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use switchboard_store::conformance::{self, Deed, Everything, Ledger, Random, perform};
-use switchboard_store::copy::{self, Failure, Key, KeyFile, Phase, Place, Step, Summary};
+use switchboard_store::copy::{self, Copied, Failure, Key, KeyFile, Phase, Place, Summary};
 use switchboard_store::postgres::{Address, PostgresEngine};
 use switchboard_store::sqlite::SqliteEngine;
 use switchboard_store::{Engine, Error, ManualClock};
@@ -127,7 +127,7 @@ fn everything(place: &Place) -> Everything {
     Everything::read(&*engine.reader().expect("a reader"))
 }
 
-fn quietly(_: Step) -> ControlFlow<()> {
+fn quietly(_: Copied) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use switchboard_core::verb::{
-    EndOverdue, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, ReleaseRetries, Serve, Step,
+    EndOverdue, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, ReleaseRetries, Serve,
+    Sweep,
 };
 use switchboard_core::{Changes, Refusal, Slice, Timestamp, Verb, Want, limits};
 use switchboard_store::conformance::{self, Ledger, Random};
@@ -219,7 +220,7 @@ impl Coordinators {
     }
 }
 
-fn steps<V: Verb<Reply = Step> + Copy>(ledger: &mut Ledger, verb: V) {
+fn steps<V: Verb<Reply = Sweep> + Copy>(ledger: &mut Ledger, verb: V) {
     while ledger.run(verb).expect("a caretaker is not refused").more {}
 }
 
