@@ -148,9 +148,9 @@ impl Alarm {
     fn opens(&self, now: Timestamp) -> Incident {
         Incident {
             kind: self.kind.to_owned(),
-            subject: cut(&self.subject, limits::NAME_BYTES_MAX),
+            subject: limits::cut(&self.subject, limits::NAME_BYTES_MAX).to_owned(),
             corr_id: self.corr_id.clone(),
-            message: cut(&self.message, limits::NOTE_BYTES_MAX),
+            message: limits::cut(&self.message, limits::NOTE_BYTES_MAX).to_owned(),
             count: 1,
             first_at: now,
             last_at: now,
@@ -161,8 +161,4 @@ impl Alarm {
 
 fn all_open() -> RecordRange {
     Incident::range(false, limits::INCIDENTS_OPEN_MAX)
-}
-
-fn cut(text: &str, max: usize) -> String {
-    text[..text.floor_char_boundary(max)].to_owned()
 }

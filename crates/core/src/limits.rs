@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+/// As much of a text as fits, in whole characters.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
 /// Ids of any kind, in bytes.
 pub const ID_BYTES_MAX: usize = 128;
 pub const NAME_BYTES_MAX: usize = 256;

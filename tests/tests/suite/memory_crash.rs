@@ -85,7 +85,7 @@ fn killed_at_any_moment_the_catalog_and_the_files_agree_after_a_restart() {
 }
 
 /// One more task, done, with enough to say about it.
-fn work(client: &mut Client, task: &mut u64) {
+pub fn work(client: &mut Client, task: &mut u64) {
     *task += 1;
     let id = format!("work-{task}");
     client.create(&id);

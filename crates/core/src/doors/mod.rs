@@ -65,9 +65,7 @@ impl Door {
             Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true, one_stream: true },
         }
     }
-}
 
-impl Door {
     pub(crate) fn has_one_stream(self) -> bool {
         self.policy().one_stream
     }

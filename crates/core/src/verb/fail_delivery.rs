@@ -38,8 +38,7 @@ impl Verb for FailDelivery {
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(usize, Changes), Refusal> {
         let mut changes = Changes::default();
-        let end = self.reason.floor_char_boundary(limits::NOTE_BYTES_MAX);
-        let reason = &self.reason[..end];
+        let reason = limits::cut(&self.reason, limits::NOTE_BYTES_MAX);
         let mut failed: Vec<&MessageId> = Vec::new();
         for id in &self.messages {
             let found = slice.delivery(id, &self.agent);

@@ -5,10 +5,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 use switchboard_test_cluster::{Cluster, Database};
-use switchboard_tests::{API, Client, Project, until};
+use switchboard_tests::{Client, Project, until};
 
 use super::Team;
 use crate::bus::peer::Peer;
+use crate::memory_crash::work;
 
 /// So little room that a few tasks make an engram.
 const SMALL: &str = "[memory]
@@ -134,21 +135,6 @@ fn engrams(client: &mut Client) -> Vec<String> {
     let kept = client.events().into_iter();
     let kept = kept.filter(|event| event["type"] == "engram_kept");
     kept.map(|event| event["engram"].to_string()).collect()
-}
-
-/// One more task, done, with enough to say about it.
-fn work(client: &mut Client, tasks: &mut u64) {
-    *tasks += 1;
-    let id = format!("work-{tasks}");
-    client.create(&id);
-    let claimed = client.claim("builder").expect("it is the only one");
-    let summary = format!("{id} {}", "and what came of it ".repeat(20));
-    let result =
-        json!({"filesCreated": [], "filesModified": [], "filesDeleted": [], "summary": summary});
-    let body = json!({"agentId": "builder", "epoch": claimed["epoch"], "result": result});
-    client
-        .post(&format!("{API}/tasks/{id}/complete"), &body)
-        .expect(200);
 }
 
 fn publish(team: &mut Team, hub: usize, tag: &str) {
