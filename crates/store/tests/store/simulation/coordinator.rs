@@ -11,6 +11,7 @@ use switchboard_store::conformance::{self, Ledger, Random};
 use switchboard_store::{Engine, ManualClock, Reader};
 
 use super::call::{Answer, Call};
+use super::laws::ServedSince;
 
 /// Opens the one ledger for one more coordinator.
 pub type Open = Box<dyn Fn(&ManualClock) -> Box<dyn Engine>>;
@@ -21,8 +22,7 @@ pub struct Coordinators {
     /// What anyone sees, whoever is up.
     pub reader: Box<dyn Reader>,
     all: Vec<Coordinator>,
-    /// Since when silence counts, as agents see it: the last start, or the first batch after nobody served.
-    pub served_since: Timestamp,
+    pub served_since: ServedSince,
     served_at: Timestamp,
 }
 
@@ -71,7 +71,7 @@ impl Coordinators {
             clock: clock.clone(),
             reader,
             all: all.collect(),
-            served_since: Timestamp::ZERO,
+            served_since: ServedSince::default(),
             served_at: Timestamp::ZERO,
         }
     }
@@ -125,16 +125,21 @@ impl Coordinators {
         let started = ledger.run(Serve { starting: true });
         started.expect("a start is not refused");
         self.all[at].ledger = Some(ledger);
-        self.serves(now);
-        self.served_since = now;
+        self.served_at = now;
+        self.serves_anew(now);
     }
 
     /// Somebody serves at this moment.
     fn serves(&mut self, now: Timestamp) {
         if now.since(self.served_at) > limits::SERVED_GAP_MAX {
-            self.served_since = now;
+            self.serves_anew(now);
         }
         self.served_at = now;
+    }
+
+    fn serves_anew(&mut self, now: Timestamp) {
+        let head = self.reader.head().expect("the ledger can be read");
+        self.served_since.begin(head.seq, now);
     }
 
     fn crash(&mut self, at: usize, now: Timestamp, random: &mut Random) {

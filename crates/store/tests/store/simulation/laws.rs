@@ -23,6 +23,22 @@ pub struct Laws {
     fencing: u64,
 }
 
+/// Since when silence counts, as agents see it: the last start, or the first batch after nobody served. With the log's
+/// number at that time, because several coordinators act at one instant.
+#[derive(Default)]
+pub struct ServedSince(Vec<(u64, Timestamp)>);
+
+impl ServedSince {
+    pub fn begin(&mut self, seq: u64, now: Timestamp) {
+        self.0.push((seq, now));
+    }
+
+    fn at(&self, seq: u64) -> Timestamp {
+        let before = self.0.iter().rev().find(|(begun, _)| *begun < seq);
+        before.map_or(Timestamp::ZERO, |(_, at)| *at)
+    }
+}
+
 impl Laws {
     /// A call of this agent was committed, and not refused.
     pub fn heard(&mut self, agent: &AgentId, now: Timestamp) {
@@ -32,11 +48,11 @@ impl Laws {
         }
     }
 
-    pub fn hold(&mut self, before: &Everything, after: &Everything, served_since: Timestamp) {
+    pub fn hold(&mut self, before: &Everything, after: &Everything, served: &ServedSince) {
         obey(before, after, &[]);
         let read = self.read;
         for logged in after.log.iter().filter(|logged| logged.seq > read) {
-            self.take(&logged.event, logged.at, served_since);
+            self.take(&logged.event, logged.at, served.at(logged.seq));
         }
         self.read = after.head.seq;
     }

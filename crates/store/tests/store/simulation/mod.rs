@@ -193,7 +193,7 @@ impl Simulation {
         }
         let after = Everything::read(&*self.coordinators.reader);
         self.laws
-            .hold(&self.seen, &after, self.coordinators.served_since);
+            .hold(&self.seen, &after, &self.coordinators.served_since);
         self.seen = after;
     }
 
