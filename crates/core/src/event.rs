@@ -291,6 +291,9 @@ pub enum Event {
         key: String,
         why: String,
     },
+    /// Of a newer build that writes the same ledger: shown as it is, its members as JSON.
+    #[serde(skip)]
+    Newer { kind: String, members: String },
 }
 
 impl Event {
@@ -301,63 +304,78 @@ impl Event {
             Event::AgentKeyRotated { .. } | Event::TokenRevoked { .. }
         )
     }
+}
 
-    /// The word under `type`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Event::AgentRegistered { .. } => "agent_registered",
-            Event::AgentStatusChanged { .. } => "agent_status_changed",
-            Event::AgentSilent { .. } => "agent_silent",
-            Event::AgentReturned { .. } => "agent_returned",
-            Event::AgentDeregistered { .. } => "agent_deregistered",
-            Event::AgentKeyRotated { .. } => "agent_key_rotated",
-            Event::AgentForgotten { .. } => "agent_forgotten",
-            Event::CommandIssued { .. } => "command_issued",
-            Event::CommandObeyed { .. } => "command_obeyed",
-            Event::TaskCreated { .. } => "task_created",
-            Event::TaskChanged { .. } => "task_changed",
-            Event::TaskReady { .. } => "task_ready",
-            Event::TaskBlocked { .. } => "task_blocked",
-            Event::TaskClaimed { .. } => "task_claimed",
-            Event::TaskHandedOver { .. } => "task_handed_over",
-            Event::TaskProgressed { .. } => "task_progressed",
-            Event::TaskCompleted { .. } => "task_completed",
-            Event::TaskNeedsPerson { .. } => "task_needs_person",
-            Event::TaskRetryPlanned { .. } => "task_retry_planned",
-            Event::TaskRequeued { .. } => "task_requeued",
-            Event::TaskFailed { .. } => "task_failed",
-            Event::TaskCanceled { .. } => "task_canceled",
-            Event::TaskForgotten { .. } => "task_forgotten",
-            Event::DependencyFailed { .. } => "dependency_failed",
-            Event::MessageSent { .. } => "message_sent",
-            Event::MessageDelivered { .. } => "message_delivered",
-            Event::MessageQueuedAgain { .. } => "message_queued_again",
-            Event::MessageAcknowledged { .. } => "message_acknowledged",
-            Event::MessageExpired { .. } => "message_expired",
-            Event::MessageFailed { .. } => "message_failed",
-            Event::LeaseAcquired { .. } => "lease_acquired",
-            Event::LeaseExtended { .. } => "lease_extended",
-            Event::LeaseReleased { .. } => "lease_released",
-            Event::LeaseExpired { .. } => "lease_expired",
-            Event::BaselineSet { .. } => "baseline_set",
-            Event::LearningStored { .. } => "learning_stored",
-            Event::ErrorReported { .. } => "error_reported",
-            Event::DirectorSteered { .. } => "director_steered",
-            Event::ReleasePublished { .. } => "release_published",
-            Event::MemoryNoted { .. } => "memory_noted",
-            Event::EngramKept { .. } => "engram_kept",
-            Event::EngramEvicted { .. } => "engram_evicted",
-            Event::BudgetGranted { .. } => "budget_granted",
-            Event::BudgetCooled { .. } => "budget_cooled",
-            Event::TokenCreated { .. } => "token_created",
-            Event::TokenRevoked { .. } => "token_revoked",
-            Event::IncidentOpened { .. } => "incident_opened",
-            Event::IncidentResolved { .. } => "incident_resolved",
-            Event::OutageEnded { .. } => "outage_ended",
-            Event::ClockSteppedBack { .. } => "clock_stepped_back",
-            Event::EpochBegan { .. } => "epoch_began",
-            Event::ClockSteppedForward { .. } => "clock_stepped_forward",
-            Event::WriteUndone { .. } => "write_undone",
+/// From one list: the word under `type`, and all of these words.
+macro_rules! kinds {
+    ($($name:ident => $word:literal,)*) => {
+        impl Event {
+            /// The words that this build knows.
+            pub const KINDS: &[&str] = &[$($word),*];
+
+            /// The word under `type`.
+            pub fn kind(&self) -> &str {
+                match self {
+                    $(Event::$name { .. } => $word,)*
+                    Event::Newer { kind, .. } => kind,
+                }
+            }
         }
-    }
+    };
+}
+
+kinds! {
+    AgentRegistered => "agent_registered",
+    AgentStatusChanged => "agent_status_changed",
+    AgentSilent => "agent_silent",
+    AgentReturned => "agent_returned",
+    AgentDeregistered => "agent_deregistered",
+    AgentKeyRotated => "agent_key_rotated",
+    AgentForgotten => "agent_forgotten",
+    CommandIssued => "command_issued",
+    CommandObeyed => "command_obeyed",
+    TaskCreated => "task_created",
+    TaskChanged => "task_changed",
+    TaskReady => "task_ready",
+    TaskBlocked => "task_blocked",
+    TaskClaimed => "task_claimed",
+    TaskHandedOver => "task_handed_over",
+    TaskProgressed => "task_progressed",
+    TaskCompleted => "task_completed",
+    TaskNeedsPerson => "task_needs_person",
+    TaskRetryPlanned => "task_retry_planned",
+    TaskRequeued => "task_requeued",
+    TaskFailed => "task_failed",
+    TaskCanceled => "task_canceled",
+    TaskForgotten => "task_forgotten",
+    DependencyFailed => "dependency_failed",
+    MessageSent => "message_sent",
+    MessageDelivered => "message_delivered",
+    MessageQueuedAgain => "message_queued_again",
+    MessageAcknowledged => "message_acknowledged",
+    MessageExpired => "message_expired",
+    MessageFailed => "message_failed",
+    LeaseAcquired => "lease_acquired",
+    LeaseExtended => "lease_extended",
+    LeaseReleased => "lease_released",
+    LeaseExpired => "lease_expired",
+    BaselineSet => "baseline_set",
+    LearningStored => "learning_stored",
+    ErrorReported => "error_reported",
+    DirectorSteered => "director_steered",
+    ReleasePublished => "release_published",
+    MemoryNoted => "memory_noted",
+    EngramKept => "engram_kept",
+    EngramEvicted => "engram_evicted",
+    BudgetGranted => "budget_granted",
+    BudgetCooled => "budget_cooled",
+    TokenCreated => "token_created",
+    TokenRevoked => "token_revoked",
+    IncidentOpened => "incident_opened",
+    IncidentResolved => "incident_resolved",
+    OutageEnded => "outage_ended",
+    ClockSteppedBack => "clock_stepped_back",
+    EpochBegan => "epoch_began",
+    ClockSteppedForward => "clock_stepped_forward",
+    WriteUndone => "write_undone",
 }

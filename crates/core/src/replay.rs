@@ -179,7 +179,8 @@ fn said(event: &Event) -> Option<Said<'_>> {
         | Event::TaskForgotten { .. }
         | Event::DependencyFailed { .. }
         | Event::ErrorReported { .. } => None,
-        Event::AgentRegistered { .. }
+        Event::Newer { .. }
+        | Event::AgentRegistered { .. }
         | Event::AgentStatusChanged { .. }
         | Event::AgentSilent { .. }
         | Event::AgentReturned { .. }

@@ -200,7 +200,9 @@ impl News {
             }
             Event::TaskNeedsPerson { .. }
             | Event::TaskRetryPlanned { .. }
-            | Event::TaskFailed { .. } => self.agents_steered = true,
+            | Event::TaskFailed { .. }
+            // Of a newer build: it may be about anything.
+            | Event::Newer { .. } => self.agents_steered = true,
             Event::TaskClaimed { task, agent, .. } => {
                 self.ready.remove(task);
                 self.agents.insert(agent.clone());

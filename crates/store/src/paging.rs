@@ -1,6 +1,7 @@
 //! What readers of every engine share: cursors, pages, words, and events as they stand in the log.
 
-use switchboard_core::{Lease, Logged, Skills, TaskStatus, limits};
+use serde::Deserialize;
+use switchboard_core::{Event, Lease, Logged, Skills, TaskStatus, Timestamp, limits};
 
 use crate::{AgentCounts, Error, LeaseFilter, Page, Pages};
 
@@ -101,9 +102,35 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
 /// The events of one batch, as they stand in the log.
 pub(crate) fn events(body: &str) -> impl Iterator<Item = Result<Logged, Error>> {
     body.lines().map(|line| {
-        serde_json::from_str(line)
-            .map_err(|error| Error::Corrupt(format!("an event cannot be read: {error}")))
+        serde_json::from_str(line).or_else(|error| {
+            newer(line).ok_or_else(|| Error::Corrupt(format!("an event cannot be read: {error}")))
+        })
     })
+}
+
+/// An event of a type that only a newer build knows. Coordinators are replaced one by one, and the older ones go on.
+fn newer(line: &str) -> Option<Logged> {
+    #[derive(Deserialize)]
+    struct Unknown {
+        seq: u64,
+        at: Timestamp,
+        #[serde(rename = "type")]
+        kind: String,
+        #[serde(flatten)]
+        members: serde_json::Map<String, serde_json::Value>,
+    }
+    let Unknown {
+        seq,
+        at,
+        kind,
+        members,
+    } = serde_json::from_str(line).ok()?;
+    if Event::KINDS.contains(&kind.as_str()) {
+        return None;
+    }
+    let members = serde_json::Value::Object(members).to_string();
+    let event = Event::Newer { kind, members };
+    Some(Logged { seq, at, event })
 }
 
 #[cfg(test)]
@@ -135,6 +162,31 @@ mod tests {
             cursor(&page("x", 1)),
             Err(Error::BadCursor(text)) if text == "x"
         ));
+    }
+
+    #[test]
+    fn an_event_of_a_newer_build_is_carried_and_a_damaged_one_is_noticed() {
+        let known = r#"{"seq":1,"at":5,"type":"agent_silent","agent":"a1"}"#;
+        let newer = r#"{"seq":2,"at":6,"type":"quorum_reached","of":["a1",2]}"#;
+        let read: Vec<Logged> = events(&format!("{known}\n{newer}\n"))
+            .collect::<Result<_, _>>()
+            .expect("both are read");
+        assert_eq!(read[0].event.kind(), "agent_silent");
+        let event = Event::Newer {
+            kind: "quorum_reached".to_owned(),
+            members: r#"{"of":["a1",2]}"#.to_owned(),
+        };
+        assert_eq!((read[1].seq, &read[1].event), (2, &event));
+        for damaged in [
+            r#"{"seq":1,"at":5,"type":"agent_silent"}"#,
+            r#"{"seq":1,"at":5,"type":"quorum_rea"#,
+            r#"{"at":5,"type":"quorum_reached"}"#,
+        ] {
+            assert!(
+                matches!(events(damaged).next(), Some(Err(Error::Corrupt(_)))),
+                "{damaged}"
+            );
+        }
     }
 
     #[test]

@@ -213,7 +213,8 @@ impl Swarm {
 
     /// The kinds of the events of the last run, in order.
     pub fn said(&self) -> Vec<&'static str> {
-        self.said.iter().map(Event::kind).collect()
+        let known = |event: &Event| Event::KINDS.iter().find(|kind| **kind == event.kind());
+        self.said.iter().filter_map(known).copied().collect()
     }
 
     pub fn join(&mut self, agent: &str, skills: &[&str]) {
@@ -250,6 +251,7 @@ impl Swarm {
         self.ok(AcquireLease {
             agent: agent.into(),
             task: task.map(TaskId::from),
+            epoch: None,
             path: LeasePath::stored(path),
             lasts_for: Duration::from_secs(600),
         })

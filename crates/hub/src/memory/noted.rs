@@ -15,7 +15,7 @@ pub struct Noted {
     pub seq: u64,
     pub at: Timestamp,
     /// The word of the event in the log.
-    pub event_type: &'static str,
+    pub event_type: String,
     pub fact: String,
     pub decision: Option<Decision>,
     pub topics: Vec<String>,
@@ -177,7 +177,8 @@ impl<'a> Told<'a> {
             | Event::OutageEnded { .. }
             | Event::ClockSteppedBack { .. }
             | Event::ClockSteppedForward { .. }
-            | Event::EpochBegan { .. } => None,
+            | Event::EpochBegan { .. }
+            | Event::Newer { .. } => None,
         }
     }
 
@@ -344,7 +345,7 @@ impl Told<'_> {
         Noted {
             seq: logged.seq,
             at: logged.at,
-            event_type: logged.event.kind(),
+            event_type: logged.event.kind().to_owned(),
             decision: decision.map(|(title, rationale)| Decision {
                 title,
                 rationale: line(&rationale, RATIONALE_BYTES_MAX),

@@ -15,7 +15,7 @@ pub fn noted(seq: u64, fact: &str) -> Noted {
     Noted {
         seq,
         at: Timestamp(NOON.0 + i64::try_from(seq).unwrap() * 1000),
-        event_type: "task_completed",
+        event_type: "task_completed".to_owned(),
         fact: fact.to_owned(),
         decision: None,
         topics: Vec::new(),

@@ -58,7 +58,9 @@ fn variants() -> Vec<Variant> {
             about.clear();
         }
     }
-    let words = SOURCE.matches(" { .. } => \"").count();
+    // That of a newer build has the words that it brings.
+    found.retain(|variant| variant.name != "Newer");
+    let words = switchboard_core::Event::KINDS.len();
     assert_eq!(found.len(), words, "every event has a word");
     found
 }

@@ -156,9 +156,12 @@ fn each_event_worth_remembering_has_its_line() {
         ),
     ];
     for (event, fact, weight) in cases {
-        let kind = event.kind();
+        let kind = event.kind().to_owned();
         let noted = noted_with(event, Some(task("Fix", None))).unwrap();
-        assert_eq!((noted.fact.as_str(), noted.event_type), (fact, kind));
+        assert_eq!(
+            (noted.fact.as_str(), noted.event_type.as_str()),
+            (fact, kind.as_str())
+        );
         assert_eq!(Weight::of(&noted.fact), weight, "{fact}");
     }
 }

@@ -25,7 +25,11 @@ pub fn event_json(logged: &Logged) -> String {
 }
 
 fn members(event: &Recorded) -> Map<String, Value> {
-    let Ok(Value::Object(mut members)) = serde_json::to_value(event) else {
+    let value = match event {
+        Recorded::Newer { members, .. } => serde_json::from_str(members),
+        known => serde_json::to_value(known),
+    };
+    let Ok(Value::Object(mut members)) = value else {
         unreachable!("an event is an object of texts and numbers");
     };
     members.remove("type");
@@ -91,6 +95,19 @@ mod tests {
         assert_eq!(
             super::event(&ended).members["servedAt"],
             json!("2026-01-19T10:00:00.000Z")
+        );
+        let newer = Logged {
+            seq: 5,
+            at,
+            event: Recorded::Newer {
+                kind: "quorum_reached".to_owned(),
+                members: r#"{"of":["a1",2]}"#.to_owned(),
+            },
+        };
+        let shown: Value = serde_json::from_str(&event_json(&newer)).unwrap();
+        assert_eq!(
+            shown,
+            json!({"seq": 5, "at": "2026-01-19T10:00:00.000Z", "type": "quorum_reached", "of": ["a1", 2]})
         );
         let fields = ["title", "kind", "max_retries", "estimatedMinutes"];
         let changed = Recorded::TaskChanged {
