@@ -18,6 +18,8 @@ use crate::want::Want;
 pub struct AcquireLease {
     pub agent: AgentId,
     pub task: Option<TaskId>,
+    /// Of the claim of that task.
+    pub epoch: Option<u64>,
     pub path: LeasePath,
     pub lasts_for: Duration,
 }
@@ -47,7 +49,7 @@ impl Verb for AcquireLease {
             let task = slice
                 .task(id)
                 .ok_or_else(|| Refusal::TaskNotFound { task: id.clone() })?;
-            check_holder(task, &self.agent, None).map_err(|why| Refusal::TaskNotYours {
+            check_holder(task, &self.agent, self.epoch).map_err(|why| Refusal::TaskNotYours {
                 task: id.clone(),
                 why,
             })?;
@@ -150,6 +152,7 @@ mod tests {
         AcquireLease {
             agent: agent.into(),
             task: None,
+            epoch: None,
             path: LeasePath::stored(path),
             lasts_for,
         }

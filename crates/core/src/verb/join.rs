@@ -388,6 +388,21 @@ mod tests {
             ..another_process("A")
         });
         assert!(swarm.task("T").epoch_needed);
+        let epoch = swarm.task("T").epoch;
+        for (given, expected) in [
+            (None, "stale_epoch"),
+            (Some(epoch - 1), "stale_epoch"),
+            (Some(epoch), "ok"),
+        ] {
+            let outcome = swarm.run(super::super::AcquireLease {
+                agent: "A".into(),
+                task: Some("T".into()),
+                epoch: given,
+                path: crate::path::LeasePath::stored("src"),
+                lasts_for: Duration::from_secs(60),
+            });
+            assert_eq!(word(&outcome), expected, "a lease under {given:?}");
+        }
         swarm.ok(super::super::ReleaseTask {
             task: "T".into(),
             agent: None,

@@ -130,6 +130,7 @@ impl Ledger {
         let answer = self.run(AcquireLease {
             agent: agent.into(),
             task: task.map(TaskId::from),
+            epoch: None,
             path: LeasePath::stored(path),
             lasts_for,
         });

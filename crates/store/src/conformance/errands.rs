@@ -184,6 +184,7 @@ pub(super) fn lease(make: &mut Maker<'_>) -> Deed {
             Deed::other(AcquireLease {
                 agent: if for_task { holder } else { agent },
                 task: for_task.then_some(task),
+                epoch: None,
                 path: self::path(make),
                 lasts_for,
             })

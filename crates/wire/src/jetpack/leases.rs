@@ -15,6 +15,9 @@ pub struct AcquireLeaseRequest {
     /// Required; `null` for a lease without a task.
     #[serde(deserialize_with = "Option::deserialize")]
     pub task_id: Option<String>,
+    /// Of the claim of that task; required after `resume`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
     pub file_path: String,
     /// Above zero; capped at one hour.
     pub duration_ms: i64,

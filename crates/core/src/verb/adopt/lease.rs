@@ -56,11 +56,13 @@ struct Take {
 }
 
 impl Take {
-    fn acquire(&self, now: Timestamp) -> AcquireLease {
+    /// Under the claim that there is: a row names none.
+    fn acquire(&self, epoch: Option<u64>, now: Timestamp) -> AcquireLease {
         let lasts_for = self.is.expires_at.since(now);
         AcquireLease {
             agent: self.is.agent.clone(),
             task: self.is.task.clone(),
+            epoch,
             path: self.is.path.clone(),
             lasts_for: lasts_for.max(Duration::from_millis(1)),
         }
@@ -69,11 +71,13 @@ impl Take {
 
 impl HandStep for Take {
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        Verb::asks(&self.acquire(now), want, now);
+        Verb::asks(&self.acquire(None, now), want, now);
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
-        match Verb::decide(&self.acquire(now), slice, now)? {
+        let task = self.is.task.as_ref().and_then(|task| slice.task(task));
+        let epoch = task.map(|task| task.epoch);
+        match Verb::decide(&self.acquire(epoch, now), slice, now)? {
             (LeaseAnswer::Granted(_), changes) => Ok(changes),
             (LeaseAnswer::Held(other), _) => Err(Refusal::Invalid {
                 field: "file_path",

@@ -255,6 +255,7 @@ impl Agent {
                 .as_ref()
                 .map(|(task, _)| task.clone())
                 .filter(|_| random.percent(50)),
+            epoch: None,
             path: LeasePath::stored(random.pick(PATHS).copied().unwrap_or("src")),
             lasts_for: Duration::from_secs(1 + random.below(120)),
         })

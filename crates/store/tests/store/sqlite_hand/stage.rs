@@ -107,6 +107,7 @@ pub fn stage() -> Desk {
         run(&AcquireLease {
             agent: "ann".into(),
             task: (path == "src/a.rs").then(|| TaskId::from("claimed")),
+            epoch: None,
             path: LeasePath::stored(path),
             lasts_for: Duration::from_secs(3600),
         });

@@ -21,6 +21,7 @@ pub fn acquire_lease(
     Ok(verb::AcquireLease {
         agent: agent_id("agentId", &request.agent_id)?,
         task: maybe("taskId", request.task_id, task_id)?,
+        epoch: request.epoch,
         path: lease_path("filePath", &request.file_path, root)?,
         lasts_for: span("durationMs", request.duration_ms)?,
     })
