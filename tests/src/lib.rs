@@ -6,6 +6,7 @@ mod binary;
 mod calls;
 pub mod faults;
 pub mod http;
+pub mod page;
 pub mod power;
 mod preload;
 mod process;

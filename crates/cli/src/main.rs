@@ -199,4 +199,78 @@ mod tests {
             assert!(Cli::try_parse_from(words).is_ok(), "{line}");
         }
     }
+
+    /// Command lines that stand in a page: in blocks, and as code within sentences, where arguments may be left out.
+    fn command_lines(page: &str) -> Vec<(String, bool)> {
+        let mut found = Vec::new();
+        let mut fenced = false;
+        for line in page.lines() {
+            let text = line.trim_start();
+            fenced ^= text.starts_with("```");
+            let text = text.strip_prefix("$ ").unwrap_or(text);
+            if (fenced || line.starts_with("    ")) && text.starts_with("switchboard ") {
+                found.push((text.to_owned(), true));
+                continue;
+            }
+            let spans = line.split('`').skip(1).step_by(2);
+            let spans = spans.filter(|span| span.starts_with("switchboard "));
+            found.extend(spans.map(|span| (span.to_owned(), false)));
+        }
+        found
+    }
+
+    /// `None` if the line is as the command takes it.
+    fn wrong(line: &str, is_whole: bool) -> Option<String> {
+        use clap::error::ErrorKind;
+        let ends = |word: &String| !["|", "&", "&&", ";", ">", "||"].contains(&word.as_str());
+        let words = shlex::split(line)?.into_iter().take_while(ends);
+        let error = Cli::try_parse_from(words).err()?;
+        let is_short = matches!(
+            error.kind(),
+            ErrorKind::MissingRequiredArgument
+                | ErrorKind::MissingSubcommand
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        );
+        let is_right = is_short && !is_whole;
+        (!is_right && error.kind() != ErrorKind::DisplayHelp).then(|| format!("{line}: {error}"))
+    }
+
+    #[test]
+    fn every_command_line_of_the_pages_and_the_help_is_understood() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let in_docs = std::fs::read_dir(format!("{root}/docs")).expect("there are docs");
+        let mut pages: Vec<_> = in_docs.map(|entry| entry.unwrap().path()).collect();
+        for name in [
+            "README.md",
+            "SECURITY.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+        ] {
+            pages.push(format!("{root}/{name}").into());
+        }
+        pages.retain(|page| page.extension().is_some_and(|end| end == "md"));
+        let mut lines = Vec::new();
+        for page in &pages {
+            lines.extend(command_lines(&std::fs::read_to_string(page).unwrap()));
+        }
+        assert!(lines.len() > 60, "only {} were found", lines.len());
+        fn examples(command: &clap::Command, lines: &mut Vec<(String, bool)>) {
+            let help = command.get_after_help().map(ToString::to_string);
+            for line in help.unwrap_or_default().lines().map(str::trim_start) {
+                let line = line.split("  ").next().unwrap_or_default();
+                if line.starts_with("switchboard ") {
+                    lines.push((line.to_owned(), true));
+                }
+            }
+            command
+                .get_subcommands()
+                .for_each(|inner| examples(inner, lines));
+        }
+        examples(&Cli::command(), &mut lines);
+        let wrong: Vec<String> = lines
+            .iter()
+            .filter_map(|(line, whole)| wrong(line, *whole))
+            .collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
 }

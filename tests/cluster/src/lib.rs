@@ -31,6 +31,8 @@ pub enum Missing {
     PgBouncer,
     Sqlite3,
     Python,
+    /// And OpenSSL's command.
+    Curl,
     /// With the packages of `tests/node`.
     Node,
 }
@@ -52,6 +54,7 @@ impl fmt::Display for Missing {
             Missing::PgBouncer => ("PgBouncer", "pgbouncer"),
             Missing::Sqlite3 => ("the sqlite3 command-line tool", "sqlite3"),
             Missing::Python => ("Python", "python3"),
+            Missing::Curl => ("curl with openssl", "curl openssl"),
             Missing::Node => (
                 "Node.js with the packages of tests/node",
                 "nodejs npm, then npm ci --prefix tests/node",

@@ -1,7 +1,7 @@
 //! Clause coverage: every clause of the protocol and every settled question names a test that exists, or what it waits for.
 //!
-//! `docs/clauses/*.txt` list what is to be proven, one id a line; `docs/jetpack.md` and `docs/agentbus.md` have a table row
-//! for each. This test does not know whether a proof is good; a reviewer does.
+//! `docs/clauses/*.txt` list what is to be proven, one id a line; `docs/jetpack-clauses.md` and `docs/agentbus.md` have a
+//! table row for each. This test does not know whether a proof is good; a reviewer does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -157,7 +157,11 @@ fn complaints(list: &str, document: &str, prefix: &str) -> Vec<String> {
 
 #[test]
 fn every_clause_of_jetpack_names_its_test_or_what_it_waits_for() {
-    let complaints = complaints("docs/clauses/jetpack.txt", "docs/jetpack.md", "jetpack.");
+    let complaints = complaints(
+        "docs/clauses/jetpack.txt",
+        "docs/jetpack-clauses.md",
+        "jetpack.",
+    );
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
@@ -165,7 +169,7 @@ fn every_clause_of_jetpack_names_its_test_or_what_it_waits_for() {
 fn every_settled_question_of_jetpack_names_its_test_or_what_it_waits_for() {
     let complaints = complaints(
         "docs/clauses/jetpack-settled.txt",
-        "docs/jetpack.md",
+        "docs/jetpack-clauses.md",
         "settled.",
     );
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
@@ -190,7 +194,7 @@ fn every_message_of_the_bus_is_described() {
 
 #[test]
 fn every_scene_proves_something() {
-    let document = read("docs/jetpack.md") + &read("docs/agentbus.md");
+    let document = read("docs/jetpack-clauses.md") + &read("docs/agentbus.md");
     let folder = std::fs::read_dir(root().join("tests/scenarios")).expect("scenes can be listed");
     for entry in folder {
         let name = entry.expect("scenes can be listed").file_name();
@@ -198,7 +202,7 @@ fn every_scene_proves_something() {
         let named = document.contains(&format!("`tests/scenarios/{name}`"));
         assert!(
             named || !name.ends_with(".scene"),
-            "{name} is named nowhere in docs/jetpack.md and docs/agentbus.md"
+            "{name} is named nowhere in docs/jetpack-clauses.md and docs/agentbus.md"
         );
     }
 }

@@ -12,6 +12,7 @@ mod damage;
 mod dependencies;
 mod direct_sql;
 mod disk;
+mod docs;
 mod doctor;
 mod doors;
 mod files;
