@@ -98,7 +98,7 @@ impl Bus {
         if let Some(warning) = descriptors.warning(settings.connections_max.into()) {
             tracing::warn!("{warning}");
         }
-        let listeners = bind(&chosen.listen)?;
+        let listeners = listen_on(&chosen.listen, settings.port_is_asked)?;
         let addrs: Result<Vec<_>, _> = listeners.iter().map(TcpListener::local_addr).collect();
         let addrs = addrs.map_err(|source| ServeError::Listen {
             listen: chosen.listen[0],
@@ -283,6 +283,20 @@ async fn remember(hub: &Hub, config: &Config, run_id: &str) -> Memory {
 fn run_id(now: Timestamp) -> String {
     let batch = switchboard_wire::agentbus::engram::batch_id(UtcTime(now.0));
     format!("run_{batch}-{:04x}", draw(u16::MAX))
+}
+
+/// A port that nobody asked for gives way to any that is free.
+fn listen_on(addrs: &[SocketAddr], port_is_asked: bool) -> Result<Vec<TcpListener>, ServeError> {
+    match bind(addrs) {
+        Err(ServeError::Taken { listen, owner, .. }) if !port_is_asked => {
+            tracing::warn!(
+                "{listen} is already in use{owner}, so the bus listens on another port; choose one with --bus"
+            );
+            let free = addrs.iter().map(|addr| SocketAddr::new(addr.ip(), 0));
+            bind(&free.collect::<Vec<_>>())
+        }
+        bound => bound,
+    }
 }
 
 fn bind(addrs: &[SocketAddr]) -> Result<Vec<TcpListener>, ServeError> {

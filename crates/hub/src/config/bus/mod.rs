@@ -29,6 +29,8 @@ pub struct Bus {
     pub enabled: bool,
     /// What was asked for; an unspecified address is resolved by `security`.
     pub listen: Vec<SocketAddr>,
+    /// Whether the port was asked for, too; else any other will do where it is taken.
+    pub port_is_asked: bool,
     pub security: Security,
     /// Interfaces that count as container networks because the operator says so.
     pub interfaces: Vec<String>,
@@ -145,6 +147,7 @@ impl Bus {
         Bus {
             enabled: true,
             listen: vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), BUS_PORT)],
+            port_is_asked: false,
             security: Security::DockerNetworkOnly,
             interfaces: Vec::new(),
             dev_file: Some(project.join(DEV_FILE)),

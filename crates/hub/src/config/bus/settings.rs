@@ -120,6 +120,7 @@ fn set_listen(bus: &mut Bus, Listen(listen): Listen) {
     bus.enabled = listen.is_some();
     if let Some(listen) = listen {
         bus.listen = listen;
+        bus.port_is_asked = true;
     }
 }
 
@@ -133,6 +134,7 @@ fn set_port(bus: &mut Bus, port: u32) {
     for listen in &mut bus.listen {
         listen.set_port(port);
     }
+    bus.port_is_asked = true;
 }
 
 /// Where to listen, or that the bus is off.

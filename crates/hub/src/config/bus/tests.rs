@@ -128,6 +128,7 @@ fn a_dev_file_with_every_key_loads_unchanged_and_says_what_holds_anyway() {
     expected.memory.catalog = project.path().join("memory/catalog.json");
     expected.memory.catalog_name = Some("memory/catalog.json".to_owned());
     expected.listen = vec!["0.0.0.0:8731".parse().unwrap()];
+    expected.port_is_asked = true;
     expected.director.max_workers = Some(3);
     assert_eq!(loaded.config.bus, expected);
 }
@@ -173,6 +174,7 @@ fn every_key_of_a_dev_file_reaches_its_setting_from_either_file() {
     let expected = Bus {
         enabled: true,
         listen: vec!["[::]:9731".parse().unwrap()],
+        port_is_asked: true,
         security: Security::MutualTls,
         interfaces: Vec::new(),
         dev_file: Some(path(DEV_FILE)),
