@@ -187,16 +187,17 @@ impl DataDir {
 
     /// Writes a file, whole or not at all, and for the owner's eyes only.
     pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, DataDirError> {
-        keep(&self.path, name, bytes)
+        let path = self.path.join(name);
+        keep(&path, bytes)?;
+        Ok(path)
     }
 }
 
-fn keep(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, DataDirError> {
-    let path = dir.join(name);
-    match folder::put_at(&path, bytes, 0o600) {
-        Ok(()) => Ok(path),
-        Err(source) => Err(DataDirError::Unusable { path, source }),
-    }
+fn keep(path: &Path, bytes: &[u8]) -> Result<(), DataDirError> {
+    folder::put_at(path, bytes, 0o600).map_err(|source| DataDirError::Unusable {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 impl Drop for HubFile {

@@ -1,4 +1,5 @@
-//! The ledger has less than was acknowledged, as after a failover that lost something: it goes on in a new epoch.
+//! The ledger has less than was acknowledged, as after a failover that lost something or a restored backup: it goes on in
+//! a new epoch.
 
 use super::Verb;
 use crate::changes::Changes;
@@ -55,8 +56,12 @@ impl BeginEpoch {
             subject: format!("epoch {}", epoch.number),
             corr_id: None,
             message: format!(
-                "events after {} up to {} were acknowledged and are lost, as after a failover to a standby that had not received them",
-                epoch.after, self.told
+                "events after {}{} were acknowledged and are lost, as after a backup was restored, or a failover to a standby that had not received them",
+                epoch.after,
+                match self.told > epoch.after {
+                    true => format!(" up to {}", self.told),
+                    false => String::new(),
+                }
             ),
         }
     }

@@ -71,7 +71,11 @@ impl Keys {
     }
 
     fn read(&self, name: &str) -> Result<Option<Key>, DataDirError> {
-        let path = self.dir.join(name);
+        Self::read_at(self.dir.join(name))
+    }
+
+    /// A key in any file, such as one beside a backup.
+    pub fn read_at(path: PathBuf) -> Result<Option<Key>, DataDirError> {
         match std::fs::read_to_string(&path) {
             Ok(text) => {
                 let key = from_hex(text.trim()).and_then(|key| key.try_into().ok());
@@ -83,8 +87,12 @@ impl Keys {
     }
 
     fn keep(&self, name: &str, key: &Key) -> Result<(), DataDirError> {
-        super::keep(&self.dir, name, to_hex(key).as_bytes())?;
-        Ok(())
+        Self::keep_at(&self.dir.join(name), key)
+    }
+
+    /// For the owner's eyes only, whole or not at all.
+    pub fn keep_at(path: &Path, key: &Key) -> Result<(), DataDirError> {
+        super::keep(path, to_hex(key).as_bytes())
     }
 }
 

@@ -38,9 +38,10 @@ pub(super) fn make_room(
     })?;
     let fresh = beside(file, ".new");
     make_fresh(&fresh, keys, source, mark)?;
-    let put_away = put_away(file, &fresh, &moved).map_err(|error| {
-        Failure::Refused(format!("{} cannot be renamed: {error}", file.display()))
-    });
+    let put_away =
+        put_away(file, &fresh, &format!("moved-{}", digits(&moved.at))).map_err(|error| {
+            Failure::Refused(format!("{} cannot be renamed: {error}", file.display()))
+        });
     drop(held);
     put_away.map(|kept| {
         Some(format!(
@@ -65,15 +66,10 @@ fn mark_of(file: &Path) -> Result<Option<Mark>, Error> {
 /// An unfinished copy in one file. One that an earlier run left behind is made anew.
 fn make_fresh(fresh: &Path, keys: &dyn KeyFile, source: &str, mark: &str) -> Result<(), Failure> {
     for end in ["", "-wal", "-shm"] {
-        match fs::remove_file(beside(fresh, end)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::Refused(format!(
-                    "{} cannot be removed: {error}",
-                    beside(fresh, end).display()
-                )));
-            }
-            Ok(()) | Err(_) => {}
-        }
+        let file = beside(fresh, end);
+        remove(&file).map_err(|error| {
+            Failure::Refused(format!("{} cannot be removed: {error}", file.display()))
+        })?;
     }
     drop(SqliteEngine::open(fresh, Box::new(SystemClock::new()))?);
     let side = SqliteSide::open(fresh, OpenFlags::SQLITE_OPEN_READ_WRITE, keys)?;
@@ -83,12 +79,16 @@ fn make_fresh(fresh: &Path, keys: &dyn KeyFile, source: &str, mark: &str) -> Res
     Ok(())
 }
 
-fn put_away(file: &Path, fresh: &Path, moved: &Mark) -> io::Result<PathBuf> {
+/// Puts `fresh` in the place of `file`, which is kept under a name that ends like this.
+pub(super) fn put_away(file: &Path, fresh: &Path, end: &str) -> io::Result<PathBuf> {
     let log = beside(fresh, "-wal");
     if log.metadata().is_ok_and(|found| found.len() > 0) {
         return Err(io::Error::other(format!("{} is not empty", log.display())));
     }
-    let kept = link(file, moved)?;
+    let kept = link(file, end)?;
+    // The log that belongs to the old file goes with it. What is left of one would be taken for the new file's.
+    rename_if_there(&beside(file, "-wal"), &beside(&kept, "-wal"))?;
+    remove(&beside(file, "-shm"))?;
     fs::rename(fresh, file)?;
     if let Some(folder) = file.parent() {
         File::open(folder)?.sync_all()?;
@@ -96,19 +96,32 @@ fn put_away(file: &Path, fresh: &Path, moved: &Mark) -> io::Result<PathBuf> {
     Ok(kept)
 }
 
-/// Gives the file a second name that says when it was moved: the first that is free.
-fn link(file: &Path, moved: &Mark) -> io::Result<PathBuf> {
-    // 2026-01-19T10:00:00.000Z → 20260119T100000
-    let at: String = moved
-        .at
-        .chars()
-        .take(19)
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
+fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+pub(super) fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// 2026-01-19T10:00:00.000Z → 20260119T100000Z
+pub(super) fn digits(at: &str) -> String {
+    let digits = at.chars().take(19).filter(char::is_ascii_alphanumeric);
+    digits.chain(['Z']).collect()
+}
+
+/// Gives the file a second name that ends like this: the first that is free.
+fn link(file: &Path, end: &str) -> io::Result<PathBuf> {
     for number in 1..=NAMES_MAX {
         let end = match number {
-            1 => format!(".moved-{at}Z"),
-            number => format!(".moved-{at}Z-{number}"),
+            1 => format!(".{end}"),
+            number => format!(".{end}-{number}"),
         };
         let kept = beside(file, &end);
         match fs::hard_link(file, &kept) {
@@ -120,7 +133,7 @@ fn link(file: &Path, moved: &Mark) -> io::Result<PathBuf> {
     Err(io::Error::other("every name for it is taken"))
 }
 
-fn beside(file: &Path, end: &str) -> PathBuf {
+pub(super) fn beside(file: &Path, end: &str) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(end);
     file.with_file_name(name)

@@ -9,6 +9,7 @@
 
 mod kept;
 mod postgres;
+mod restore;
 mod side;
 mod sqlite;
 mod tables;
@@ -20,6 +21,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 use switchboard_core::limits;
 
@@ -35,6 +37,7 @@ use verify::Findings;
 pub(crate) use postgres::{
     refuse_if_unfinished as refuse_unfinished_database, source_of_copy as source_of_database,
 };
+pub use restore::{Restored, restore};
 pub use side::Key;
 pub(crate) use sqlite::{
     refuse_if_unfinished as refuse_unfinished_file, source_of_copy as source_of_file,
@@ -101,6 +104,13 @@ pub enum Failure {
     /// It makes no sense, or is not safe. Nothing was changed.
     #[error("{0}")]
     Refused(String),
+    /// A hub may serve it. If it was stopped just now, that is known after this wait.
+    #[error("{name} was served {} s ago; stop every hub that serves it, then run the command again", ago.as_secs())]
+    Served {
+        name: String,
+        ago: Duration,
+        wait: Duration,
+    },
     /// Somebody wrote the source while it was copied.
     #[error(
         "{0} was written to while it was copied; stop whoever serves it, empty the target and run the command again"
@@ -242,14 +252,15 @@ impl Place {
 }
 
 fn refuse_if_served(source: &mut dyn Side) -> Result<(), Failure> {
-    let gap = i64::try_from(limits::SERVED_GAP_MAX.as_millis()).unwrap_or(i64::MAX);
-    match source.served_ago()? {
-        Some(ago) if ago < gap => Err(Failure::Refused(format!(
-            "{} was served {} s ago; stop every hub that serves it, and if you just did, try again in {} s",
-            source.name(),
-            (ago / 1000).max(0),
-            (gap - ago.max(0)) / 1000 + 1
-        ))),
+    let ago = source
+        .served_ago()?
+        .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()));
+    match ago.and_then(|ago| Some((ago, limits::SERVED_GAP_MAX.checked_sub(ago)?))) {
+        Some((ago, wait)) if !wait.is_zero() => Err(Failure::Served {
+            name: source.name(),
+            ago,
+            wait,
+        }),
         Some(_) | None => Ok(()),
     }
 }
