@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,6 +27,8 @@ pub struct Project {
     http: SocketAddr,
     /// Where the bus listens, if it shall.
     bus: Option<SocketAddr>,
+    /// Nothing is said of the bus.
+    is_bus_plain: bool,
     data_dir: PathBuf,
     /// Where the ledger is, if not in the data directory.
     store: Option<String>,
@@ -41,6 +43,22 @@ pub struct Hub {
     addr: SocketAddr,
     bus: Option<SocketAddr>,
     said: Said,
+    printed: Text,
+}
+
+/// A hub that was just begun.
+struct Spawned {
+    child: Child,
+    said: Said,
+    printed: Text,
+    serves: mpsc::Receiver<Addresses>,
+}
+
+/// What a thread writes down.
+type Text = Arc<Mutex<String>>;
+
+fn lock(text: &Text) -> MutexGuard<'_, String> {
+    text.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where a hub serves, and where its bus is.
@@ -70,6 +88,7 @@ impl Project {
             wrapper: Vec::new(),
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
             bus: None,
+            is_bus_plain: false,
             store: None,
             flags: Vec::new(),
         }
@@ -112,6 +131,12 @@ impl Project {
 
     pub fn with_bus_at(mut self, bus: SocketAddr) -> Project {
         self.bus = Some(bus);
+        self
+    }
+
+    /// With a bus wherever a hub opens one by itself.
+    pub fn with_plain_bus(mut self) -> Project {
+        self.is_bus_plain = true;
         self
     }
 
@@ -171,7 +196,7 @@ impl Project {
 
     /// Starts a hub without waiting for it, and kills it after a look at the watch of the caller's choice.
     pub fn start_and_kill(&self, mut wait: impl FnMut()) {
-        let (mut child, _, _) = self.spawn();
+        let Spawned { mut child, .. } = self.spawn();
         wait();
         // It may have ended by itself, which the next start will tell.
         let _ = child.kill();
@@ -180,13 +205,19 @@ impl Project {
 
     #[track_caller]
     pub fn try_start(&self) -> Result<Hub, Ended> {
-        let (mut child, mut said, serves) = self.spawn();
+        let Spawned {
+            mut child,
+            mut said,
+            printed,
+            serves,
+        } = self.spawn();
         match serves.recv_timeout(PATIENCE) {
             Ok((addr, bus)) => Ok(Hub {
                 child,
                 addr,
                 bus,
                 said,
+                printed,
             }),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let status = ends(&mut child);
@@ -201,14 +232,16 @@ impl Project {
         }
     }
 
-    fn spawn(&self) -> (Child, Said, mpsc::Receiver<Addresses>) {
+    fn spawn(&self) -> Spawned {
         let mut line = self.wrapper.clone();
         line.push(switchboard().into());
         let mut command = Command::new(&line[0]);
+        let bus = self.bus.map_or("off".to_owned(), |bus| bus.to_string());
+        let bus = ["--bus", &bus];
         command
             .args(&line[1..])
-            .args(["up", "--http", &self.http.to_string(), "--bus"])
-            .arg(self.bus.map_or("off".to_owned(), |bus| bus.to_string()))
+            .args(["up", "--http", &self.http.to_string()])
+            .args(bus.iter().filter(|_| !self.is_bus_plain))
             .arg("--project")
             .arg(self.root())
             .arg("--data-dir")
@@ -228,19 +261,28 @@ impl Project {
         let stdout = child.stdout.take().expect("it is piped");
         let stderr = child.stderr.take().expect("it is piped");
         let (serves, address) = mpsc::channel();
+        let printed = Text::default();
+        let theirs = Arc::clone(&printed);
         // Goes on reading, so that the hub never writes into a broken pipe.
         thread::spawn(move || {
             let mut bus = None;
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                lock(&theirs).push_str(&format!("{line}\n"));
                 let found = line.strip_prefix("the bus is at ");
                 bus = found.and_then(|addr| addr.parse().ok()).or(bus);
-                let found = line.strip_prefix("switchboard serves http://");
-                if let Some(addr) = found.and_then(|addr| addr.parse().ok()) {
+                let found = line.strip_prefix("switchboard serves http");
+                let found = found.and_then(|url| url.split_once("://"));
+                if let Some(addr) = found.and_then(|(_, addr)| addr.parse().ok()) {
                     let _ = serves.send((addr, bus));
                 }
             }
         });
-        (child, Said::listen(stderr), address)
+        Spawned {
+            child,
+            said: Said::listen(stderr),
+            printed,
+            serves: address,
+        }
     }
 }
 
@@ -261,6 +303,11 @@ impl Hub {
 
     pub fn client(&self) -> Client {
         Client::new(self.addr)
+    }
+
+    /// What it printed up to now.
+    pub fn stdout(&self) -> String {
+        lock(&self.printed).clone()
     }
 
     /// What it wrote to its standard error up to now.
@@ -362,7 +409,7 @@ fn ends(child: &mut Child) -> ExitStatus {
 /// What a process says on its standard error.
 #[derive(Debug)]
 struct Said {
-    text: Arc<Mutex<String>>,
+    text: Text,
     /// Taken when the process has ended.
     listener: Option<JoinHandle<()>>,
 }
@@ -372,12 +419,12 @@ const SAID_BYTES_MAX: usize = 1024 * 1024;
 
 impl Said {
     fn listen(mut stderr: impl std::io::Read + Send + 'static) -> Said {
-        let text = Arc::new(Mutex::new(String::new()));
+        let text = Text::default();
         let theirs = Arc::clone(&text);
         let listener = thread::spawn(move || {
             let mut piece = [0; 4096];
             while let Ok(read @ 1..) = stderr.by_ref().read(&mut piece) {
-                let mut text = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut text = lock(&theirs);
                 if text.len() < SAID_BYTES_MAX {
                     text.push_str(&String::from_utf8_lossy(&piece[..read]));
                 }
@@ -390,10 +437,7 @@ impl Said {
     }
 
     fn so_far(&self) -> String {
-        self.text
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.text).clone()
     }
 
     /// Everything, once the process has ended.

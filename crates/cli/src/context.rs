@@ -5,16 +5,18 @@ use std::time::Duration;
 use std::{env, fs, io};
 
 use clap::Args;
-use switchboard_client::{Client, RetryPolicy};
+use switchboard_client::{Client, Fingerprint, RetryPolicy};
+use switchboard_hub::config::StoreAt;
 use switchboard_hub::data_dir::Keys;
 use switchboard_wire::signature::MasterKey;
 
-use crate::discover::{self, Found};
+use crate::discover::{self, Found, HubFile};
 use crate::failure::Failure;
+use crate::project;
 use crate::screen::Screen;
 
 /// Options that every command takes.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Options {
     /// Address of the hub [default: the hub running for this project]
     #[arg(
@@ -29,7 +31,10 @@ pub struct Options {
     /// whose key you can read]
     #[arg(long, global = true, value_name = "TOKEN", help_heading = "Hub")]
     pub token: Option<String>,
-    /// Certificate (PEM) to trust, for a hub with a self-signed one
+    /// The hub's data directory [default: that of the settings, else .switchboard in the project]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Hub")]
+    pub data_dir: Option<PathBuf>,
+    /// Certificate (PEM) to trust with --url: the hub's own, or that of its authority
     #[arg(
         long,
         global = true,
@@ -38,6 +43,15 @@ pub struct Options {
         help_heading = "Hub"
     )]
     pub ca_cert: Option<PathBuf>,
+    /// Fingerprint of the hub's certificate to trust with --url, as 'switchboard up' printed it
+    #[arg(
+        long,
+        global = true,
+        env = "SWITCHBOARD_CA_FINGERPRINT",
+        value_name = "SHA256",
+        help_heading = "Hub"
+    )]
+    pub ca_fingerprint: Option<Fingerprint>,
     /// Print JSON
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
@@ -67,26 +81,52 @@ impl Context {
         })
     }
 
-    /// A client for the hub that is named, or that runs here.
-    pub fn client(&self) -> Result<Client, Failure> {
-        let (url, data_dir) = self.hub()?;
-        self.client_for(&url, data_dir.as_deref())
+    /// The hub in the data directory that was named, else the one that is found from here.
+    pub fn find(&self) -> Found {
+        match self.named_dir() {
+            Some(dir) => discover::look(&dir),
+            None => discover::find(&self.here),
+        }
     }
 
-    /// The address of the hub and, if it runs on this machine, its data directory.
-    fn hub(&self) -> Result<(String, Option<PathBuf>), Failure> {
+    /// Where the hub's state is: as named, else of the hub that runs or ran, else of the one that would.
+    pub fn data_dir(&self) -> PathBuf {
+        let named = self.named_dir();
+        named.unwrap_or_else(|| project::data_dir(&self.here))
+    }
+
+    fn named_dir(&self) -> Option<PathBuf> {
+        let dir = self.options.data_dir.as_ref();
+        dir.map(|dir| self.here.join(dir))
+    }
+
+    /// The ledger of that hub: what it serves if it runs, else what it would.
+    pub fn ledger(&self) -> StoreAt {
+        let served = project::served(&self.find());
+        served.unwrap_or_else(|| project::configured(&self.data_dir(), &self.here))
+    }
+
+    /// A client for the hub that is named, or that runs here.
+    pub fn client(&self) -> Result<Client, Failure> {
         if let Some(url) = &self.options.url {
-            return Ok((url.clone(), None));
+            return self.client_for(url, None);
         }
-        match discover::find(&self.here) {
-            Found::Running { data_dir, hub } => Ok((hub.url(), Some(data_dir))),
-            other => Err(Failure::NoHub(no_hub(&other, &self.here))),
+        match self.find() {
+            Found::Running { data_dir, hub } => {
+                self.client_for(&hub.url(), Some((&data_dir, &hub)))
+            }
+            other => Err(Failure::NoHub(self.no_hub(&other))),
         }
     }
 
     /// A client for a hub that a person named, or for the one that was found with its data directory.
-    pub fn client_for(&self, url: &str, data_dir: Option<&Path>) -> Result<Client, Failure> {
+    pub fn client_for(
+        &self,
+        url: &str,
+        found: Option<(&Path, &HubFile)>,
+    ) -> Result<Client, Failure> {
         let mut builder = Client::builder(url).retry(IMPATIENT);
+        let data_dir = found.map(|(dir, _)| dir);
         let key = data_dir.and_then(master_key);
         if let Some(token) = self.token(data_dir) {
             if let (Some(dir), None) = (data_dir, &key) {
@@ -101,10 +141,37 @@ impl Context {
         if let Some(key) = key {
             builder = builder.proven_by(key);
         }
-        if let Some(pem) = self.authority(data_dir)? {
+        // Its certificate may be for a name, and it is found by a number.
+        let fingerprint = match found {
+            Some((_, hub)) => hub.fingerprint(),
+            None => self.options.ca_fingerprint,
+        };
+        if let Some(fingerprint) = fingerprint {
+            builder = builder.fingerprint(fingerprint);
+        } else if let Some(file) = &self.options.ca_cert {
+            let pem = fs::read(file).map_err(|error| {
+                Failure::Failed(format!(
+                    "the certificate {} cannot be read: {error}",
+                    file.display()
+                ))
+            })?;
             builder = builder.authority(pem);
         }
         Ok(builder.build()?)
+    }
+
+    /// How agents and people on other machines reach the hub of this client.
+    pub fn elsewhere(&self, client: &Client) -> Way {
+        match self.find() {
+            Found::Running { hub, .. } if self.options.url.is_none() => Way {
+                fingerprint: hub.fingerprint().filter(|_| hub.tls_self_signed),
+                url: hub.address.unwrap_or_else(|| client.address()),
+            },
+            _ => Way {
+                fingerprint: self.options.ca_fingerprint,
+                url: client.address(),
+            },
+        }
     }
 
     /// The token given; else that of the environment for a hub that a person named, or the steward's of one whose key this
@@ -116,27 +183,59 @@ impl Context {
             Some(dir) => master_key(dir).map(|key| key.steward_token()),
         })
     }
+}
 
-    /// The certificate to trust: the one named, else the one a hub on this machine made for itself.
-    fn authority(&self, data_dir: Option<&Path>) -> Result<Option<Vec<u8>>, Failure> {
-        let unreadable = |file: &Path, error: io::Error| {
-            Failure::Failed(format!(
-                "the certificate {} cannot be read: {error}",
-                file.display()
-            ))
-        };
-        if let Some(file) = &self.options.ca_cert {
-            let read = fs::read(file).map(Some);
-            return read.map_err(|error| unreadable(file, error));
+impl Context {
+    /// Why there is no hub, and what to do.
+    pub fn no_hub(&self, found: &Found) -> String {
+        match (found, self.named_dir()) {
+            (Found::Running { data_dir, hub }, _) => format!(
+                "the hub of {} runs as process {}",
+                data_dir.display(),
+                hub.pid
+            ),
+            (Found::Gone { data_dir, hub }, _) => format!(
+                "no hub is running here (process {} of {} has ended); restart it with 'switchboard up'",
+                hub.pid,
+                data_dir.join(discover::HUB_FILE).display()
+            ),
+            (Found::Unreadable { file, reason }, _) => {
+                format!(
+                    "{} is not trusted: {reason}; restart the hub with 'switchboard up', or pass its address with --url",
+                    file.display()
+                )
+            }
+            (Found::Nothing, Some(dir)) => format!(
+                "no hub is running with the data directory {}; start one with 'switchboard up --data-dir'",
+                dir.display()
+            ),
+            (Found::Nothing, None) => format!(
+                "no hub is running here (looked for {}/{} in {} and its parents); start one with 'switchboard up', or pass its data directory with --data-dir",
+                discover::DATA_DIR,
+                discover::HUB_FILE,
+                self.here.display()
+            ),
         }
-        let Some(file) = data_dir.map(|dir| dir.join(SELF_SIGNED)) else {
-            return Ok(None);
-        };
-        match discover::read_own(&file, PEM_BYTES_MAX) {
-            Ok(pem) => Ok(Some(pem.into_bytes())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(unreadable(&file, error)),
+    }
+}
+
+/// The way to a hub.
+pub struct Way {
+    pub url: String,
+    /// Of a certificate that no authority vouches for.
+    fingerprint: Option<Fingerprint>,
+}
+
+impl Way {
+    /// As lines for a shell.
+    pub fn print(&self, screen: &mut Screen) -> io::Result<()> {
+        screen.line(format_args!("  export SWITCHBOARD_URL={}", self.url))?;
+        if let Some(fingerprint) = self.fingerprint {
+            screen.line(format_args!(
+                "  export SWITCHBOARD_CA_FINGERPRINT={fingerprint}"
+            ))?;
         }
+        Ok(())
     }
 }
 
@@ -159,40 +258,19 @@ const IMPATIENT: RetryPolicy = RetryPolicy {
     wait_max: Duration::from_secs(10),
 };
 
-/// Where a hub keeps the certificate it made for itself, below its data directory.
-pub const SELF_SIGNED: &str = "tls-cert.pem";
-
 /// The token for a hub that is named.
 const TOKEN_VARIABLE: &str = "SWITCHBOARD_TOKEN";
 /// Larger files are something else.
-const PEM_BYTES_MAX: u64 = 1024 * 1024;
 const KEY_BYTES_MAX: u64 = 1024;
 
-/// Why there is no hub, and what to do.
-pub fn no_hub(found: &Found, here: &Path) -> String {
-    match found {
-        Found::Running { data_dir, hub } => format!(
-            "the hub of {} runs as process {}",
-            data_dir.display(),
-            hub.pid
-        ),
-        Found::Gone { data_dir, hub } => format!(
-            "no hub is running here (process {} of {} has ended); restart it with 'switchboard up'",
-            hub.pid,
-            data_dir.join(discover::HUB_FILE).display()
-        ),
-        Found::Unreadable { file, reason } => {
-            format!(
-                "{} is not trusted: {reason}; restart the hub with 'switchboard up', or pass its address with --url",
-                file.display()
-            )
+#[cfg(test)]
+impl Context {
+    pub fn at(here: &Path) -> Context {
+        Context {
+            options: Options::default(),
+            screen: Screen::new(false),
+            here: here.to_owned(),
         }
-        Found::Nothing => format!(
-            "no hub is running here (looked for {}/{} in {} and its parents); start one with 'switchboard up'",
-            discover::DATA_DIR,
-            discover::HUB_FILE,
-            here.display()
-        ),
     }
 }
 
@@ -204,11 +282,8 @@ mod tests {
 
     fn context(token: Option<&str>) -> Context {
         let options = Options {
-            url: None,
             token: token.map(str::to_owned),
-            ca_cert: None,
-            json: false,
-            verbose: false,
+            ..Options::default()
         };
         Context::new(options).unwrap()
     }
@@ -236,21 +311,28 @@ mod tests {
     fn a_token_for_a_hub_that_cannot_prove_itself_is_not_sent() {
         let dir = tempfile::tempdir().unwrap();
         let url = "http://127.0.0.1:1";
-        let client = |token, at| context(token).client_for(url, at).map(drop);
-        assert!(client(None, Some(dir.path())).is_ok());
-        let said = client(Some("sbt_1"), Some(dir.path())).unwrap_err();
+        let hub = HubFile::at("127.0.0.1:1");
+        let found = Some((dir.path(), &hub));
+        let client = |token, found| context(token).client_for(url, found).map(drop);
+        assert!(client(None, found).is_ok());
+        let said = client(Some("sbt_1"), found).unwrap_err();
         assert!(said.to_string().contains("--url"), "{said}");
         assert!(client(Some("sbt_1"), None).is_ok(), "a person named it");
         fs::write(dir.path().join(Keys::OWN), "07".repeat(32)).unwrap();
-        assert!(client(Some("sbt_1"), Some(dir.path())).is_ok());
+        assert!(client(Some("sbt_1"), found).is_ok());
     }
 
     #[test]
     fn no_hub_is_said_plainly_with_the_next_step() {
-        let text = no_hub(&Found::Nothing, Path::new("/x"));
+        let mut context = Context::at(Path::new("/x"));
         assert_eq!(
-            text,
-            "no hub is running here (looked for .switchboard/hub.json in /x and its parents); start one with 'switchboard up'"
+            context.no_hub(&Found::Nothing),
+            "no hub is running here (looked for .switchboard/hub.json in /x and its parents); start one with 'switchboard up', or pass its data directory with --data-dir"
+        );
+        context.options.data_dir = Some("y".into());
+        assert_eq!(
+            context.no_hub(&Found::Nothing),
+            "no hub is running with the data directory /x/y; start one with 'switchboard up --data-dir'"
         );
     }
 }

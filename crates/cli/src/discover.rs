@@ -1,8 +1,8 @@
 //! Finding the hub: where it listens, and whether whoever said so still runs.
 //!
-//! A running hub leaves `.switchboard/hub.json` in its data directory, and holds the lock there. It is looked up from the
-//! current directory upward and, inside a git worktree, in the root of the main worktree, because that is where the hub
-//! serves all of them. What somebody else could have written is not followed.
+//! A running hub leaves `hub.json` in its data directory, and holds the lock there. That directory is `.switchboard`, or
+//! what the settings name, of the current directory or one above it and, inside a git worktree, of the main worktree,
+//! because that is where the hub serves all of them. What somebody else could have written is not followed.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _};
@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
+use switchboard_client::Fingerprint;
 use switchboard_hub::data_dir::Holder;
+
+use crate::project;
 
 /// The directory a hub keeps its state in, below the project.
 pub const DATA_DIR: &str = ".switchboard";
@@ -30,6 +33,14 @@ pub struct HubFile {
     pub http: String,
     #[serde(default)]
     pub tls: bool,
+    /// Of the certificate, if it serves TLS.
+    #[serde(default)]
+    tls_fingerprint: Option<String>,
+    #[serde(default)]
+    pub tls_self_signed: bool,
+    /// The URL that agents use.
+    #[serde(default)]
+    pub address: Option<String>,
     /// `host:port` of the bus, if it listens.
     #[serde(default)]
     pub bus: Option<String>,
@@ -62,6 +73,11 @@ impl HubFile {
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}", reachable(&self.http))
+    }
+
+    /// The certificate to expect there.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        self.tls_fingerprint.as_ref()?.parse().ok()
     }
 
     /// Where a worker or an operator on this machine connects; none if the bus is off.
@@ -127,14 +143,20 @@ pub fn main_worktree(start: &Path) -> Option<PathBuf> {
     (common.file_name()? == ".git").then(|| common.parent().map(Path::to_owned))?
 }
 
+/// Where a hub for `start` may have its state: as the settings of a directory say, and below it, from `start` upward.
 fn data_dirs(start: &Path) -> Vec<PathBuf> {
-    let mut dirs: Vec<PathBuf> = start.ancestors().map(|dir| dir.join(DATA_DIR)).collect();
-    if let Some(dir) = main_worktree(start).map(|root| root.join(DATA_DIR))
-        && !dirs.contains(&dir)
-    {
-        dirs.push(dir);
+    let main = main_worktree(start);
+    let mut dirs = Vec::new();
+    for root in start.ancestors().chain(main.as_deref()) {
+        dirs.extend(project::data_dir_by_settings(root));
+        dirs.push(root.join(DATA_DIR));
     }
     dirs
+}
+
+/// Whether commands in `start` look there by themselves.
+pub fn finds(start: &Path, data_dir: &Path) -> bool {
+    data_dirs(start).iter().any(|dir| dir == data_dir)
 }
 
 /// What is found in one data directory.
@@ -179,6 +201,14 @@ pub fn read_own(file: &Path, bytes_max: u64) -> io::Result<String> {
     let mut text = String::new();
     opened.take(bytes_max).read_to_string(&mut text)?;
     Ok(text)
+}
+
+#[cfg(test)]
+impl HubFile {
+    pub fn at(http: &str) -> HubFile {
+        let text = format!(r#"{{"pid":1,"http":"{http}"}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
 }
 
 #[cfg(test)]
@@ -313,14 +343,9 @@ mod tests {
     #[test]
     fn wildcard_addresses_are_reached_over_loopback() {
         let hub = |http: &str, tls| HubFile {
-            pid: 1,
-            http: http.to_owned(),
             tls,
             bus: Some("0.0.0.0:8731".to_owned()),
-            bus_tls: false,
-            store: None,
-            started_at: None,
-            version: None,
+            ..HubFile::at(http)
         };
         assert_eq!(hub("0.0.0.0:80", true).url(), "https://127.0.0.1:80");
         assert_eq!(hub("[::]:80", false).url(), "http://[::1]:80");

@@ -126,10 +126,9 @@ fn from_hub(error: &client::Error) -> String {
             Some(step) => format!("{}; {step}", message.trim_end_matches('.')),
             None => message.clone(),
         },
-        client::Error::Untrusted { source, .. } => {
+        client::Error::Untrusted { .. } => {
             format!(
-                "{error} ({}); pass the certificate to trust with --ca-cert or SWITCHBOARD_CA_CERT",
-                root(source)
+                "{error}; pass the hub's certificate with --ca-cert, or the fingerprint that 'switchboard up' printed with --ca-fingerprint"
             )
         }
         client::Error::Unproven { .. } => {
@@ -160,7 +159,7 @@ fn next_step(code: &str) -> Option<&'static str> {
         "lease_not_found" | "lease_not_yours" => "see 'switchboard lease list'",
         "rate_limited" | "overloaded" => "wait a moment and try again",
         "db_unavailable" => "see 'switchboard doctor'",
-        "wrong_host" => "use the address the hub listens on, or add this one to its allowed_hosts",
+        "wrong_host" => "use the address the hub listens on, or restart it with --host NAME",
         _ => return None,
     })
 }

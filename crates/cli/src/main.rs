@@ -46,7 +46,8 @@ Examples:
   switchboard status --watch                  see what happens
 
 Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 no hub running.
-Environment: SWITCHBOARD_URL, SWITCHBOARD_TOKEN, SWITCHBOARD_CA_CERT, SWITCHBOARD_LOG_FILTER, NO_COLOR.";
+Environment: SWITCHBOARD_URL, SWITCHBOARD_TOKEN, SWITCHBOARD_CA_CERT, SWITCHBOARD_CA_FINGERPRINT,
+SWITCHBOARD_DATA_DIR, SWITCHBOARD_LOG_FILTER, NO_COLOR.";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     let Cli { options, command } = cli;
     match command {
-        Command::Up(args) => command::up::run(*args),
+        Command::Up(args) => command::up::run(*args, options.data_dir.as_ref()),
         Command::Errand(errand) => {
             log_quietly(options.verbose);
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn the_commands_of_the_document_are_all_there() {
         for line in [
-            "up --http 127.0.0.1:0 --store sqlite:x.db --data-dir d --project p --config c.toml --auth hmac --tls-self-signed --abandon-move --log json",
+            "up --http 127.0.0.1:0 --store sqlite:x.db --data-dir d --project p --config c.toml --auth hmac --tls-self-signed --host hub.example --abandon-move --log json",
             "init --force",
             "status --watch --json",
             "task add title --priority high --skill rust --after a --json",
@@ -190,7 +191,8 @@ mod tests {
             "quality baseline",
             "quality history",
             "memory search parser",
-            "backup file.db",
+            "backup file.db --without-key",
+            "restore file.db --to x.db --data-dir d",
             "migrate --to postgres://h/d --store sqlite:x.db --verify-only --json",
             "doctor",
             "completions bash",

@@ -48,9 +48,19 @@ pub fn data_dir(here: &Path) -> PathBuf {
         .unwrap_or_else(|| discover::data_dir(here))
 }
 
-/// The ledger of the hub around `here`: what it serves if it runs, else what it would.
-pub fn ledger(here: &Path) -> StoreAt {
-    served(&discover::find(here)).unwrap_or_else(|| configured(here))
+/// The data directory that the settings of `root` name, if they name one.
+pub fn data_dir_by_settings(root: &Path) -> Option<PathBuf> {
+    let variables = ["SWITCHBOARD_DATA_DIR", "SWITCHBOARD_CONFIG"];
+    let is_named = |name| env::var_os(name).is_some();
+    if !root.join(CONFIG_FILE).is_file() && !variables.into_iter().any(is_named) {
+        return None;
+    }
+    let flags = Overrides {
+        project: Some(root.to_owned()),
+        ..Overrides::default()
+    };
+    let loaded = load(root, None, flags).ok()?;
+    Some(loaded.config.data_dir)
 }
 
 /// What a running hub serves, as it says itself.
@@ -65,13 +75,19 @@ pub fn served(found: &Found) -> Option<StoreAt> {
     }
 }
 
-/// What a hub around `here` would serve by its settings.
-pub fn configured(here: &Path) -> StoreAt {
-    let data_dir = data_dir(here);
-    let project = data_dir.parent().unwrap_or(here);
-    match load(project, None, Overrides::default()) {
-        Ok(Loaded { config, .. }) if config.data_dir == data_dir => config.store,
-        Ok(_) | Err(_) => StoreAt::Sqlite(data_dir.join(DATABASE)),
+/// What a hub around `here` with this data directory would serve by its settings.
+pub fn configured(data_dir: &Path, here: &Path) -> StoreAt {
+    let project = match data_dir.file_name() {
+        Some(name) if name == discover::DATA_DIR => data_dir.parent().unwrap_or(here),
+        Some(_) | None => here,
+    };
+    let flags = Overrides {
+        project: None,
+        settings: vec![("data_dir", data_dir.display().to_string())],
+    };
+    match load(project, None, flags) {
+        Ok(Loaded { config, .. }) => config.store,
+        Err(_) => StoreAt::Sqlite(data_dir.join(DATABASE)),
     }
 }
 
@@ -90,10 +106,11 @@ mod tests {
         )
         .unwrap();
         assert_eq!(around(root.path()), root.path());
+        let dir = data_dir(root.path());
+        assert_eq!(dir, root.path().join(discover::DATA_DIR));
         assert_eq!(
-            ledger(root.path()),
+            configured(&dir, root.path()),
             StoreAt::Sqlite(root.path().join("other.db"))
         );
-        assert_eq!(data_dir(root.path()), root.path().join(discover::DATA_DIR));
     }
 }

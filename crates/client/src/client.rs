@@ -4,13 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::Url;
 use reqwest::header::HeaderValue;
-use reqwest::{Certificate, Url};
+use switchboard_wire::Fingerprint;
 use switchboard_wire::signature::{AgentKey, MasterKey};
 
 use crate::error::Error;
 use crate::retry::RetryPolicy;
 use crate::transport::{Signer, Transport};
+use crate::trust::Trust;
 
 /// A hub that can be called. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
@@ -31,7 +33,7 @@ impl Client {
             agent: None,
             token: None,
             proven_by: None,
-            authorities: Vec::new(),
+            trust: Trust::default(),
             retry: RetryPolicy::default(),
             timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
@@ -64,7 +66,7 @@ pub struct Builder {
     agent: Option<(String, String)>,
     token: Option<String>,
     proven_by: Option<MasterKey>,
-    authorities: Vec<Vec<u8>>,
+    trust: Trust,
     retry: RetryPolicy,
     timeout: Duration,
     connect_timeout: Duration,
@@ -91,9 +93,15 @@ impl Builder {
         self
     }
 
-    /// Trusts these certificates (PEM), and only these.
+    /// Trusts these certificates (PEM) and what they signed, and nothing else.
     pub fn authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.authorities.push(pem.into());
+        self.trust.authorities.push(pem.into());
+        self
+    }
+
+    /// Trusts the certificate with this fingerprint, whatever names it has, and nothing else.
+    pub fn fingerprint(mut self, fingerprint: Fingerprint) -> Self {
+        self.trust.fingerprint = Some(fingerprint);
         self
     }
 
@@ -126,15 +134,10 @@ impl Builder {
         if loopback(&base) || self.proven_by.is_some() {
             http = http.no_proxy();
         }
-        if base.scheme() == "http" || !self.authorities.is_empty() {
-            let mut trusted = Vec::new();
-            for pem in &self.authorities {
-                let bundle = Certificate::from_pem_bundle(pem).map_err(|error| {
-                    Error::Invalid(format!("the certificate cannot be read: {error}"))
-                })?;
-                trusted.extend(bundle);
-            }
-            http = http.tls_certs_only(trusted);
+        if base.scheme() == "http" {
+            http = http.tls_certs_only([]);
+        } else if let Some(config) = self.trust.config()? {
+            http = http.tls_backend_preconfigured(config);
         }
         // Whoever set a provider first wins; ours is the one that the workspace builds with.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustls::{CertificateError, OtherError};
 use thiserror::Error;
 
 /// Why a call did not succeed.
@@ -26,12 +27,8 @@ pub enum Error {
         source: reqwest::Error,
     },
     /// Somebody answered, with a certificate that this client has no reason to trust.
-    #[error("the certificate of {address} is not trusted")]
-    Untrusted {
-        address: String,
-        #[source]
-        source: reqwest::Error,
-    },
+    #[error("the certificate of {address} is not trusted ({reason})")]
+    Untrusted { address: String, reason: String },
     /// Somebody answered who did not show that it has the hub's master key. Nothing else was sent there.
     #[error("the server at {address} did not prove that it is the hub")]
     Unproven { address: String },
@@ -69,12 +66,12 @@ impl Error {
     }
 }
 
-/// Whether a call failed because the other side's certificate was refused.
-pub(crate) fn is_untrusted(error: &reqwest::Error) -> bool {
+/// Why the other side's certificate was refused, if that is why a call failed.
+pub(crate) fn distrust(error: &reqwest::Error) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = cause {
-        if let Some(rustls::Error::InvalidCertificate(_)) = inner.downcast_ref() {
-            return true;
+        if let Some(rustls::Error::InvalidCertificate(why)) = inner.downcast_ref() {
+            return Some(in_words(why));
         }
         // An I/O error hides what it wraps from `source`.
         let wrapped = inner
@@ -85,7 +82,20 @@ pub(crate) fn is_untrusted(error: &reqwest::Error) -> bool {
             None => inner.source(),
         };
     }
-    false
+    None
+}
+
+fn in_words(why: &CertificateError) -> String {
+    match why {
+        CertificateError::UnknownIssuer => "no authority that is trusted here signed it".to_owned(),
+        CertificateError::Other(OtherError(why)) => match why.to_string() {
+            why if why.contains("CaUsedAsEndEntity") => {
+                "it is self-signed, as 'openssl req -x509' creates it".to_owned()
+            }
+            why => why,
+        },
+        why => why.to_string(),
+    }
 }
 
 /// Statuses that say "not now" and not "no": the hub's own, and those of a proxy in front of it.

@@ -33,6 +33,7 @@ mod retry;
 mod sse;
 mod tasks;
 mod transport;
+mod trust;
 
 pub use admin::Admin;
 pub use agents::Agents;
@@ -45,7 +46,7 @@ pub use memory::Memory;
 pub use messages::Messages;
 pub use quality::Quality;
 pub use retry::RetryPolicy;
-pub use switchboard_wire::jetpack;
+pub use switchboard_wire::{Fingerprint, jetpack};
 pub use tasks::Tasks;
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use tracing::debug;
 use ulid::Ulid;
 
 use crate::call::Call;
-use crate::error::{Error, is_untrusted};
+use crate::error::{Error, distrust};
 use crate::retry::RetryPolicy;
 
 /// Largest answer that is read.
@@ -293,8 +293,8 @@ impl Transport {
     /// What a failure below HTTP means.
     fn broken(&self, source: reqwest::Error) -> Error {
         let address = self.address();
-        if is_untrusted(&source) {
-            return Error::Untrusted { address, source };
+        if let Some(reason) = distrust(&source) {
+            return Error::Untrusted { address, reason };
         }
         Error::Unreachable { address, source }
     }

@@ -29,7 +29,7 @@ use crate::raw_sql;
 use crate::sql::Sql;
 use crate::surface::{Open, Surface};
 use crate::swarm_db::{self, SwarmDb};
-use crate::tls::TlsError;
+use crate::tls::{self, TlsError};
 use crate::{bus, files, http, unserved};
 
 /// The doors, in the order in which they open: whoever gets an answer over HTTP finds the others open too.
@@ -125,13 +125,14 @@ impl Running {
     }
 
     async fn start_on(
-        config: Config,
+        mut config: Config,
         open: impl FnOnce(&Config) -> Result<Opened, ServeError> + Send + 'static,
         store: &'static str,
     ) -> Result<Running, ServeError> {
         let safety = config.check_address()?;
         let data_dir = DataDir::open_as(&config.data_dir, config.store_mode)?;
         warn_of(&config, safety);
+        tls::add_names(&mut config.http)?;
         let mut openers = Vec::new();
         for surface in SURFACES {
             let opener = (surface.bind)(&config, &data_dir)?;

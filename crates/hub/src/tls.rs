@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
-use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use switchboard_wire::Fingerprint;
 use tokio_rustls::TlsAcceptor;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::parse_x509_certificate;
 
 use crate::config::{Http, Tls};
 use crate::data_dir::{DataDir, DataDirError};
+use crate::http::name_of;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -18,6 +22,8 @@ pub enum TlsError {
     Certificate { path: PathBuf, reason: String },
     #[error("cannot read the key {}: {reason}", path.display())]
     Key { path: PathBuf, reason: String },
+    #[error("the key is not that of the certificate")]
+    Mismatch,
     #[error("certificate and key cannot be used for TLS")]
     Unfit(#[source] rustls::Error),
     #[error("cannot create a certificate")]
@@ -30,8 +36,16 @@ pub enum TlsError {
 const CERT_FILE: &str = "tls-cert.pem";
 const KEY_FILE: &str = "tls-key.pem";
 
-/// What accepts TLS connections, if any are wanted.
-pub fn acceptor(http: &Http, data_dir: &DataDir) -> Result<Option<TlsAcceptor>, TlsError> {
+/// What accepts TLS connections, and what others know it by.
+pub struct Served {
+    pub acceptor: TlsAcceptor,
+    pub fingerprint: Fingerprint,
+    /// No authority vouches for it.
+    pub is_self_signed: bool,
+}
+
+/// With which certificate TLS is served, if it is.
+pub fn served(http: &Http, data_dir: &DataDir) -> Result<Option<Served>, TlsError> {
     match &http.tls {
         Tls::Off => Ok(None),
         Tls::Files { cert, key } => build(read_certificates(cert)?, read_key(key)?).map(Some),
@@ -45,26 +59,63 @@ pub fn acceptor(http: &Http, data_dir: &DataDir) -> Result<Option<TlsAcceptor>, 
             if !is_for(&cert, &names) || !key.is_file() {
                 make(data_dir, &names)?;
             }
-            tracing::info!(
-                "self-signed TLS: clients must trust the certificate {}",
-                cert.display()
-            );
             build(read_certificates(&cert)?, read_key(&key)?).map(Some)
         }
     }
 }
 
+/// The names in a certificate that was given are the hub's own, too.
+pub fn add_names(http: &mut Http) -> Result<(), TlsError> {
+    let Tls::Files { cert, .. } = &http.tls else {
+        return Ok(());
+    };
+    let chain = read_certificates(cert)?;
+    let (found, names) = names_in(&chain[0]);
+    if found == 0 {
+        tracing::warn!(
+            "the certificate {} has no names (subjectAltName), so most programs refuse it; create one with: openssl req -x509 -newkey rsa:2048 -nodes -days 365 -keyout key.pem -out cert.pem -subj /CN=NAME -addext subjectAltName=DNS:NAME",
+            cert.display()
+        );
+    }
+    http.allowed_hosts.extend(names);
+    Ok(())
+}
+
+/// How many names a certificate has, and those that a program may call the hub by.
+fn names_in(certificate: &[u8]) -> (usize, Vec<String>) {
+    let parsed = parse_x509_certificate(certificate).ok();
+    let san = parsed
+        .as_ref()
+        .and_then(|(_, parsed)| parsed.subject_alternative_name().ok()?);
+    let all = san.map_or(&[][..], |san| &san.value.general_names);
+    let names = all.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) if !name.starts_with('*') => Some((*name).to_owned()),
+        _ => None,
+    });
+    (all.len(), names.collect())
+}
+
 fn build(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-) -> Result<TlsAcceptor, TlsError> {
+) -> Result<Served, TlsError> {
+    let fingerprint = Fingerprint::of(&chain[0]);
+    let is_self_signed = parse_x509_certificate(&chain[0])
+        .is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder =
         ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = builder
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-        .map_err(TlsError::Unfit)?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => TlsError::Mismatch,
+            error => TlsError::Unfit(error),
+        })?;
+    Ok(Served {
+        acceptor: TlsAcceptor::from(Arc::new(config)),
+        fingerprint,
+        is_self_signed,
+    })
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -84,9 +135,22 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsErr
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| TlsError::Key {
-        path: path.to_owned(),
-        reason: error.to_string(),
+    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        let is_encrypted = || {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.contains("ENCRYPTED")
+        };
+        let reason = match error {
+            pem::Error::NoItemsFound if is_encrypted() => {
+                "it has a passphrase; remove it with 'openssl pkey -in KEY -out NEW', or create the key with -nodes".to_owned()
+            }
+            pem::Error::NoItemsFound => "there is no private key in it".to_owned(),
+            error => error.to_string(),
+        };
+        TlsError::Key {
+            path: path.to_owned(),
+            reason,
+        }
     })
 }
 
@@ -101,7 +165,8 @@ fn names(http: &Http) -> Vec<String> {
     if !ip.is_unspecified() {
         names.push(ip.to_string());
     }
-    names.extend(http.allowed_hosts.iter().cloned());
+    let plain = |host: &String| name_of(host).trim_matches(['[', ']']).to_owned();
+    names.extend(http.allowed_hosts.iter().map(plain));
     names.sort();
     names.dedup();
     names
@@ -142,12 +207,12 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = DataDir::open(home.path()).unwrap();
         let cert = || std::fs::read_to_string(home.path().join(CERT_FILE)).unwrap();
-        assert!(acceptor(&trial(&["hub.example"]), &dir).unwrap().is_some());
+        assert!(served(&trial(&["hub.example"]), &dir).unwrap().is_some());
         let first = cert();
         assert!(first.contains("BEGIN CERTIFICATE"));
-        acceptor(&trial(&["hub.example"]), &dir).unwrap();
+        served(&trial(&["hub.example"]), &dir).unwrap();
         assert_eq!(cert(), first);
-        acceptor(&trial(&["other.example"]), &dir).unwrap();
+        served(&trial(&["other.example"]), &dir).unwrap();
         assert_ne!(cert(), first);
     }
 
@@ -155,20 +220,20 @@ mod tests {
     fn a_certificate_is_read_from_files_and_a_wrong_one_is_named() {
         let home = tempfile::tempdir().unwrap();
         let dir = DataDir::open(home.path()).unwrap();
-        acceptor(&trial(&[]), &dir).unwrap();
+        served(&trial(&[]), &dir).unwrap();
         let files = |cert: &str, key: &str| {
             let tls = Tls::Files {
                 cert: home.path().join(cert),
                 key: home.path().join(key),
             };
-            acceptor(
+            served(
                 &Http {
                     tls,
                     ..Http::default()
                 },
                 &dir,
             )
-            .map(|acceptor| acceptor.is_some())
+            .map(|served| served.is_some())
         };
         assert!(files(CERT_FILE, KEY_FILE).unwrap());
         assert!(matches!(
@@ -187,6 +252,6 @@ mod tests {
     fn without_tls_there_is_nothing_to_accept_it() {
         let home = tempfile::tempdir().unwrap();
         let dir = DataDir::open(home.path()).unwrap();
-        assert!(acceptor(&Http::default(), &dir).unwrap().is_none());
+        assert!(served(&Http::default(), &dir).unwrap().is_none());
     }
 }

@@ -5,6 +5,7 @@
 
 mod canonical;
 mod exact;
+mod fingerprint;
 mod json;
 mod malformed;
 mod number;
@@ -22,6 +23,7 @@ pub mod openapi;
 pub mod signature;
 
 pub use canonical::canonical;
+pub use fingerprint::Fingerprint;
 pub use json::Json;
 pub use malformed::{Malformed, parse};
 pub use other::Other;

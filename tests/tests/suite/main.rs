@@ -1,5 +1,6 @@
 //! The suite: everything that needs more than one crate, most of it with the real binary.
 
+mod backups;
 mod bad_input;
 mod bad_world;
 mod bus;
@@ -21,6 +22,7 @@ mod keys;
 mod libsql;
 mod libsql_hostile;
 mod long_poll;
+mod machines;
 mod memory_crash;
 mod migrate;
 mod moves;

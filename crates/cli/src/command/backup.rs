@@ -1,7 +1,7 @@
-//! `switchboard backup`: a copy of the SQLite ledger, taken while the hub runs or while it does not.
+//! `switchboard backup`: a copy of the SQLite ledger, taken while the hub runs or while it does not, and of its key.
 //!
 //! The copy is made from one read snapshot, so that a busy hub neither waits for it nor restarts it; it is checked, and only
-//! then gets its name.
+//! then gets its name. `restore` puts it back.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -13,12 +13,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 use switchboard_hub::config::StoreAt;
-use switchboard_hub::data_dir::{ignore_all, make_private};
+use switchboard_hub::data_dir::{Keys, ignore_all, make_private};
 use switchboard_store::moved;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::project;
 use crate::show::{bytes, now};
 
 /// Pages that are copied between two looks at the progress.
@@ -27,17 +26,18 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where copies go unless another place is named.
 const BACKUPS: &str = "backups";
 
-/// Back up the ledger to a file, even while the hub runs
+/// Back up the ledger and its key to files, even while the hub runs
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The copy is checked before it gets its final name. Only you can read it and its directory.
-To restore it, stop the hub, replace .switchboard/switchboard.db with the copy, and delete the files beside it that end
-in -wal and -shm.
+The copy is checked before it gets its final name. The master key is written beside it, to a file whose name ends in
+.key: whoever has it can do everything, and without it all agents and tokens need new keys after a restore. Only you can
+read the two files. 'switchboard restore FILE' puts both back.
 Back up a ledger in PostgreSQL with PostgreSQL's own tools (pg_dump); this command prints how. Such a dump contains the
-master key (table sb_secret); a copy of a SQLite ledger does not.
+master key (table sb_secret).
 
 Examples:
   switchboard backup
+  switchboard backup --without-key /mnt/shared/swarm.db
   switchboard backup /mnt/backups/swarm.db --force
   switchboard backup --from other/.switchboard/switchboard.db copy.db")]
 pub struct Args {
@@ -49,18 +49,18 @@ pub struct Args {
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
+    /// Leave the master key out
+    #[arg(long)]
+    without_key: bool,
 }
 
 pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let (source, beside) = match args.from {
+    let (source, data_dir) = match args.from {
         Some(file) => {
             let folder = file.parent().unwrap_or(Path::new("")).to_owned();
             (file, folder)
         }
-        None => (
-            served_file(&context.here)?,
-            project::data_dir(&context.here),
-        ),
+        None => (served_file(context)?, context.data_dir()),
     };
     if !source.is_file() {
         return Err(Failure::Failed(format!(
@@ -70,37 +70,67 @@ pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     }
     let target = match args.file {
         Some(file) => file,
-        None => in_folder(&beside.join(BACKUPS))?,
+        None => in_folder(&data_dir.join(BACKUPS))?,
     };
-    if target.exists() && !args.force {
+    let key_file = key_beside(&target);
+    let there = [&target, &key_file].into_iter().find(|file| file.exists());
+    if let Some(file) = there.filter(|_| !args.force) {
         return Err(Failure::Failed(format!(
             "{} exists; choose another name, or replace it with --force",
-            target.display()
+            file.display()
         )));
     }
-    let size = copy(&source, &target).map_err(|reason| {
+    let failed = |reason: &dyn std::fmt::Display| {
         Failure::Failed(format!(
             "{} was not backed up to {}: {reason}",
             source.display(),
             target.display()
         ))
-    })?;
+    };
+    let key = match args.without_key {
+        true => None,
+        false => Keys::of(&data_dir).own().map_err(|error| failed(&error))?,
+    };
+    let size = copy(&source, &target).map_err(|reason| failed(&reason))?;
+    match &key {
+        Some(key) => Keys::keep_at(&key_file, key).map_err(|error| failed(&error))?,
+        // One of an older copy is not this one's.
+        None if key_file.exists() => {
+            fs::remove_file(&key_file).map_err(|error| failed(&error))?;
+        }
+        None => {}
+    }
     let screen = &mut context.screen;
     if screen.json() {
-        let answer = serde_json::json!({ "success": true, "file": target, "from": source, "bytes": size, "integrity": "ok" });
+        let key_file = key.map(|_| key_file);
+        let answer = serde_json::json!({ "success": true, "file": target, "key": key_file, "from": source, "bytes": size, "integrity": "ok" });
         return Ok(screen.value(&answer)?);
     }
-    Ok(screen.line(format_args!(
+    screen.line(format_args!(
         "{} is a checked copy of {} ({})",
         target.display(),
         source.display(),
         bytes(size)
-    ))?)
+    ))?;
+    Ok(match key {
+        Some(_) => screen.line(format_args!(
+            "{} is the master key: keep it secret",
+            key_file.display()
+        ))?,
+        None => screen.line("the master key is not in it; a restore needs the one that the hub has now, or all agents and tokens need new keys")?,
+    })
+}
+
+/// The file that the key of a copy is in.
+pub(super) fn key_beside(copy: &Path) -> PathBuf {
+    let mut name = copy.file_name().unwrap_or_default().to_owned();
+    name.push(".key");
+    copy.with_file_name(name)
 }
 
 /// The file that the hub of this project serves, or would.
-fn served_file(here: &Path) -> Result<PathBuf, Failure> {
-    let file = match project::ledger(here) {
+fn served_file(context: &Context) -> Result<PathBuf, Failure> {
+    let file = match context.ledger() {
         StoreAt::Sqlite(file) => file,
         StoreAt::Postgres(url) => {
             return Err(Failure::Failed(format!(
@@ -156,13 +186,13 @@ fn copy(source: &Path, target: &Path) -> Result<u64, String> {
 }
 
 /// A name in the same directory, so that the last step is a rename.
-fn beside(target: &Path) -> PathBuf {
+pub(super) fn beside(target: &Path) -> PathBuf {
     let mut name = target.file_name().unwrap_or_default().to_owned();
     name.push(format!(".partial-{}", std::process::id()));
     target.with_file_name(name)
 }
 
-fn copy_into(source: &Path, partial: &Path) -> Result<u64, String> {
+pub(super) fn copy_into(source: &Path, partial: &Path) -> Result<u64, String> {
     let file = create_private(partial).map_err(|error| error.to_string())?;
     let from = Connection::open_with_flags(
         source,

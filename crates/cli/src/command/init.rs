@@ -75,11 +75,8 @@ mod tests {
     fn an_existing_file_is_kept_unless_forced() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options {
-            url: None,
-            token: None,
-            ca_cert: None,
             json: true,
-            verbose: false,
+            ..Options::default()
         };
         let mut context = Context {
             options,

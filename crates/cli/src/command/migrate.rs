@@ -24,7 +24,7 @@ use crate::project;
 /// Move the ledger to another store: from SQLite to PostgreSQL, or back
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Stop the hub first. The target must be empty. Everything is copied: tasks, agents, messages, events,
+Stop every hub first. The target must be empty. Everything is copied: tasks, agents, messages, events,
 tokens, keys. Then both ledgers are read again and compared row by row and event by event. No hub
 serves the target until the copy is finished. The source keeps its rows and is marked as moved:
 hubs do not serve it and direct SQL writes are refused until 'switchboard up --abandon-move'.
@@ -45,9 +45,6 @@ pub struct Args {
     /// Only compare the two ledgers, change nothing
     #[arg(long)]
     verify_only: bool,
-    /// The hub's data directory, which has the key of a SQLite ledger [default: .switchboard in the project]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
     /// Project directory [default: the enclosing git repository's main worktree, else the current directory]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
@@ -57,12 +54,13 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let from = args.config(args.store.as_deref(), &context.here)?;
+    let data_dir = context.options.data_dir.as_deref();
+    let from = args.config(args.store.as_deref(), data_dir, &context.here)?;
     // The other settings were just understood, so whatever is wrong now is wrong with the target.
-    let to = args.config(Some(&args.to), &context.here);
+    let to = args.config(Some(&args.to), data_dir, &context.here);
     let to = to.map_err(|failure| Failure::Failed(format!("--to: {failure}")))?;
     let (source, target) = (place(&from.store)?, place(&to.store)?);
-    let next = next_step(&args, &target);
+    let next = next_step(data_dir, &target);
     let verify_only = args.verify_only;
     let began = Instant::now();
     let moved = {
@@ -90,8 +88,12 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
 
 impl Args {
     /// The settings of a hub on this store.
-    fn config(&self, store: Option<&str>, here: &Path) -> Result<Config, Failure> {
-        let data_dir = self.data_dir.as_ref();
+    fn config(
+        &self,
+        store: Option<&str>,
+        data_dir: Option<&Path>,
+        here: &Path,
+    ) -> Result<Config, Failure> {
         let data_dir = data_dir.map(|dir| ("data_dir", here.join(dir).display().to_string()));
         let store = store.map(|url| ("store.url", with_scheme(url, here)));
         let flags = Overrides {
@@ -146,13 +148,21 @@ fn move_ledger(
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
         let held = DataDir::open_as(&config.data_dir, config.store_mode);
         let held = held.map_err(|error| Failure::Failed(held_by(error)))?;
-        copy::run(source, target, &Held(held), &mut watch)
+        let held = Held(held);
+        match copy::run(source, target, &held, &mut watch) {
+            Err(copy::Failure::Served { name, wait, .. }) => {
+                bar.waits(&name);
+                std::thread::sleep(wait);
+                copy::run(source, target, &held, &mut watch)
+            }
+            done => done,
+        }
     };
     bar.end();
     done.map_err(|failure| Failure::Failed(failure.to_string()))
 }
 
-fn held_by(error: DataDirError) -> String {
+pub(super) fn held_by(error: DataDirError) -> String {
     match error {
         DataDirError::Held { path, holder } => format!(
             "{holder} serves the ledger of {}; stop it, then run this command again",
@@ -209,6 +219,12 @@ impl Bar {
         let bar = ProgressBar::new(0).with_style(style);
         bar.enable_steady_tick(REDRAW_EVERY);
         Bar(bar)
+    }
+
+    fn waits(&self, ledger: &str) {
+        self.0.println(format!(
+            "waiting to see whether a hub still serves {ledger}"
+        ));
     }
 
     fn show(&self, step: Copied) {
@@ -289,8 +305,7 @@ impl Report {
 }
 
 /// The command that starts a hub on the target. A password is left to the person.
-fn next_step(args: &Args, target: &Place) -> String {
-    let data_dir = args.data_dir.as_ref();
+fn next_step(data_dir: Option<&Path>, target: &Place) -> String {
     let data_dir = data_dir.map_or_else(String::new, |dir| {
         format!(" --data-dir '{}'", dir.display())
     });
@@ -331,13 +346,13 @@ mod tests {
 
     #[test]
     fn the_next_step_starts_a_hub_on_the_target() {
-        let given = args("--to postgres://me:secret@h/d --data-dir d");
-        let here = Path::new("/here");
-        let from = given.config(None, here).unwrap();
-        let to = given.config(Some(&given.to), here).unwrap();
+        let given = args("--to postgres://me:secret@h/d");
+        let (here, dir) = (Path::new("/here"), Some(Path::new("d")));
+        let from = given.config(None, dir, here).unwrap();
+        let to = given.config(Some(&given.to), dir, here).unwrap();
         assert_eq!(from.data_dir, Path::new("/here/d"));
         assert_eq!(from.store, StoreAt::Sqlite("/here/d/switchboard.db".into()));
-        let next = next_step(&given, &place(&to.store).unwrap());
+        let next = next_step(dir, &place(&to.store).unwrap());
         assert!(
             next.starts_with("switchboard up --store 'postgres://me@h/d' --data-dir 'd'"),
             "{next}"
@@ -348,7 +363,7 @@ mod tests {
     fn an_address_that_nobody_understands_is_told() {
         let given = args("--to mysql://h/d");
         let said = given
-            .config(Some(&given.to), Path::new("/here"))
+            .config(Some(&given.to), None, Path::new("/here"))
             .unwrap_err();
         assert!(said.to_string().contains("postgres://"), "{said}");
     }

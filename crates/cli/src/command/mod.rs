@@ -16,6 +16,7 @@ pub mod message;
 pub mod migrate;
 pub mod pause;
 pub mod quality;
+pub mod restore;
 pub mod resume;
 pub mod status;
 pub mod task;
@@ -77,6 +78,7 @@ pub enum Errand {
     Pause(pause::Args),
     Resume(resume::Args),
     Backup(backup::Args),
+    Restore(restore::Args),
     Migrate(migrate::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -102,6 +104,7 @@ impl Errand {
             Errand::Pause(args) => pause::run(args, context).await,
             Errand::Resume(args) => resume::run(args, context).await,
             Errand::Backup(args) => backup::run(args, context),
+            Errand::Restore(args) => restore::run(args, context),
             Errand::Migrate(args) => migrate::run(args, context).await,
             Errand::Doctor(args) => doctor::run(args, context).await,
             Errand::Completions(args) => completions::run(&args, context),

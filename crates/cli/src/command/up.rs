@@ -2,12 +2,14 @@
 
 use std::env;
 use std::io::{self, IsTerminal};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
 use switchboard_hub::config::{Config, Overrides};
 use tracing_subscriber::EnvFilter;
 
+use crate::discover;
 use crate::failure::Failure;
 use crate::project;
 
@@ -26,7 +28,7 @@ Examples:
   switchboard up
   switchboard up --bus off
   switchboard up --http 127.0.0.1:8080 --data-dir /var/lib/switchboard
-  switchboard up --http 0.0.0.0:7373 --auth hmac --tls-self-signed
+  switchboard up --http 0.0.0.0:7373 --auth hmac --tls-self-signed --host hub.example
   switchboard up --store postgres://switchboard@db.local/swarm?sslmode=verify-full")]
 pub struct Args {
     /// Listen address for HTTP [default: 127.0.0.1:7373]
@@ -38,9 +40,6 @@ pub struct Args {
     /// Location of the ledger: sqlite:FILE or postgres://USER@HOST/DATABASE [default: switchboard.db in the data directory]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
-    /// Directory for the hub's state [default: .switchboard in the project]
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
     /// Project directory [default: the enclosing git repository's main worktree, else the current directory]
     #[arg(long, value_name = "DIR")]
     pub project: Option<PathBuf>,
@@ -56,7 +55,10 @@ pub struct Args {
     /// Private key (PEM) of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Serve TLS with a self-signed certificate, created at first use
+    /// Name that agents and browsers call this hub by, such as hub.example; may be given more than once
+    #[arg(long, value_name = "NAME", value_parser = host)]
+    pub host: Vec<String>,
+    /// Serve TLS with a self-signed certificate for --host, created at first use; prints its fingerprint
     #[arg(long, conflicts_with_all = ["tls_cert", "tls_key"])]
     pub tls_self_signed: bool,
     /// Allow other machines to connect without authentication or TLS, at your own risk
@@ -93,7 +95,7 @@ pub enum LogFormat {
 
 impl Args {
     /// What the flags say, as settings. Paths are meant from where the command was typed.
-    fn overrides(&self, here: &Path) -> Overrides {
+    fn overrides(&self, data_dir: Option<&PathBuf>, here: &Path) -> Overrides {
         let path = |path: &PathBuf| here.join(path).display().to_string();
         let yes = |flag: bool| flag.then(|| "true".to_owned());
         let auth = self.auth.map(|auth| match auth {
@@ -107,6 +109,10 @@ impl Args {
         let settings = [
             ("http.listen", self.http.clone()),
             ("bus.listen", self.bus.clone()),
+            (
+                "http.allowed_hosts",
+                (!self.host.is_empty()).then(|| self.host.join(",")),
+            ),
             ("http.tls_cert", self.tls_cert.as_ref().map(path)),
             ("http.tls_key", self.tls_key.as_ref().map(path)),
             ("http.tls_self_signed", yes(self.tls_self_signed)),
@@ -115,7 +121,7 @@ impl Args {
                 "store.url",
                 self.store.as_deref().map(|url| store_url(url, here)),
             ),
-            ("data_dir", self.data_dir.as_ref().map(path)),
+            ("data_dir", data_dir.map(path)),
             ("auth.mode", auth),
             ("log.format", log),
         ];
@@ -141,18 +147,35 @@ pub fn store_url(url: &str, here: &Path) -> String {
     }
 }
 
-pub fn run(args: Args) -> Result<(), Failure> {
+/// A name or a number, without scheme and port.
+fn host(text: &str) -> Result<String, &'static str> {
+    let is_address = text.parse::<IpAddr>().is_ok();
+    let is_odd = |c: char| !c.is_ascii_alphanumeric() && !"-._".contains(c);
+    match !is_address && (text.is_empty() || text.contains(is_odd)) {
+        true => Err("expected a host name or address alone, such as hub.example"),
+        false => Ok(text.to_owned()),
+    }
+}
+
+pub fn run(args: Args, data_dir: Option<&PathBuf>) -> Result<(), Failure> {
     let here = env::current_dir().map_err(|error| {
         Failure::Failed(format!("the current directory cannot be read: {error}"))
     })?;
     let file = args.config.as_ref().map(|file| here.join(file));
-    let mut loaded = project::load(&here, file.as_deref(), args.overrides(&here))
+    let mut loaded = project::load(&here, file.as_deref(), args.overrides(data_dir, &here))
         .map_err(|error| Failure::Failed(error.to_string()))?;
     loaded.config.abandon_move = args.abandon_move;
     loaded.config.clock_is_right = args.clock_is_right;
     log(&loaded.config)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
+    }
+    let state = &loaded.config.data_dir;
+    if !discover::finds(&loaded.config.project, state) {
+        tracing::info!(
+            "commands find this hub with --data-dir '{}'",
+            state.display()
+        );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -208,22 +231,26 @@ mod tests {
     struct Up {
         #[command(flatten)]
         args: Args,
+        #[arg(long)]
+        data_dir: Option<PathBuf>,
     }
 
     fn overrides(line: &str) -> Overrides {
         let words = std::iter::once("up").chain(line.split_whitespace());
-        Up::parse_from(words).args.overrides(Path::new("/here"))
+        let Up { args, data_dir } = Up::parse_from(words);
+        args.overrides(data_dir.as_ref(), Path::new("/here"))
     }
 
     #[test]
     fn flags_become_settings_and_their_paths_are_meant_from_here() {
         let given = overrides(
-            "--http 127.0.0.1:1 --bus off --data-dir d --store sqlite:x.db --auth hmac --tls-cert c.pem --tls-key /k.pem --log json --project p",
+            "--http 127.0.0.1:1 --bus off --data-dir d --store sqlite:x.db --auth hmac --host a.example --host 10.0.0.5 --tls-cert c.pem --tls-key /k.pem --log json --project p",
         );
         assert_eq!(given.project.as_deref(), Some(Path::new("/here/p")));
         let expected = [
             ("http.listen", "127.0.0.1:1"),
             ("bus.listen", "off"),
+            ("http.allowed_hosts", "a.example,10.0.0.5"),
             ("http.tls_cert", "/here/c.pem"),
             ("http.tls_key", "/k.pem"),
             ("store.url", "sqlite:/here/x.db"),
@@ -236,6 +263,16 @@ mod tests {
             expected.map(|(key, value)| (key, value.to_owned()))
         );
         assert_eq!(overrides(""), Overrides::default());
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_a_number_alone() {
+        for fine in ["hub", "hub.example", "my_hub-2", "10.0.0.5", "::1"] {
+            assert!(host(fine).is_ok(), "{fine}");
+        }
+        for odd in ["", "https://hub", "hub:7373", "a,b", "*.example", "[::1]"] {
+            assert!(host(odd).is_err(), "{odd}");
+        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Gate {
         let host = called_by(headers, request.uri());
         if !self.is_ours(host, local) {
             return Err(Failure::WrongHost(format!(
-                "Host {:?} is not a name of this hub; add it to [http] allowed_hosts",
+                "Host {:?} is not a name of this hub; add it with --host, or to [http] allowed_hosts",
                 cut(host)
             )));
         }
@@ -128,7 +128,7 @@ impl Gate {
 }
 
 /// Without the port.
-fn name_of(authority: &str) -> &str {
+pub fn name_of(authority: &str) -> &str {
     let after_bracket = authority.rfind(']').unwrap_or(0);
     match authority[after_bracket..].rfind(':') {
         // A bare IPv6 address has many colons and no port.

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use switchboard_wire::IsoTime;
 
 use error::Failure;
+pub(crate) use gate::name_of;
 pub use routes::router;
 pub(crate) use surface::{SURFACE, url};
 

@@ -22,20 +22,18 @@ pub struct Args {
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let client = context.client()?;
     let answer = client.admin().create_key(&args.agent).await?;
-    let screen = &mut context.screen;
-    if screen.json() {
-        return Ok(screen.value(&answer)?);
+    if context.screen.json() {
+        return Ok(context.screen.value(&answer)?);
     }
+    let way = context.elsewhere(&client);
+    let screen = &mut context.screen;
     let agent = clean(&answer.agent_id).into_owned();
     screen.line(format_args!(
         "a key for {agent} (generation {}):",
         answer.generation
     ))?;
     screen.line("")?;
-    screen.line(format_args!(
-        "  export SWITCHBOARD_URL={}",
-        client.address()
-    ))?;
+    way.print(screen)?;
     screen.line(format_args!("  export SWITCHBOARD_AGENT={agent}"))?;
     screen.line(format_args!(
         "  export SWITCHBOARD_KEY={}",

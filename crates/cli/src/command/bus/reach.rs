@@ -12,8 +12,8 @@ use switchboard_client::bus::{Credential, TlsFiles};
 use switchboard_core::Timestamp;
 use switchboard_hub::bus::authority::{Existing, Name, Order, Registrar, Role, Serial};
 
-use crate::context::{Context, no_hub};
-use crate::discover::{self, Found};
+use crate::context::Context;
+use crate::discover::Found;
 use crate::failure::Failure;
 use crate::show::now;
 
@@ -86,10 +86,10 @@ impl Door {
     }
 
     pub fn reach(&self, context: &Context, visitor: &Visitor<'_>) -> Result<Reach, Failure> {
-        let found = discover::find(&context.here);
+        let found = context.find();
         let addr = match &self.addr {
             Some(addr) => addr.clone(),
-            None => bus_of(&found, &context.here)?,
+            None => bus_of(&found, context)?,
         };
         if let (Some(cert), Some(key), Some(ca)) = (&self.cert, &self.key, &self.ca) {
             let file = |path: &PathBuf| context.here.join(path);
@@ -170,9 +170,9 @@ fn unescaped(stem: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| stem.to_owned())
 }
 
-fn bus_of(found: &Found, here: &Path) -> Result<String, Failure> {
+fn bus_of(found: &Found, context: &Context) -> Result<String, Failure> {
     let Found::Running { data_dir, hub } = found else {
-        return Err(Failure::NoHub(no_hub(found, here)));
+        return Err(Failure::NoHub(context.no_hub(found)));
     };
     hub.bus_addr().ok_or_else(|| {
         Failure::Failed(format!(
@@ -237,6 +237,7 @@ impl Drop for Pass {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::discover;
     use clap::Parser;
     use switchboard_hub::data_dir::DataDir;
 
@@ -249,19 +250,6 @@ mod tests {
     fn door(line: &str) -> Result<Door, clap::Error> {
         let words = std::iter::once("x").chain(line.split_whitespace());
         Line::try_parse_from(words).map(|line| line.door)
-    }
-
-    fn context(here: &Path) -> Context {
-        let options = crate::context::Options {
-            url: None,
-            token: None,
-            ca_cert: None,
-            json: false,
-            verbose: false,
-        };
-        let mut context = Context::new(options).unwrap();
-        context.here = here.to_owned();
-        context
     }
 
     fn hub(root: &Path, more: &str) -> PathBuf {
@@ -308,7 +296,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let visitor = ann(Role::Operator, CALL_FOR);
         let found = |line: &str| {
-            let reach = door(line).unwrap().reach(&context(root.path()), &visitor);
+            let reach = door(line)
+                .unwrap()
+                .reach(&Context::at(root.path()), &visitor);
             reach.map(|reach| (reach.addr.clone(), reach.tls.is_some()))
         };
         assert!(matches!(found(""), Err(Failure::NoHub(_))));
@@ -333,7 +323,7 @@ mod tests {
         Registrar::init(&data_dir, &[], Timestamp(now().0)).unwrap();
         for (lasts, revoked) in [(CALL_FOR, false), (VISIT_FOR, true)] {
             let visitor = ann(Role::Operator, lasts);
-            let reach = door("").unwrap().reach(&context(root.path()), &visitor);
+            let reach = door("").unwrap().reach(&Context::at(root.path()), &visitor);
             let reach = reach.unwrap();
             let files = reach.tls.clone().unwrap();
             assert!(reach.may_be_new());

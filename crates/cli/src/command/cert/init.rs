@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 use switchboard_hub::bus::authority::{Found, Overview, Registrar};
 
-use super::{Own, Place, failed, today, until};
+use super::{Own, failed, today, until};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Tone, paint};
@@ -22,8 +22,6 @@ pub struct Args {
     /// A host name or address of the director, as workers use it; may be repeated
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
-    #[command(flatten)]
-    place: Place,
 }
 
 #[derive(Debug, Serialize)]
@@ -41,7 +39,7 @@ struct Report<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let data_dir = args.place.data_dir(&context.here);
+    let data_dir = context.data_dir();
     let (registrar, begun) = Registrar::init(&data_dir, &args.names, today()).map_err(failed)?;
     drop(registrar);
     let seen = Overview::read(&data_dir, today()).map_err(failed)?;

@@ -3,7 +3,7 @@
 use clap::Args as ClapArgs;
 use switchboard_hub::bus::authority::{Existing, Order, Registrar, Role};
 
-use super::{Making, Place, failed, named, show_issued, today};
+use super::{Making, failed, named, show_issued, today};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::words::one_of;
@@ -26,13 +26,11 @@ pub struct Args {
     role: Role,
     #[command(flatten)]
     making: Making,
-    #[command(flatten)]
-    place: Place,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let name = named(&args.id, args.role)?;
-    let data_dir = args.place.data_dir(&context.here);
+    let data_dir = context.data_dir();
     let out = args.making.out(&context.here);
     let mut registrar = Registrar::open(&data_dir, today()).map_err(failed)?;
     let order = Order {

@@ -7,7 +7,7 @@ use switchboard_core::Timestamp;
 use switchboard_hub::bus::authority::{Card, Overview, State};
 use switchboard_wire::IsoTime;
 
-use super::{Certificate, Own, Place, failed, today};
+use super::{Certificate, Own, failed, today};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Table, Tone, cell, toned};
@@ -24,10 +24,7 @@ Examples:
   switchboard cert list
   switchboard cert list --json | jq -r '.certificates[] | select(.state == \"expiring\") | .name'"
 )]
-pub struct Args {
-    #[command(flatten)]
-    place: Place,
-}
+pub struct Args {}
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,8 +36,8 @@ struct Report<'a> {
     certificates: Vec<Certificate<'a>>,
 }
 
-pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let data_dir = args.place.data_dir(&context.here);
+pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
+    let data_dir = context.data_dir();
     let seen = Overview::read(&data_dir, today()).map_err(failed)?;
     let screen = &mut context.screen;
     if screen.json() {

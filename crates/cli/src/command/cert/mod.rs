@@ -19,7 +19,6 @@ use switchboard_wire::IsoTime;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::project;
 use crate::screen::{Screen, Table, Tone, cell, clean, paint};
 use crate::show::{now, relative};
 
@@ -54,14 +53,6 @@ impl Command {
     }
 }
 
-/// Where the authority is.
-#[derive(Debug, ClapArgs)]
-struct Place {
-    /// The hub's data directory [default: that of the running hub, else .switchboard in the project]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-}
-
 /// How long a certificate is good, and where it goes.
 #[derive(Debug, ClapArgs)]
 struct Making {
@@ -76,15 +67,6 @@ struct Making {
 const DAYS_DEFAULT: u32 = 90;
 /// As long as an authority lasts.
 const DAYS_MAX: i64 = 3650;
-
-impl Place {
-    fn data_dir(&self, here: &Path) -> PathBuf {
-        match &self.data_dir {
-            Some(dir) => here.join(dir),
-            None => project::data_dir(here),
-        }
-    }
-}
 
 impl Making {
     fn lasts(&self) -> Duration {

@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 use switchboard_hub::bus::authority::{Record, Registrar};
 
-use super::{Certificate, Place, failed, today};
+use super::{Certificate, failed, today};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::clean;
@@ -25,8 +25,6 @@ pub struct Args {
     /// Reason, shown by 'switchboard cert list'
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    #[command(flatten)]
-    place: Place,
 }
 
 #[derive(Debug, Serialize)]
@@ -36,7 +34,7 @@ struct Report<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let data_dir = args.place.data_dir(&context.here);
+    let data_dir = context.data_dir();
     let mut registrar = Registrar::open(&data_dir, today()).map_err(failed)?;
     let done = registrar.revoke(&args.which, args.reason.as_deref());
     let records: Vec<Record> = done.map_err(failed)?;

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args as ClapArgs};
 use serde::Serialize;
 use switchboard_hub::bus::authority::{Existing, Old, Order, Overview, Registrar, Role};
 
-use super::{Making, Own, Place, failed, named, show_issued, today, until};
+use super::{Making, Own, failed, named, show_issued, today, until};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Tone, paint};
@@ -50,8 +50,6 @@ pub struct Args {
     role: Option<Role>,
     #[command(flatten)]
     making: Making,
-    #[command(flatten)]
-    place: Place,
 }
 
 impl Args {
@@ -78,7 +76,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             "--days, --out, --role and --revoke-old are valid only with an id; see 'switchboard cert rotate --help'".to_owned(),
         ));
     }
-    let data_dir = args.place.data_dir(&context.here);
+    let data_dir = context.data_dir();
     let mut registrar = Registrar::open(&data_dir, today()).map_err(failed)?;
     if let Some(id) = &args.id {
         return renew(args, id, registrar, context);

@@ -148,6 +148,7 @@ mod tests {
 
     use super::super::State;
     use super::*;
+    use crate::context::Context;
 
     #[test]
     fn the_data_directory_is_looked_at_and_left_as_it_was() {
@@ -181,7 +182,7 @@ mod tests {
         let ledger = folder.join("x.db");
         fs::create_dir(&folder).unwrap();
         fs::write(&ledger, "").unwrap();
-        let mut scene = Scene::new(root.path().to_owned());
+        let mut scene = Scene::new(&Context::at(root.path()));
         scene.store = StoreAt::Sqlite(ledger.clone());
         let chmod = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

@@ -92,12 +92,13 @@ mod tests {
 
     use super::super::State;
     use super::*;
+    use crate::context::Context;
 
     #[test]
     fn what_is_tracked_fails_what_is_not_ignored_is_warned_about() {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().canonicalize().unwrap();
-        let look = || check(&Scene::new(project.clone()));
+        let look = || check(&Scene::new(&Context::at(&project)));
         assert_eq!(look(), None, "there is no repository");
         let git = |line: &str| {
             let mut command = Command::new("git");

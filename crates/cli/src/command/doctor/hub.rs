@@ -5,7 +5,7 @@ use switchboard_client::jetpack::StatusResponse;
 use switchboard_wire::IsoTime;
 
 use super::{Check, Scene, tasks};
-use crate::context::{Context, no_hub};
+use crate::context::Context;
 use crate::discover::Found;
 use crate::failure::Failure;
 use crate::show::now;
@@ -17,17 +17,17 @@ const SKEW_FAIL_MS: i64 = 5 * 60_000;
 const STEP_WARN_MS: i64 = 2_000;
 
 pub async fn checks(context: &Context, scene: &Scene) -> Vec<Check> {
-    let (url, data_dir) = match &context.options.url {
+    let (url, found) = match &context.options.url {
         Some(url) => (url.clone(), None),
         None => match &scene.found {
-            Found::Running { data_dir, hub } => (hub.url(), Some(data_dir.clone())),
+            Found::Running { data_dir, hub } => (hub.url(), Some((&**data_dir, hub))),
             found @ Found::Unreadable { .. } => {
-                return vec![Check::fail("hub", no_hub(found, &context.here))];
+                return vec![Check::fail("hub", context.no_hub(found))];
             }
-            found => return vec![Check::warn("hub", no_hub(found, &context.here))],
+            found => return vec![Check::warn("hub", context.no_hub(found))],
         },
     };
-    match context.client_for(&url, data_dir.as_deref()) {
+    match context.client_for(&url, found) {
         Ok(client) => ask(&client).await,
         Err(failure) => vec![Check::fail("hub", failure.to_string())],
     }

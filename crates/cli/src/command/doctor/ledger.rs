@@ -28,7 +28,7 @@ pub async fn checks(scene: &Scene, deep: bool) -> Vec<Check> {
 /// A hub that was started with `--store` is one thing, what the settings name is another.
 fn other_store(scene: &Scene) -> Option<Check> {
     let served = project::served(&scene.found)?;
-    let configured = project::configured(&scene.here);
+    let configured = project::configured(&scene.data_dir, &scene.here);
     let shown = |store: &StoreAt| match store.place() {
         Ok(place) => place.settled().to_string(),
         Err(error) => error.to_string(),

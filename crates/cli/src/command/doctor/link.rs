@@ -91,13 +91,14 @@ mod tests {
 
     use super::super::State;
     use super::*;
+    use crate::context::Context;
 
     #[test]
     fn a_link_that_leads_elsewhere_and_a_database_in_its_place_are_warned_about() {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join(SwarmDb::SHOWN);
         let ledger = dir.path().join(".switchboard").join(DATABASE);
-        let state = || check(&Scene::new(dir.path().to_owned())).unwrap().state;
+        let state = || check(&Scene::new(&Context::at(dir.path()))).unwrap().state;
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         fs::create_dir_all(ledger.parent().unwrap()).unwrap();
         assert_eq!(state(), State::Ok);

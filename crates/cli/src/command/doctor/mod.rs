@@ -21,7 +21,7 @@ use switchboard_hub::config::{Config, Overrides, StoreAt};
 use switchboard_hub::data_dir::Holder;
 
 use crate::context::Context;
-use crate::discover::{self, Found};
+use crate::discover::Found;
 use crate::failure::Failure;
 use crate::project;
 use crate::screen::{Table, Tone, cell, toned};
@@ -76,17 +76,17 @@ pub struct Scene {
 }
 
 impl Scene {
-    fn new(here: PathBuf) -> Scene {
+    fn new(context: &Context) -> Scene {
+        let here = context.here.clone();
         let loaded = project::load(&here, None, Overrides::default());
-        let data_dir = project::data_dir(&here);
-        let found = discover::find(&here);
+        let data_dir = context.data_dir();
         Scene {
             config: loaded.ok().map(|loaded| loaded.config),
             holder: Holder::of(&data_dir),
-            store: project::served(&found).unwrap_or_else(|| project::configured(&here)),
+            store: context.ledger(),
             here,
             data_dir,
-            found,
+            found: context.find(),
         }
     }
 
@@ -132,7 +132,7 @@ struct Report {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let scene = Scene::new(context.here.clone());
+    let scene = Scene::new(context);
     let mut checks = config::checks(&scene.here);
     checks.extend(data_dir::checks(&scene));
     checks.extend(ledger::checks(&scene, args.deep).await);

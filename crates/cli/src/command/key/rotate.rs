@@ -2,7 +2,7 @@
 //!
 //! It is put where it is kept, and hubs that run look there every second. One that does not take it up is said.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
@@ -13,7 +13,7 @@ use switchboard_store::postgres::secret;
 
 use super::super::up::store_url;
 use crate::context::Context;
-use crate::discover::{self, Found};
+use crate::discover::{self, Found, HubFile};
 use crate::failure::Failure;
 use crate::project;
 use crate::screen::{Tone, paint};
@@ -33,9 +33,6 @@ Examples:
   switchboard key rotate
   switchboard key rotate --store postgres://swarm@db/swarm")]
 pub struct Args {
-    /// The hub's data directory [default: that of the running hub, else .switchboard in the project]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
     /// The ledger whose key to replace [default: this project's]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
@@ -52,10 +49,7 @@ struct Report {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let data_dir = match &args.data_dir {
-        Some(dir) => context.here.join(dir),
-        None => project::data_dir(&context.here),
-    };
+    let data_dir = context.data_dir();
     let found = discover::look(&data_dir);
     let store = ledger(&args, &data_dir, &found, &context.here)?;
     let place = store.place().map_err(failed)?.settled().to_string();
@@ -64,7 +58,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let replaced = tokio::task::spawn_blocking(move || replace(&store, &dir)).await;
     replaced.map_err(failed)??;
     let taken_up = match &found {
-        Found::Running { hub, .. } => Some(is_taken_up(context, &hub.url(), &data_dir).await?),
+        Found::Running { hub, .. } => Some(is_taken_up(context, hub, &data_dir).await?),
         Found::Gone { .. } | Found::Unreadable { .. } | Found::Nothing => None,
     };
     let report = Report {
@@ -133,8 +127,8 @@ fn replace(store: &StoreAt, data_dir: &Path) -> Result<(), Failure> {
 }
 
 /// Whether the hub that runs proves to have the new key.
-async fn is_taken_up(context: &Context, url: &str, data_dir: &Path) -> Result<bool, Failure> {
-    let client = context.client_for(url, Some(data_dir))?;
+async fn is_taken_up(context: &Context, hub: &HubFile, data_dir: &Path) -> Result<bool, Failure> {
+    let client = context.client_for(&hub.url(), Some((data_dir, hub)))?;
     let began = Instant::now();
     while client.admin().healthy().await.is_err() {
         if began.elapsed() > TAKEN_UP_WITHIN {
@@ -175,7 +169,6 @@ mod tests {
 
     fn args(store: Option<&str>) -> Args {
         Args {
-            data_dir: None,
             store: store.map(str::to_owned),
         }
     }

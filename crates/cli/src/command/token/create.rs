@@ -41,10 +41,11 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     };
     let client = context.client()?;
     let answer = client.admin().create_token(&request).await?;
-    let screen = &mut context.screen;
-    if screen.json() {
-        return Ok(screen.value(&answer)?);
+    if context.screen.json() {
+        return Ok(context.screen.value(&answer)?);
     }
+    let way = context.elsewhere(&client);
+    let screen = &mut context.screen;
     let token = &answer.token;
     screen.line(format_args!(
         "token {} for {} may act as {}{}:",
@@ -57,14 +58,11 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let secret = clean(token.secret.as_deref().unwrap_or_default());
     match token.scope {
         Scope::Sql | Scope::SqlSteward => {
-            screen.line(format_args!("  export JETPACK_DB_URL={}", client.address()))?;
+            screen.line(format_args!("  export JETPACK_DB_URL={}", way.url))?;
             screen.line(format_args!("  export JETPACK_DB_TOKEN={secret}"))?;
         }
         Scope::Steward | Scope::Viewer | Scope::Node | Scope::Agent | Scope::Operator => {
-            screen.line(format_args!(
-                "  export SWITCHBOARD_URL={}",
-                client.address()
-            ))?;
+            way.print(screen)?;
             screen.line(format_args!("  export SWITCHBOARD_TOKEN={secret}"))?;
         }
     }
