@@ -141,14 +141,15 @@ impl Context {
         if let Some(key) = key {
             builder = builder.proven_by(key);
         }
-        // Its certificate may be for a name, and it is found by a number.
+        // The certificate of a hub that was found may be for a name, and it is called by a number.
         let fingerprint = match found {
             Some((_, hub)) => hub.fingerprint(),
             None => self.options.ca_fingerprint,
         };
+        let authority = self.options.ca_cert.as_ref().filter(|_| found.is_none());
         if let Some(fingerprint) = fingerprint {
             builder = builder.fingerprint(fingerprint);
-        } else if let Some(file) = &self.options.ca_cert {
+        } else if let Some(file) = authority {
             let pem = fs::read(file).map_err(|error| {
                 Failure::Failed(format!(
                     "the certificate {} cannot be read: {error}",

@@ -10,7 +10,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use switchboard_wire::Fingerprint;
 use tokio_rustls::TlsAcceptor;
 use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::parse_x509_certificate;
+use x509_parser::prelude::{X509Version, parse_x509_certificate};
 
 use crate::config::{Http, Tls};
 use crate::data_dir::{DataDir, DataDirError};
@@ -24,6 +24,8 @@ pub enum TlsError {
     Key { path: PathBuf, reason: String },
     #[error("the key is not that of the certificate")]
     Mismatch,
+    #[error("the certificate is not of X.509 version 3; create one with a subjectAltName")]
+    Version,
     #[error("certificate and key cannot be used for TLS")]
     Unfit(#[source] rustls::Error),
     #[error("cannot create a certificate")]
@@ -100,8 +102,14 @@ fn build(
     key: PrivateKeyDer<'static>,
 ) -> Result<Served, TlsError> {
     let fingerprint = Fingerprint::of(&chain[0]);
-    let is_self_signed = parse_x509_certificate(&chain[0])
-        .is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer());
+    let parsed = parse_x509_certificate(&chain[0]).map(|(_, parsed)| parsed);
+    if parsed
+        .as_ref()
+        .is_ok_and(|parsed| parsed.version() != X509Version::V3)
+    {
+        return Err(TlsError::Version);
+    }
+    let is_self_signed = parsed.is_ok_and(|parsed| parsed.subject() == parsed.issuer());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder =
         ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

@@ -89,7 +89,11 @@ pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     };
     let key = match args.without_key {
         true => None,
-        false => Keys::of(&data_dir).own().map_err(|error| failed(&error))?,
+        false => Keys::of(&data_dir).own().map_err(|error| {
+            failed(&format!(
+                "{error}; to leave the key out, pass --without-key"
+            ))
+        })?,
     };
     let size = copy(&source, &target).map_err(|reason| failed(&reason))?;
     match &key {
