@@ -81,19 +81,35 @@ fn make_fresh(fresh: &Path, keys: &dyn KeyFile, source: &str, mark: &str) -> Res
 
 /// Puts `fresh` in the place of `file`, which is kept under a name that ends like this.
 pub(super) fn put_away(file: &Path, fresh: &Path, end: &str) -> io::Result<PathBuf> {
-    let log = beside(fresh, "-wal");
-    if log.metadata().is_ok_and(|found| found.len() > 0) {
-        return Err(io::Error::other(format!("{} is not empty", log.display())));
-    }
+    has_no_log(fresh)?;
     let kept = link(file, end)?;
-    // The log that belongs to the old file goes with it. What is left of one would be taken for the new file's.
+    // The log that belongs to the old file goes with it.
     rename_if_there(&beside(file, "-wal"), &beside(&kept, "-wal"))?;
+    put_in_place(file, fresh)?;
+    Ok(kept)
+}
+
+/// Gives `fresh` the name `file`, whose content may be replaced. What is left of a log would be taken for the new file's.
+pub(super) fn put_in_place(file: &Path, fresh: &Path) -> io::Result<()> {
+    has_no_log(fresh)?;
+    remove(&beside(file, "-wal"))?;
     remove(&beside(file, "-shm"))?;
     fs::rename(fresh, file)?;
     if let Some(folder) = file.parent() {
         File::open(folder)?.sync_all()?;
     }
-    Ok(kept)
+    Ok(())
+}
+
+/// A log of its own would be left behind under the old name.
+fn has_no_log(fresh: &Path) -> io::Result<()> {
+    let log = beside(fresh, "-wal");
+    match log.metadata() {
+        Ok(found) if found.len() > 0 => {
+            Err(io::Error::other(format!("{} is not empty", log.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
@@ -103,7 +119,7 @@ fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-pub(super) fn remove(file: &Path) -> io::Result<()> {
+fn remove(file: &Path) -> io::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),

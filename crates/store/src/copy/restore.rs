@@ -3,7 +3,6 @@
 //! Events that came after the backup were told, and their numbers will be given once more: whoever follows the log has to
 //! learn that. So the epoch is beyond that of the ledger whose place it takes, too.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -11,7 +10,7 @@ use switchboard_core::verb::{BeginEpoch, Verb as _};
 use switchboard_core::{LedgerEpoch, Slice, Want};
 
 use super::Failure;
-use super::kept::{beside, digits, put_away, remove};
+use super::kept::{digits, put_away, put_in_place};
 use crate::moved::{self, Kind, Mark};
 use crate::sqlite::SqliteEngine;
 use crate::swarm_db::{Held, Unfit};
@@ -49,10 +48,7 @@ pub fn restore(copy: &Path, ledger: &Path) -> Result<Restored, Failure> {
             Some(put_away(ledger, copy, &end).map_err(|error| cannot(&error))?)
         }
         false => {
-            let logs = ["-wal", "-shm"].map(|end| beside(ledger, end));
-            let dropped = logs.iter().try_for_each(|file| remove(file));
-            let renamed = dropped.and_then(|()| fs::rename(copy, ledger));
-            renamed.map_err(|error| cannot(&error))?;
+            put_in_place(ledger, copy).map_err(|error| cannot(&error))?;
             None
         }
     };
