@@ -116,13 +116,11 @@ pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         source.display(),
         bytes(size)
     ))?;
-    Ok(match key {
-        Some(_) => screen.line(format_args!(
-            "{} is the master key: keep it secret",
-            key_file.display()
-        ))?,
-        None => screen.line("the master key is not in it; a restore needs the one that the hub has now, or all agents and tokens need new keys")?,
-    })
+    let told = match key {
+        Some(_) => format!("{} is the master key: keep it secret", key_file.display()),
+        None => "the master key is not in it; a restore needs the one that the hub has now, or all agents and tokens need new keys".to_owned(),
+    };
+    Ok(screen.line(told)?)
 }
 
 /// The file that the key of a copy is in.
