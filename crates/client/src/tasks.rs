@@ -156,7 +156,7 @@ impl Tasks<'_> {
             .await
     }
 
-    /// Why an agent would not get this task now.
+    /// Why nobody, or an agent, would get this task now.
     pub async fn why(self, id: &str, query: &WhyQuery) -> Result<WhyResponse, Error> {
         self.client
             .transport

@@ -32,6 +32,8 @@ pub const DEPENDANTS_MAX: u32 = 10_000;
 pub const AUDIENCE_MAX: usize = 64;
 /// Agents that had a task before, as a stranger may list them.
 pub const PREVIOUS_AGENTS_MAX: usize = 10_000;
+/// Agents that the answer to `why` names.
+pub const WHY_AGENTS_MAX: usize = 20;
 pub const TASKS_PER_CREATE_MAX: usize = 1000;
 pub const EXCLUDED_IDS_MAX: usize = 256;
 pub const MINUTES_MAX: u32 = 100_000;

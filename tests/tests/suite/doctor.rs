@@ -111,7 +111,7 @@ fn tasks_that_nobody_present_can_take_are_named() {
         &project,
         "tasks",
         "warn",
-        "no online agent can take hard (builder: missing_skill",
+        "no online agent can take hard (builder: does not have",
     );
     hub.stop();
 }

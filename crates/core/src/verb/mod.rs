@@ -123,7 +123,7 @@ pub use steer::{Order, Steer};
 pub use take_duty::{LeaveDuty, TakeDuty};
 pub use touch::Touch;
 pub use unassign::Unassign;
-pub use why::{Reason, Why, WhyAnswer};
+pub use why::{Agents, Reason, Why, WhyAnswer};
 
 /// A change to the ledger, or a question that must see it as the changes do.
 pub trait Verb {

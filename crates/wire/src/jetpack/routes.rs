@@ -84,7 +84,7 @@ pub const ROUTES: &[Route] = &[
         .right(Right::Steer).tag("tasks").may_take(of::<SteerTaskRequest>).errors(NO_TASK),
     post("/api/v1/tasks/{id}/reject", "rejectTask", "Reject a task in review.", json::<TaskResponse>())
         .right(Right::Steer).tag("tasks").may_take(of::<RejectTaskRequest>).errors(NO_TASK),
-    get("/api/v1/tasks/{id}/why", "whyTask", "Why an agent cannot claim a task.", json::<WhyResponse>())
+    get("/api/v1/tasks/{id}/why", "whyTask", "Why nobody, or an agent, can claim a task.", json::<WhyResponse>())
         .tag("tasks").query(WhyQuery::PARAMETERS).errors(NO_TASK),
     post("/api/v1/messages", "sendMessage", "Send a message to one agent or to all.", json::<SendMessageResponse>())
         .tag("messages").takes(of::<SendMessageRequest>).errors(&[E::AgentNotRegistered, E::RecipientNotFound, E::MessageAlreadyExists]),

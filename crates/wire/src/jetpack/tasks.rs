@@ -262,13 +262,35 @@ pub struct WhyResponse {
     pub success: bool,
     pub claimable: bool,
     pub reasons: Vec<Why>,
+    /// The agents that can claim it, if none was named in the request; at most 20.
+    #[serde(default)]
+    pub able: Vec<AbleAgent>,
+    /// Agents that cannot either and are not named.
+    #[serde(default)]
+    pub unnamed: u64,
 }
 
 /// One reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Why {
     pub reason: WhyReason,
     pub detail: Option<String>,
+    /// The agent that it keeps from the task; `null` means all.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// The reason as a sentence.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// An agent that can claim a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AbleAgent {
+    pub agent_id: String,
+    /// The task that it holds.
+    pub busy_with: Option<String>,
 }
 
 query! {
@@ -289,6 +311,6 @@ query! {
 query! {
     /// `GET /tasks/:id/why`.
     pub struct WhyQuery {
-        "agentId" => agent_id: Option<String>, "The agent to check.";
+        "agentId" => agent_id: Option<String>, "The agent to check; without it, all of them.";
     }
 }

@@ -177,7 +177,7 @@ words! {
 }
 
 words! {
-    /// Why a task is not claimable by an agent.
+    /// Why a task is not claimable.
     pub enum WhyReason {
         HeldBy = "held_by",
         WaitsForDependency = "waits_for_dependency",
@@ -194,6 +194,7 @@ words! {
         AgentNotRegistered = "agent_not_registered",
         AgentOffline = "agent_offline",
         AgentStopping = "agent_stopping",
+        NoAgents = "no_agents",
     }
 }
 

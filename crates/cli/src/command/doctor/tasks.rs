@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use switchboard_client::jetpack::{
-    Agent, AgentQuery, AgentStatus, ListOrder, Task, TaskQuery, TaskStatus, WhyQuery, WhyReason,
+    AgentQuery, AgentStatus, ListOrder, Task, TaskQuery, TaskStatus, Why, WhyQuery, WhyReason,
 };
 use switchboard_client::{Client, Error};
 
@@ -13,9 +13,6 @@ use crate::failure::Failure;
 const NAME: &str = "tasks";
 /// The oldest ready tasks that are looked at.
 const TASKS_MAX: u32 = 100;
-const AGENTS_MAX: u32 = 100;
-/// Questions that the hub is asked.
-const QUESTIONS_MAX: usize = 200;
 /// So many tasks are named.
 const NAMED_MAX: usize = 3;
 
@@ -39,15 +36,14 @@ async fn look(client: &Client) -> Result<Check, Error> {
     }
     let present = AgentQuery {
         status: vec![AgentStatus::Idle, AgentStatus::Busy],
-        limit: Some(AGENTS_MAX),
+        limit: Some(1),
         ..AgentQuery::default()
     };
-    let agents = client.agents().list(&present).await?.agents;
-    if agents.is_empty() {
+    if client.agents().list(&present).await?.agents.is_empty() {
         let text = "tasks are ready, but no agent is online to take them; start one";
         return Ok(Check::warn(NAME, text));
     }
-    let stuck = stuck(client, tasks, &agents).await?;
+    let stuck = stuck(client, tasks).await?;
     Ok(match stuck.as_slice() {
         [] => Check::ok(
             NAME,
@@ -57,13 +53,12 @@ async fn look(client: &Client) -> Result<Check, Error> {
     })
 }
 
-/// A task, and what keeps an agent from it.
+/// A task, and what keeps agents from it.
 type Stuck = (Task, String);
 
 /// The first task of each kind that nobody present can take.
-async fn stuck(client: &Client, tasks: Vec<Task>, agents: &[Agent]) -> Result<Vec<Stuck>, Error> {
+async fn stuck(client: &Client, tasks: Vec<Task>) -> Result<Vec<Stuck>, Error> {
     let mut seen = BTreeSet::new();
-    let mut asked = 0;
     let mut stuck = Vec::new();
     for task in tasks {
         // Tasks that ask the same of an agent get the same answer.
@@ -77,55 +72,17 @@ async fn stuck(client: &Client, tasks: Vec<Task>, agents: &[Agent]) -> Result<Ve
         if !seen.insert(shape) {
             continue;
         }
-        let mut why = None;
-        let mut can_be_taken = false;
-        for agent in agents {
-            if asked == QUESTIONS_MAX {
-                return Ok(stuck);
-            }
-            asked += 1;
-            let query = WhyQuery {
-                agent_id: Some(agent.id.clone()),
-            };
-            let answer = client.tasks().why(&task.id, &query).await?;
-            let lasting = || answer.reasons.iter().filter(|why| is_lasting(why.reason));
-            if lasting().next().is_none() {
-                can_be_taken = true;
-                break;
-            }
-            let reasons = lasting().map(|why| match &why.detail {
-                Some(detail) => format!("{} {detail}", why.reason),
-                None => why.reason.to_string(),
-            });
-            let reasons: Vec<String> = reasons.collect();
-            why.get_or_insert_with(|| format!("{}: {}", agent.id, reasons.join(", ")));
-        }
-        if !can_be_taken {
-            stuck.push((task, why.unwrap_or_default()));
+        let answer = client.tasks().why(&task.id, &WhyQuery::default()).await?;
+        if answer.able.is_empty() {
+            let of_agents = |why: &&Why| why.reason != WhyReason::Paused;
+            let reason = answer.reasons.iter().find(of_agents);
+            stuck.push((
+                task,
+                reason.map_or(String::new(), |why| why.message.clone()),
+            ));
         }
     }
     Ok(stuck)
-}
-
-/// Whether waiting does not help, as long as the same agents are present.
-fn is_lasting(reason: WhyReason) -> bool {
-    match reason {
-        WhyReason::MissingSkill
-        | WhyReason::OverTimeLimit
-        | WhyReason::NeedsBrowser
-        | WhyReason::NeedsTests
-        | WhyReason::NotInAudience
-        | WhyReason::AgentNotRegistered
-        | WhyReason::AgentOffline
-        | WhyReason::AgentStopping => true,
-        WhyReason::HeldBy
-        | WhyReason::WaitsForDependency
-        | WhyReason::RetryNotDue
-        | WhyReason::NeedsPerson
-        | WhyReason::Finished
-        | WhyReason::FailedItBefore
-        | WhyReason::Paused => false,
-    }
 }
 
 fn told(stuck: &[Stuck]) -> String {

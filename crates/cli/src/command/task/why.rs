@@ -5,10 +5,9 @@ use switchboard_client::jetpack::WhyQuery;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::screen::{Table, Tone, clean, paint, toned};
-use crate::show::maybe;
+use crate::screen::{Tone, clean, paint};
 
-/// List the reasons why a task is not claimed
+/// Say why no agent claims a task, or why this one does not
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -17,7 +16,7 @@ Examples:
 pub struct Args {
     /// Id or number
     task: String,
-    /// Also check whether this agent could claim it
+    /// Only whether this agent can claim it [default: look at all agents]
     #[arg(long, short, value_name = "AGENT")]
     agent: Option<String>,
 }
@@ -31,25 +30,33 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     if screen.json() {
         return Ok(screen.value(&answer)?);
     }
-    let who = args
-        .agent
-        .as_deref()
-        .map_or_else(|| "an agent".to_owned(), |agent| clean(agent).into_owned());
-    let verdict = if answer.claimable {
-        paint(
-            format_args!("{who} can claim task {}", clean(&args.task)),
+    let task = clean(&args.task);
+    let (verdict, tone) = match (&args.agent, answer.claimable) {
+        (Some(agent), true) => (
+            format!("{} can claim task {task}", clean(agent)),
             Tone::Good,
-        )
-    } else {
-        paint(
-            format_args!("{who} cannot claim task {}", clean(&args.task)),
+        ),
+        (Some(agent), false) => (
+            format!("{} cannot claim task {task}", clean(agent)),
             Tone::Warn,
-        )
+        ),
+        (None, true) => (format!("task {task} can be claimed"), Tone::Good),
+        (None, false) => (format!("nobody can claim task {task}"), Tone::Warn),
     };
-    screen.line(verdict)?;
-    let mut table = Table::facts();
+    screen.line(paint(verdict, tone))?;
     for why in &answer.reasons {
-        table.row([toned(why.reason, Tone::Plain), maybe(why.detail.as_deref())]);
+        screen.line(format_args!("  {}", clean(&why.message)))?;
     }
-    Ok(screen.table(&table)?)
+    if answer.unnamed > 0 {
+        screen.line(format_args!("  and {} more agents cannot", answer.unnamed))?;
+    }
+    for able in &answer.able {
+        let doing = match (&able.busy_with, answer.claimable) {
+            (Some(task), _) => format!("fits, and is busy with {}", clean(task)),
+            (None, true) => "fits, is idle, and has not asked for work yet".to_owned(),
+            (None, false) => "fits, and is idle".to_owned(),
+        };
+        screen.line(format_args!("  {}: {doing}", clean(&able.agent_id)))?;
+    }
+    Ok(())
 }

@@ -9,6 +9,7 @@ mod messages;
 mod pause;
 mod quality;
 mod tasks;
+mod why;
 
 use switchboard_core::Timestamp;
 
@@ -23,8 +24,9 @@ pub use messages::{acknowledged, delivery, message, read_messages, received, sen
 pub use pause::{paused, steered};
 pub use quality::{baseline, regression, snapshot, token};
 pub use tasks::{
-    attempt, claimed, completed, failed, progressed, running_attempt, task, task_counts, why,
+    attempt, claimed, completed, failed, progressed, running_attempt, task, task_counts,
 };
+pub use why::why;
 
 impl From<Timestamp> for IsoTime {
     fn from(at: Timestamp) -> Self {

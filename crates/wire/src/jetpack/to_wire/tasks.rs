@@ -1,15 +1,14 @@
 //! Tasks, attempts, and the answers to what is done with them.
 
-use switchboard_core::lane::Unfit;
-use switchboard_core::verb::{self, Reason};
+use switchboard_core::verb;
 use switchboard_core::{self as core, Head, TaskState, TaskStatus, Timestamp};
 
 use super::{names, quality};
+use crate::Json;
 use crate::jetpack::{
     Attempt, ClaimResponse, CompleteResponse, FailResponse, Progress, ProgressResponse, Task,
-    TaskCounts, Why, WhyReason, WhyResponse,
+    TaskCounts,
 };
-use crate::{IsoTime, Json};
 
 const MS_PER_MINUTE: u64 = 60_000;
 
@@ -207,52 +206,6 @@ pub fn running_attempt(task: &core::Task) -> Option<Attempt> {
         details: None,
         suggested_action: None,
     })
-}
-
-/// The answer to `why`.
-pub fn why(reply: &verb::WhyAnswer) -> WhyResponse {
-    WhyResponse {
-        success: true,
-        claimable: reply.reasons.is_empty(),
-        reasons: reply.reasons.iter().map(reason).collect(),
-    }
-}
-
-fn reason(reason: &Reason) -> Why {
-    let (reason, detail) = match reason {
-        Reason::HeldBy(agent) => (WhyReason::HeldBy, Some(agent.to_string())),
-        Reason::WaitsForDependency(task) => (WhyReason::WaitsForDependency, Some(task.to_string())),
-        Reason::RetryNotDue(until) => (
-            WhyReason::RetryNotDue,
-            Some(IsoTime::from(*until).to_string()),
-        ),
-        Reason::NeedsPerson => (WhyReason::NeedsPerson, None),
-        Reason::Finished(status) => (WhyReason::Finished, Some((*status).to_owned())),
-        Reason::Paused(hold) => {
-            let until = hold.until.map(IsoTime::from);
-            let until = until.map_or(String::new(), |until| format!(" until {until}"));
-            let detail = format!("by {}{until}: {}", hold.by, hold.why);
-            (WhyReason::Paused, Some(detail))
-        }
-        Reason::AgentNotRegistered => (WhyReason::AgentNotRegistered, None),
-        Reason::AgentOffline => (WhyReason::AgentOffline, None),
-        Reason::AgentStopping => (WhyReason::AgentStopping, None),
-        Reason::Unfit(unfit) => match unfit {
-            Unfit::NotInAudience => (WhyReason::NotInAudience, None),
-            Unfit::MissingSkill(skill) => (WhyReason::MissingSkill, Some(skill.to_string())),
-            Unfit::OverTimeLimit { estimate, limit } => (
-                WhyReason::OverTimeLimit,
-                Some(format!("estimated {estimate} minutes, limit {limit}")),
-            ),
-            Unfit::NeedsBrowser => (WhyReason::NeedsBrowser, None),
-            Unfit::NeedsTests => (WhyReason::NeedsTests, None),
-            Unfit::FailedBefore { until } => (
-                WhyReason::FailedItBefore,
-                Some(format!("others come first until {}", IsoTime::from(*until))),
-            ),
-        },
-    };
-    Why { reason, detail }
 }
 
 /// Tasks by state.
