@@ -7,7 +7,9 @@ mod command;
 mod context;
 mod discover;
 mod failure;
+mod help;
 mod import;
+mod log;
 mod page;
 mod project;
 mod screen;
@@ -16,7 +18,7 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{FromArgMatches, Parser};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::Command;
@@ -50,7 +52,11 @@ Environment: SWITCHBOARD_URL, SWITCHBOARD_TOKEN, SWITCHBOARD_CA_CERT, SWITCHBOAR
 SWITCHBOARD_DATA_DIR, SWITCHBOARD_LOG_FILTER, NO_COLOR.";
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = help::command().try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => return help::refuse(&error),
+    };
     let json = cli.options.json;
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,6 +10,7 @@ pub mod config;
 pub mod data_dir;
 mod duty;
 mod files;
+mod greeting;
 mod http;
 pub mod hub;
 mod listener;

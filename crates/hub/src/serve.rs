@@ -1,5 +1,6 @@
 //! From settings to a serving hub, and back to nothing in good order.
 
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::sql::Sql;
 use crate::surface::{Open, Surface};
 use crate::swarm_db::{self, SwarmDb};
 use crate::tls::{self, TlsError};
-use crate::{bus, files, http, unserved};
+use crate::{bus, files, greeting, http, unserved};
 
 /// The doors, in the order in which they open: whoever gets an answer over HTTP finds the others open too.
 pub(crate) const SURFACES: &[Surface] = &[files::SURFACE, bus::SURFACE, http::SURFACE];
@@ -77,15 +78,17 @@ pub enum ServeError {
 pub async fn serve(config: Config) -> Result<(), ServeError> {
     let mut told = Signals::new().map_err(ServeError::Signals)?;
     let running = Running::start(config).await?;
-    if let Some(line) = &running.imported {
-        println!("{line}");
-    }
-    for line in running
+    let doors = running
         .doors
         .iter()
-        .filter_map(|(_, door)| door.line.as_ref())
-    {
-        println!("{line}");
+        .filter_map(|(_, door)| door.line.clone());
+    let said: Vec<String> = running.imported.clone().into_iter().chain(doors).collect();
+    if io::stdout().is_terminal() {
+        let has_bus = running.bus_addr().is_some();
+        print!("{}", greeting::text(&said, running.data_dir(), has_bus));
+        tokio::spawn(greeting::follow(running.hub.clone()));
+    } else {
+        said.iter().for_each(|line| println!("{line}"));
     }
     let why = told.next().await;
     tracing::info!("{why}; the hub stops");

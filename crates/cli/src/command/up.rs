@@ -11,6 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::discover;
 use crate::failure::Failure;
+use crate::log::Lines;
 use crate::project;
 
 /// Start the hub for this project and keep it running
@@ -198,10 +199,14 @@ fn log(config: &Config) -> Result<(), Failure> {
         .with_env_filter(filter)
         .with_writer(io::stderr);
     let set = match config.log.format {
-        switchboard_hub::config::LogFormat::Text => builder
-            .with_target(false)
-            .with_ansi(io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none())
-            .try_init(),
+        switchboard_hub::config::LogFormat::Text => {
+            let is_terminal = io::stderr().is_terminal();
+            let lines = Lines {
+                is_terminal,
+                is_coloured: is_terminal && env::var_os("NO_COLOR").is_none(),
+            };
+            builder.event_format(lines).try_init()
+        }
         switchboard_hub::config::LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     set.expect("nobody set up logging before");

@@ -379,7 +379,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Some(reason) = self.closing {
             let _ = timeout(FAREWELL, self.say_all()).await;
             let id = self.session.peer().map_or("", |peer| &peer.id);
-            tracing::info!(agent.id = id, reason = %reason, "a connection of the bus was closed: {reason}");
+            if reason != CloseReason::Left {
+                tracing::info!(agent.id = id, reason = %reason, "a connection of the bus was closed: {reason}");
+            }
         }
         let _ = timeout(FAREWELL, self.socket_out.shutdown()).await;
         unsent.append(&mut self.mail);
@@ -413,7 +415,7 @@ fn check_identity(identity: &Identity, role: Role, id: &str) -> Result<(), Strin
     }
     if identity.role.as_str() != role.as_str() {
         return Err(format!(
-            "sender.role: the certificate is that of a {}",
+            "sender.role: the role in the certificate is {}",
             identity.role
         ));
     }

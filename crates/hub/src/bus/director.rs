@@ -1,4 +1,4 @@
-//! The director: goes through its states, one log line for each step, and says whether work can be handed out at all.
+//! The director: goes through its states, with a log line where it leaves its rounds, and says whether work can be handed out at all.
 //! That nobody gets new work during a pause is not decided here: no claim is given any.
 
 use std::sync::Arc;
@@ -153,17 +153,29 @@ impl Director {
             _ => None,
         };
         let why = now.why.map_or("", Why::as_str);
-        tracing::info!(
-            director.from = %from,
-            director.to = %to,
-            director.run_id = %bus.run_id,
-            director.why = why,
-            lasted_ms = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
-            workers = figures.workers,
-            eligible = figures.eligible,
-            claimed = figures.claimed,
-            "the director goes from {from} to {to}"
-        );
+        let because = now
+            .why
+            .map_or(String::new(), |why| format!(": {}", why.as_str()));
+        macro_rules! say {
+            ($level:ident) => {
+                tracing::$level!(
+                    director.from = %from,
+                    director.to = %to,
+                    director.run_id = %bus.run_id,
+                    director.why = why,
+                    lasted_ms = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
+                    workers = figures.workers,
+                    eligible = figures.eligible,
+                    claimed = figures.claimed,
+                    "the director goes from {from} to {to}{because}"
+                )
+            };
+        }
+        match cause {
+            // Its rounds go on whether there is something to do or not.
+            Cause::Done | Cause::Interval | Cause::Stop => say!(debug),
+            Cause::Release | Cause::Cool(_) | Cause::Warm => say!(info),
+        }
         true
     }
 }

@@ -85,7 +85,7 @@ impl Scanner {
         match self.enter().await {
             Ok(true) => {
                 let path = self.context.place.path();
-                tracing::info!("request files are served in {}", path.display());
+                tracing::debug!("request files are served in {}", path.display());
             }
             // It was said why.
             Ok(false) => {}

@@ -51,7 +51,7 @@ fn bind(config: &Config, data_dir: &DataDir) -> Result<Option<Opener>, ServeErro
         let acceptor = served.map(|served| served.acceptor);
         let server = Server::new(Arc::clone(&app), acceptor, config.http.connections_max);
         let server = tokio::spawn(server.run(listener, GRACE));
-        tracing::info!(http = %addr, tls, auth = config.auth.as_str(), "the hub listens on {addr}");
+        tracing::debug!(http = %addr, tls, auth = config.auth.as_str(), "the hub listens on {addr}");
         let open = Open {
             addr: Some(addr),
             card,

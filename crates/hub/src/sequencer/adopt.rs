@@ -65,7 +65,7 @@ impl<L: Listener> Sequencer<L> {
             for note in page.notes {
                 self.adoption.current = Some(note.number);
                 if let Some(why) = self.take_in(&note, now)? {
-                    tracing::warn!(row = ?note.row(), why, "a direct SQL write was refused; its row is restored");
+                    tracing::warn!(row = ?note.row(), error = why, "a direct SQL write was refused; its row is restored");
                     self.slice.apply(note.undone(why), now);
                 }
             }

@@ -47,7 +47,7 @@ pub(super) fn before_serving(path: &Path) -> Result<Beside, Error> {
             ..Beside::default()
         });
     }
-    tracing::info!(bytes, "checking the integrity of the ledger's pages");
+    tracing::debug!(bytes, "checking the integrity of the ledger's pages");
     let faults = check_pages(&db, None).map_err(open_error)?;
     if !faults.is_empty() {
         return Err(damaged(&faults.join("; ")));

@@ -40,6 +40,8 @@ pub enum Failed {
     Start(#[source] std::io::Error),
     #[error("git did not answer within {} seconds", .0.as_secs())]
     Slow(Duration),
+    #[error("there is no git repository")]
+    NoRepository,
     #[error("git refuses: {said}")]
     Refused { said: String },
     #[error("{} has no branch {branch}", repository.display())]
@@ -201,6 +203,9 @@ impl Said {
 
     fn refusal(self) -> Failed {
         let line = self.err.lines().next().unwrap_or("no reason given");
+        if line.contains("not a git repository") {
+            return Failed::NoRepository;
+        }
         let said = line.chars().filter(|c| !c.is_control());
         Failed::Refused {
             said: said.take(SAID_MAX).collect(),

@@ -179,7 +179,7 @@ impl Worker {
             tracing::debug!(%error, "a leaving worker was not deregistered from the bus; it will time out");
         }
         let reason = said.reason.unwrap_or_default();
-        tracing::info!(agent.id = %self.id(), "{} left: {}", self.id(), redact::text(&reason));
+        tracing::debug!(agent.id = %self.id(), "{} left: {}", self.id(), redact::text(&reason));
         self.stream.leaves();
     }
 
