@@ -14,7 +14,7 @@ use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
 use switchboard_wire::jetpack::{EventPlace, ProofQuery, ProofResponse};
 use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest, to_hex};
-use switchboard_wire::{IsoTime, Query as _};
+use switchboard_wire::{IsoTime, Query as _, in_words};
 use tracing::debug;
 use ulid::Ulid;
 
@@ -57,7 +57,8 @@ impl Transport {
     /// Sends `call`, retries what is transient, and reads the answer.
     pub(crate) async fn send<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
         let bytes = self.send_bytes(&call).await?;
-        serde_json::from_slice(&bytes).map_err(|error| self.unreadable(error.to_string()))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| self.unreadable(in_words(&error.to_string())))
     }
 
     /// As [`send`](Self::send), for an answer that is text.

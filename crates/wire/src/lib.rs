@@ -25,7 +25,7 @@ pub mod signature;
 pub use canonical::canonical;
 pub use fingerprint::Fingerprint;
 pub use json::Json;
-pub use malformed::{Malformed, parse};
+pub use malformed::{Malformed, in_words, parse};
 pub use other::Other;
 pub use query::{Parameter, Query};
 pub use recipients::Recipients;

@@ -105,18 +105,16 @@ fn explain(path: &Path, error: &serde_json::Error) -> Malformed {
     if !error.is_data() {
         return Malformed::whole(syntax(error));
     }
-    let message = in_words(strip_position(&error.to_string()));
+    let said = error.to_string();
     let place = print_path(path);
-    if let Some(member) = message
-        .strip_prefix("missing field `")
-        .and_then(|rest| rest.strip_suffix('`'))
-    {
+    if let Some(member) = missing(&said) {
         return Malformed::missing(if place.is_empty() {
             member.to_owned()
         } else {
             format!("{place}.{member}")
         });
     }
+    let message = in_words(&said);
     if place.is_empty() {
         Malformed::whole(message)
     } else {
@@ -124,26 +122,91 @@ fn explain(path: &Path, error: &serde_json::Error) -> Malformed {
     }
 }
 
+/// What the parser says, in the words of JSON instead of a program's, and without its position.
+pub fn in_words(said: &str) -> String {
+    let said = strip_position(said);
+    if let Some(member) = missing(said) {
+        return format!("{member} is required");
+    }
+    let wrong = said
+        .strip_prefix("invalid type: ")
+        .or_else(|| said.strip_prefix("invalid value: "));
+    if let Some((found, expected)) = wrong.and_then(|rest| rest.rsplit_once(", expected ")) {
+        return format!("expected {}, not {}", wanted(expected), got(found));
+    }
+    if let Some((word, known)) = said
+        .strip_prefix("unknown variant `")
+        .and_then(|rest| rest.rsplit_once("`, expected "))
+    {
+        return format!("expected {}, not {}", known.replace('`', ""), shown(word));
+    }
+    if said.starts_with("data did not match any variant of") {
+        return "has none of the forms that are allowed here".to_owned();
+    }
+    said.to_owned()
+}
+
+/// The member that is not there, if that is what is wrong.
+fn missing(said: &str) -> Option<&str> {
+    let rest = strip_position(said).strip_prefix("missing field `")?;
+    rest.strip_suffix('`')
+}
+
 /// What a program calls a type, as a person does.
-fn in_words(message: String) -> String {
-    let (Some(at), types) = (message.rfind("expected "), NUMBERS) else {
-        return message;
-    };
-    let (before, expected) = message.split_at(at + "expected ".len());
-    match types.iter().find(|(name, _)| *name == expected) {
-        Some((_, words)) => format!("{before}{words}"),
-        None => message,
+fn wanted(expected: &str) -> &str {
+    if let Some((_, words)) = TYPES.iter().find(|(name, _)| *name == expected) {
+        return words;
+    }
+    let begins = |names: &[&str]| names.iter().any(|name| expected.starts_with(name));
+    match expected {
+        _ if begins(&["struct ", "internally tagged", "adjacently tagged", "enum "]) => "an object",
+        _ if begins(&["tuple ", "a tuple "]) => "a list",
+        known => known,
     }
 }
 
-const NUMBERS: &[(&str, &str)] = &[
+/// What is there instead.
+fn got(found: &str) -> String {
+    match found {
+        "map" => "an object".to_owned(),
+        "sequence" => "a list".to_owned(),
+        "unit value" | "Option value" => "null".to_owned(),
+        _ => {
+            if let Some(text) = found.strip_prefix("string \"") {
+                return shown(text.strip_suffix('"').unwrap_or(text));
+            }
+            let value = found.split_once('`').map(|(_, value)| value);
+            value.map_or_else(|| found.to_owned(), |value| value.replace('`', ""))
+        }
+    }
+}
+
+/// A text that was sent, as far as it helps to see it.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("\"{}…\"", &text[..end]),
+        None => format!("\"{text}\""),
+    }
+}
+
+const SHOWN_CHARS_MAX: usize = 60;
+
+const TYPES: &[(&str, &str)] = &[
     ("u8", "a whole number from 0 to 255"),
     ("u16", "a whole number from 0 to 65535"),
     ("u32", "a whole number, 0 or more"),
     ("u64", "a whole number, 0 or more"),
     ("usize", "a whole number, 0 or more"),
+    ("i32", "a whole number"),
     ("i64", "a whole number"),
+    ("f32", "a number"),
     ("f64", "a number"),
+    ("a sequence", "a list"),
+    ("a map", "an object"),
+    ("a boolean", "true or false"),
+    ("a borrowed string", "a string"),
+    ("unit", "null"),
+    ("option", "a value or null"),
 ];
 
 fn syntax(error: &serde_json::Error) -> String {
@@ -155,11 +218,10 @@ fn syntax(error: &serde_json::Error) -> String {
 }
 
 /// Positions are for syntax errors; a data error names its field instead.
-fn strip_position(message: &str) -> String {
-    match message.rfind(" at line ") {
-        Some(at) => message[..at].to_owned(),
-        None => message.to_owned(),
-    }
+fn strip_position(message: &str) -> &str {
+    message
+        .rfind(" at line ")
+        .map_or(message, |at| &message[..at])
 }
 
 fn print_path(path: &Path) -> String {
@@ -225,6 +287,58 @@ mod tests {
             assert!(said.contains(message), "{text}: {said}");
             assert!(!said.contains("line"), "{text}: {said}");
         }
+    }
+
+    #[test]
+    fn no_word_of_a_program_is_in_what_a_person_reads() {
+        let long = "x".repeat(1000);
+        for (said, told) in [
+            (
+                "invalid type: string \"x\", expected struct Raw at line 1 column 3",
+                "expected an object, not \"x\"",
+            ),
+            (
+                "invalid type: floating point `1.5`, expected u64",
+                "expected a whole number, 0 or more, not 1.5",
+            ),
+            (
+                "invalid value: integer `-1`, expected u8",
+                "expected a whole number from 0 to 255, not -1",
+            ),
+            (
+                "invalid type: sequence, expected internally tagged enum Step",
+                "expected an object, not a list",
+            ),
+            (
+                "invalid type: map, expected a sequence",
+                "expected a list, not an object",
+            ),
+            (
+                "invalid type: null, expected a string",
+                "expected a string, not null",
+            ),
+            (
+                "invalid type: boolean `true`, expected f64",
+                "expected a number, not true",
+            ),
+            (
+                "unknown variant `urgent`, expected one of `high`, `low`",
+                "expected one of high, low, not \"urgent\"",
+            ),
+            (
+                "data did not match any variant of untagged enum To",
+                "has none of the forms that are allowed here",
+            ),
+            (
+                "missing field `title` at line 1 column 2",
+                "title is required",
+            ),
+            ("its own words", "its own words"),
+        ] {
+            assert_eq!(in_words(said), told);
+        }
+        let cut = in_words(&format!("invalid type: string \"{long}\", expected u8"));
+        assert!(cut.len() < 200, "{cut}");
     }
 
     #[test]

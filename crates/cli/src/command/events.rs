@@ -3,10 +3,12 @@
 use std::pin::pin;
 
 use clap::Args as ClapArgs;
+use clap::builder::PossibleValuesParser;
 use futures_util::StreamExt;
 use serde_json::Value;
 use switchboard_client::Client;
 use switchboard_client::jetpack::{Event, EventPage, EventPlace, EventQuery};
+use switchboard_core::Event as EventKind;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -34,8 +36,8 @@ pub struct Args {
     /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..))]
     limit: u32,
-    /// Only events of these types
-    #[arg(long = "type", short, value_name = "TYPE", value_delimiter = ',')]
+    /// Only events of these types, as in docs/events.md
+    #[arg(long = "type", short, value_name = "TYPE", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(EventKind::KINDS))]
     types: Vec<String>,
 }
 

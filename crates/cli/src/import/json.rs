@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 use switchboard_client::jetpack::NewTask;
+use switchboard_wire::in_words;
 
 use super::{Draft, Problem};
 
@@ -88,13 +89,9 @@ impl Lines<'_> {
     }
 }
 
-/// serde_json ends its messages with a position that is relative to the element; ours is to the file.
+/// serde_json's position is relative to the element; ours is to the file.
 fn without_position(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
-    }
+    in_words(&error.to_string())
 }
 
 #[cfg(test)]

@@ -299,7 +299,11 @@ mod tests {
         let problems = parse("- ok\n- [ ] #rust\n- x ~5x\n- y after:\n- z p:urgent\n").unwrap_err();
         let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
         assert_eq!(lines, [2, 3, 4, 5]);
-        assert!(problems[1].reason.contains("~5x"), "{}", problems[1].reason);
+        assert!(
+            problems[1].reason.contains("'5x'"),
+            "{}",
+            problems[1].reason
+        );
         assert!(
             problems[3].reason.contains("low, medium, high, critical"),
             "{}",

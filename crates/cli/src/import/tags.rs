@@ -154,7 +154,7 @@ where
 
 /// `30m`, `2h`, `1h30m`, `90` (minutes), `1d` (a working day of eight hours).
 pub fn minutes(text: &str) -> Result<u32, String> {
-    let bad = || format!("'~{text}' is not an estimate; write ~30m, ~2h, ~1h30m or ~90");
+    let bad = || format!("'{text}' is not an estimate; write 30m, 2h, 1h30m or 90 (minutes)");
     let mut total = 0_u32;
     let mut rest = text;
     while !rest.is_empty() {

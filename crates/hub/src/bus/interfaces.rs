@@ -33,6 +33,8 @@ pub struct Surroundings {
 pub struct Chosen {
     pub listen: Vec<SocketAddr>,
     pub left_out: Vec<Interface>,
+    /// What is wrong with the interfaces that the settings name.
+    pub unknown: Option<String>,
 }
 
 /// An unspecified address is narrowed to loopback and container networks; any other must be one of them.
@@ -53,6 +55,7 @@ pub fn choose(bus: &Bus, around: &Surroundings) -> Result<Chosen, ConfigError> {
             }
         }
     }
+    chosen.unknown = around.unknown(&bus.interfaces);
     Ok(chosen)
 }
 
@@ -97,6 +100,22 @@ impl Surroundings {
         self.interfaces
             .iter()
             .any(|interface| interface.address == address && self.admits(interface, bus))
+    }
+
+    /// A sentence on those of the named interfaces that are not there.
+    fn unknown(&self, named: &[String]) -> Option<String> {
+        let mut known: Vec<&str> = self.interfaces.iter().map(|it| it.name.as_str()).collect();
+        known.dedup();
+        let unknown = named.iter().filter(|name| !known.contains(&name.as_str()));
+        let unknown: Vec<&str> = unknown.map(String::as_str).collect();
+        // Where interfaces cannot be listed, that was said.
+        (!unknown.is_empty() && !known.is_empty()).then(|| {
+            format!(
+                "agent_bus.interfaces: this machine has no interface {} with an address; it has {}",
+                unknown.join(", "),
+                known.join(", ")
+            )
+        })
     }
 
     fn admits(&self, interface: &Interface, bus: &Bus) -> bool {

@@ -94,6 +94,9 @@ impl Bus {
                 left_out.name
             );
         }
+        if let Some(warning) = chosen.unknown {
+            tracing::warn!("{warning}");
+        }
         let descriptors = Descriptors::raise();
         if let Some(warning) = descriptors.warning(settings.connections_max.into()) {
             tracing::warn!("{warning}");

@@ -42,7 +42,8 @@ impl Failure {
             Failure::Forbidden(message) => plain(Code::Forbidden, message),
             Failure::TooFast(too_fast) => {
                 let seconds = too_fast.seconds();
-                let message = format!("rate limit exceeded; retry in {seconds} s");
+                let limit = too_fast.limit;
+                let message = format!("rate limit exceeded: {limit}; retry in {seconds} s");
                 (ErrorBody::new(Code::RateLimited, message), Some(seconds))
             }
             Failure::TooLarge => plain(Code::TooLarge, "a body may have at most 1 MiB"),
@@ -102,11 +103,17 @@ mod tests {
     use switchboard_core::Refusal;
 
     use super::*;
+    use crate::call::rate::Limit;
 
     #[test]
     fn every_failure_has_its_status_and_code() {
         let too_fast = TooFast {
             retry_after: Duration::from_millis(1001),
+            limit: Limit {
+                per_minute: 60,
+                what: "claims of an agent",
+                setting: "claim_per_minute",
+            },
         };
         let cases = [
             (
@@ -197,5 +204,9 @@ mod tests {
             );
             assert!(!body.success && !body.message.is_empty());
         }
+        assert_eq!(
+            Failure::TooFast(too_fast).answer().0.message,
+            "rate limit exceeded: at most 60 claims of an agent a minute (limits.claim_per_minute); retry in 2 s"
+        );
     }
 }

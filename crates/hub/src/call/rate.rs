@@ -3,6 +3,7 @@
 //! Counted per coordinator. Time comes in as an argument; nothing here knows who a caller is.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -40,6 +41,29 @@ pub struct RateLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooFast {
     pub retry_after: Duration,
+    /// What was exceeded.
+    pub limit: Limit,
+}
+
+/// So many of something in a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    pub per_minute: u32,
+    /// What is counted, and for whom.
+    pub what: &'static str,
+    /// Where it is set.
+    pub setting: &'static str,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Limit {
+            per_minute,
+            what,
+            setting,
+        } = self;
+        write!(f, "at most {per_minute} {what} a minute (limits.{setting})")
+    }
 }
 
 impl TooFast {
@@ -56,10 +80,26 @@ impl RateLimits {
         RateLimits {
             on: limits.enabled,
             began: Instant::now(),
-            heartbeat: Rate::per_minute(limits.heartbeat_per_minute),
-            claim: Rate::per_minute(limits.claim_per_minute),
-            other: Rate::per_minute(limits.other_per_minute),
-            register: Rate::per_minute(limits.register_per_minute),
+            heartbeat: Rate::of(Limit {
+                per_minute: limits.heartbeat_per_minute,
+                what: "heartbeats of an agent",
+                setting: "heartbeat_per_minute",
+            }),
+            claim: Rate::of(Limit {
+                per_minute: limits.claim_per_minute,
+                what: "claims of an agent",
+                setting: "claim_per_minute",
+            }),
+            other: Rate::of(Limit {
+                per_minute: limits.other_per_minute,
+                what: "other calls of an agent",
+                setting: "other_per_minute",
+            }),
+            register: Rate::of(Limit {
+                per_minute: limits.register_per_minute,
+                what: "registrations from an address",
+                setting: "register_per_minute",
+            }),
             agents: Mutex::new(Meters::new(KEYS_MAX)),
             addresses: Mutex::new(Meters::new(KEYS_MAX)),
         }
@@ -96,14 +136,17 @@ impl RateLimits {
 struct Rate {
     every: Duration,
     burst: Duration,
+    limit: Limit,
 }
 
 impl Rate {
-    fn per_minute(calls: u32) -> Self {
-        let every = Duration::from_secs(60) / calls.max(1);
+    fn of(limit: Limit) -> Self {
+        let calls = limit.per_minute.max(1);
+        let every = Duration::from_secs(60) / calls;
         Rate {
             every,
-            burst: every * (calls.max(1) - 1),
+            burst: every * (calls - 1),
+            limit,
         }
     }
 }
@@ -129,6 +172,7 @@ impl<K: Eq + Hash + Clone> Meters<K> {
             if due > now + rate.burst {
                 return Err(TooFast {
                     retry_after: due - now - rate.burst,
+                    limit: rate.limit,
                 });
             }
             *full_at = due + rate.every;
@@ -170,11 +214,19 @@ mod tests {
         Meters::new(keys_max)
     }
 
+    fn per_minute(calls: u32) -> Rate {
+        Rate::of(Limit {
+            per_minute: calls,
+            what: "calls",
+            setting: "calls_per_minute",
+        })
+    }
+
     #[test]
     fn the_nth_call_of_a_minute_passes_and_the_next_is_told_when() {
         // jetpack, Rate Limiting: REGISTER, HEARTBEAT, CLAIM, Other.
         for calls in [10, 12, 30, 60] {
-            let rate = Rate::per_minute(calls);
+            let rate = per_minute(calls);
             let mut meters = meters(8);
             for call in 1..=calls {
                 assert_eq!(meters.take(1, rate, NOW), Ok(()), "call {call} of {calls}");
@@ -191,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_refused_call_costs_nothing() {
-        let rate = Rate::per_minute(2);
+        let rate = per_minute(2);
         let mut meters = meters(8);
         for _ in 0..2 {
             meters.take(1, rate, NOW).unwrap();
@@ -204,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_minute_of_quiet_restores_the_whole_allowance() {
-        let rate = Rate::per_minute(12);
+        let rate = per_minute(12);
         let mut meters = meters(8);
         for round in 0..3 {
             let now = NOW + Duration::from_secs(60) * round;
@@ -217,7 +269,7 @@ mod tests {
 
     #[test]
     fn keys_do_not_share_an_allowance() {
-        let rate = Rate::per_minute(1);
+        let rate = per_minute(1);
         let mut meters = meters(8);
         assert_eq!(meters.take(1, rate, NOW), Ok(()));
         assert_eq!(meters.take(2, rate, NOW), Ok(()));
@@ -226,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_number_of_keys_is_bounded_and_the_busiest_are_kept() {
-        let rate = Rate::per_minute(60);
+        let rate = per_minute(60);
         let mut meters = meters(16);
         for _ in 0..60 {
             meters.take(0, rate, NOW).unwrap();

@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use serde_json::json;
-use switchboard_core::{Head, Logged, iso, limits};
+use switchboard_core::{Event, Head, Logged, iso, limits};
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{EventPage, EventPlace, EventQuery, from_wire, to_wire};
 use tokio::sync::watch;
@@ -41,6 +41,11 @@ pub async fn events(app: AppState, call: Call) -> Result<Response, Failure> {
     let query: EventQuery = call.query()?;
     if query.types.len() > TYPES_MAX {
         return Err(Malformed::field("types", format!("has more than {TYPES_MAX} items")).into());
+    }
+    let is_known = |kind: &&String| Event::KINDS.contains(&kind.as_str()) || *kind == REWOUND;
+    if let Some(unknown) = query.types.iter().find(|kind| !is_known(kind)) {
+        let message = format!("there are no events of type {unknown:?}; docs/events.md lists all");
+        return Err(Malformed::field("types", message).into());
     }
     let streams = call
         .header("accept")

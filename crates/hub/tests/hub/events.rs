@@ -55,7 +55,7 @@ async fn pages_cover_the_log_without_gaps() {
     assert_eq!(created["next"], events[6]["seq"]);
     let none = hub
         .client
-        .get("/api/v1/events?types=no_such")
+        .get("/api/v1/events?types=engram_evicted")
         .await
         .expect(200);
     assert_eq!(

@@ -340,7 +340,7 @@ impl Session {
         let peer = self.peer.as_ref().expect("an open session has its peer");
         let sender = &envelope.sender;
         if sender.role != peer.role {
-            let message = format!("sender.role: this connection is a {}'s", peer.role);
+            let message = format!("sender.role: the role of this connection is {}", peer.role);
             return Err(Fault::new(Flag::RoleForbidden, message));
         }
         if *sender.id != *peer.id {
@@ -355,7 +355,7 @@ impl Session {
             return Err(Fault::new(Flag::HelloAgain, message));
         }
         if !message_type.may_come_from(peer.role) {
-            let message = format!("a {} must not send {message_type}", peer.role);
+            let message = format!("{message_type} must not come from role {}", peer.role);
             return Err(Fault::new(Flag::RoleForbidden, message));
         }
         let message = Inbound::read(message_type, envelope.payload)

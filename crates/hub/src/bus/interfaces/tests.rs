@@ -276,3 +276,22 @@ fn a_cut_or_senseless_answer_of_the_kernel_is_read_as_far_as_it_goes() {
         }
     }
 }
+
+#[test]
+fn interfaces_that_are_not_there_are_named() {
+    let mut bus = bus(&["0.0.0.0:8731"]);
+    let unknown = |bus: &Bus| choose(bus, &host()).unwrap().unknown;
+    bus.interfaces = vec!["wlan0".to_owned()];
+    assert_eq!(unknown(&bus), None);
+    bus.interfaces = vec!["wlan0".to_owned(), "wlan9".to_owned(), "eth7".to_owned()];
+    let said = unknown(&bus).unwrap();
+    assert!(said.contains("no interface wlan9, eth7 with"), "{said}");
+    assert!(
+        said.ends_with("it has lo, eth0, wlan0, docker0, br-0123456789ab, br-lan, virbr0"),
+        "{said}"
+    );
+    assert_eq!(
+        choose(&bus, &Surroundings::default()).unwrap().unknown,
+        None
+    );
+}
