@@ -76,7 +76,23 @@ impl Tasks<'_> {
 
     /// Makes several tasks, all or none; they may depend on each other by id.
     pub async fn create_many(self, tasks: Vec<NewTask>) -> Result<TasksResponse, Error> {
-        let request = CreateTasksRequest::Many { tasks };
+        self.send_many(tasks, false).await
+    }
+
+    /// The same, but for those whose ids exist already; the answer has only the new ones.
+    pub async fn create_missing(self, tasks: Vec<NewTask>) -> Result<TasksResponse, Error> {
+        self.send_many(tasks, true).await
+    }
+
+    async fn send_many(
+        self,
+        tasks: Vec<NewTask>,
+        skip_existing: bool,
+    ) -> Result<TasksResponse, Error> {
+        let request = CreateTasksRequest::Many {
+            tasks,
+            skip_existing,
+        };
         self.client
             .transport
             .send(Call::post(&["tasks"], &request)?)

@@ -3,6 +3,7 @@
 //! Everything is read and checked before anything is sent, and every problem names its line. Sending is
 //! `command::task::import`'s business.
 
+mod identity;
 mod json;
 mod markdown;
 mod plan;
@@ -14,6 +15,7 @@ use std::path::Path;
 use switchboard_client::jetpack::NewTask;
 use switchboard_core::limits;
 
+pub use identity::identify;
 pub use plan::{CHUNK_MAX, Plan, plan};
 pub use tags::minutes;
 

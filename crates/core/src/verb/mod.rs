@@ -14,6 +14,7 @@ use crate::want::Want;
 
 mod acknowledge;
 mod acquire_lease;
+mod add_missing;
 mod adopt;
 mod adopt_issue;
 mod assign;
@@ -71,6 +72,7 @@ mod why;
 
 pub use acknowledge::{Acknowledge, Acknowledged};
 pub use acquire_lease::{AcquireLease, LeaseAnswer};
+pub use add_missing::AddMissing;
 pub use adopt::{
     AgentWritten, DEPENDS_ON_DEPENDENCIES, HandStep, Meant, Note, TRANSITIONS, Written, is_stewards,
 };

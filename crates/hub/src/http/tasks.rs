@@ -2,7 +2,7 @@
 
 use switchboard_core::query::{Readable, TaskRef};
 use switchboard_core::rights::Right;
-use switchboard_core::verb::{CreateTasks, RetryTask, Review, Ruling, Why};
+use switchboard_core::verb::{AddMissing, CreateTasks, RetryTask, Review, Ruling, Why};
 use switchboard_core::{Refusal, Task, TaskId};
 use switchboard_wire::jetpack::{
     CreateTasksRequest, PatchTaskRequest, RejectTaskRequest, ReleaseTaskRequest, SteerTaskRequest,
@@ -25,8 +25,13 @@ pub async fn create(app: AppState, call: Call) -> Result<Reply, Failure> {
         CreateTasksRequest::One(_) => |tasks| made_one(tasks),
         CreateTasksRequest::Many { .. } => |tasks| made_many(tasks),
     };
+    let skips =
+        matches!(&request, CreateTasksRequest::Many { skip_existing, .. } if *skip_existing);
     let verb = from_wire::create(request, &mut app.context(&mut |kind| app.ids.fresh(kind)))?;
-    change.run::<CreateTasks>(verb, 201, render).await
+    match skips {
+        true => change.run(AddMissing(verb), 201, render).await,
+        false => change.run::<CreateTasks>(verb, 201, render).await,
+    }
 }
 
 fn made_one(tasks: &[Task]) -> Vec<u8> {

@@ -104,7 +104,14 @@ pub struct NewTask {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CreateTasksRequest {
-    Many { tasks: Vec<NewTask> },
+    #[serde(rename_all = "camelCase")]
+    Many {
+        tasks: Vec<NewTask>,
+        /// True: tasks whose ids exist already are left as they are, and the response has only the new ones; false (the
+        /// default): the request is refused.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        skip_existing: bool,
+    },
     One(Box<NewTask>),
 }
 
@@ -118,13 +125,17 @@ impl CreateTasksRequest {
         }
 
         #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
         struct Many {
             tasks: Vec<Object<NewTask>>,
+            #[serde(default)]
+            skip_existing: bool,
         }
 
         match parse::<Probe<'_>>(bytes)?.tasks {
-            Some(_) => parse(bytes).map(|Many { tasks }| Self::Many {
-                tasks: tasks.into_iter().map(|Object(task)| task).collect(),
+            Some(_) => parse(bytes).map(|many: Many| Self::Many {
+                tasks: many.tasks.into_iter().map(|Object(task)| task).collect(),
+                skip_existing: many.skip_existing,
             }),
             None => parse(bytes).map(|task| Self::One(Box::new(task))),
         }

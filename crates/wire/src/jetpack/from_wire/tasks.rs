@@ -53,7 +53,7 @@ pub fn create(
 ) -> Result<verb::CreateTasks, Malformed> {
     let tasks = match request {
         CreateTasksRequest::One(task) => vec![new_task("", *task, context)?],
-        CreateTasksRequest::Many { tasks } => {
+        CreateTasksRequest::Many { tasks, .. } => {
             if tasks.is_empty() || tasks.len() > limits::TASKS_PER_CREATE_MAX {
                 let message = format!("must have 1 to {} items", limits::TASKS_PER_CREATE_MAX);
                 return Err(Malformed::field("tasks", message));
