@@ -90,6 +90,14 @@ pub fn age(at: IsoTime, now: IsoTime) -> String {
     span((now.0 - at.0).max(0))
 }
 
+/// How long something took, in one unit: `5ms`, `40s`, `12m`.
+pub fn lasted(from: IsoTime, to: IsoTime) -> String {
+    match (to.0 - from.0).max(0) {
+        ms @ ..1000 => format!("{ms}ms"),
+        ms => span(ms),
+    }
+}
+
 /// A distance in time to either side: `12m ago`, `in 40s`.
 pub fn relative(at: IsoTime, now: IsoTime) -> String {
     let distance = at.0 - now.0;
@@ -169,6 +177,8 @@ mod tests {
         assert_eq!(relative(IsoTime(now.0 - 5000), now), "5s ago");
         assert_eq!(relative(IsoTime(now.0 + 5000), now), "in 5s");
         assert_eq!(relative(now, now), "now");
+        assert_eq!(lasted(now, IsoTime(now.0 + 5)), "5ms");
+        assert_eq!(lasted(now, IsoTime(now.0 + 61_000)), "1m");
     }
 
     #[test]

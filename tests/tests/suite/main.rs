@@ -7,6 +7,7 @@ mod bus;
 mod cert;
 mod clauses;
 mod clock;
+mod commands;
 mod coordinators;
 mod crash;
 mod damage;

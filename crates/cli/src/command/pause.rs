@@ -17,7 +17,7 @@ Examples:
   switchboard pause --for 10m")]
 pub struct Args {
     /// Reason, shown to agents that ask for work
-    #[arg(long, short, value_name = "TEXT")]
+    #[arg(long, short, value_name = "TEXT", alias = "reason")]
     why: Option<String>,
     /// End the pause automatically after 30s, 10m, 2h, 1d
     #[arg(long = "for", value_name = "SPAN", value_parser = seconds)]

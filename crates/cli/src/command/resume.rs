@@ -13,7 +13,7 @@ Example:
   switchboard resume")]
 pub struct Args {
     /// Reason, kept in the event log
-    #[arg(long, short, value_name = "TEXT")]
+    #[arg(long, short, value_name = "TEXT", alias = "reason")]
     why: Option<String>,
 }
 

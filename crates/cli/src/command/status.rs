@@ -4,15 +4,25 @@ use std::io;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
-use switchboard_client::jetpack::{StatusResponse, TaskStatus};
+use switchboard_client::jetpack::{
+    Agent, AgentQuery, ListOrder, StatusResponse, Task, TaskQuery, TaskStatus,
+};
 use switchboard_client::{Client, Error};
 
+use crate::command::agent;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::screen::{Screen, Table, Tone, cell, clean, paint, toned};
-use crate::show::{age, task_tone};
+use crate::screen::{Screen, Table, Tone, brief, cell, clean, paint, toned};
+use crate::show::{age, maybe, task_status, task_tone};
 
-/// Show a summary of the hub
+/// Agents that a watcher sees.
+const AGENTS_MAX: u32 = 15;
+/// Tasks of each kind that need a person's attention.
+const ATTENTION_MAX: u32 = 3;
+/// Longest title and reason of them.
+const WHY_MAX: usize = 50;
+
+/// Show a summary of the hub; watched, also its agents and the tasks that need attention
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -42,25 +52,99 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
             _ = tokio::signal::ctrl_c() => return Ok(()),
             _ = ticks.tick() => {}
         }
-        let status = tokio::select! {
+        let picture = tokio::select! {
             _ = tokio::signal::ctrl_c() => return Ok(()),
-            status = client.admin().status() => status,
+            picture = Picture::take(&client, !context.screen.json()) => picture,
         };
-        look(&mut context.screen, status, &client)?;
+        look(&mut context.screen, picture, &client)?;
     }
+}
+
+/// The hub, and who and what in it a person who watches wants to see.
+struct Picture {
+    status: StatusResponse,
+    agents: Vec<Agent>,
+    /// Tasks that wait for a person, that failed, and that are tried again.
+    attention: Vec<Task>,
+}
+
+impl Picture {
+    /// Without details, only the summary.
+    async fn take(client: &Client, with_details: bool) -> Result<Picture, Error> {
+        let status = client.admin().status().await?;
+        let (mut agents, mut attention) = (Vec::new(), Vec::new());
+        if with_details {
+            let first = AgentQuery {
+                limit: Some(AGENTS_MAX),
+                ..AgentQuery::default()
+            };
+            agents = client.agents().list(&first).await?.agents;
+            let counts = &status.tasks;
+            for (state, count) in [
+                (TaskStatus::NeedsReview, counts.needs_review),
+                (TaskStatus::Failed, counts.failed),
+                (TaskStatus::PendingRetry, counts.pending_retry),
+            ] {
+                if count > 0 {
+                    let last = TaskQuery {
+                        status: vec![state],
+                        order: Some(ListOrder::New),
+                        limit: Some(ATTENTION_MAX),
+                        ..TaskQuery::default()
+                    };
+                    attention.extend(client.tasks().list(&last).await?.tasks);
+                }
+            }
+        }
+        Ok(Picture {
+            status,
+            agents,
+            attention,
+        })
+    }
+
+    fn print(&self, screen: &mut Screen, client: &Client) -> io::Result<()> {
+        print(screen, &self.status, client)?;
+        if !self.agents.is_empty() {
+            screen.line("")?;
+            screen.table(&agent::table(&self.agents))?;
+        }
+        if !self.attention.is_empty() {
+            screen.line("")?;
+            screen.table(&attention(&self.attention))?;
+        }
+        Ok(())
+    }
+}
+
+fn attention(tasks: &[Task]) -> Table {
+    let mut table = Table::new(["#", "STATUS", "TITLE", "WHY"], "");
+    for task in tasks {
+        let why = match task.status {
+            TaskStatus::NeedsReview => Some("approve or reject it".to_owned()),
+            _ => task.last_error.as_ref().map(|why| brief(why, WHY_MAX)),
+        };
+        table.row([
+            cell(task.number),
+            task_status(task.status),
+            cell(brief(&task.title, WHY_MAX)),
+            maybe(why),
+        ]);
+    }
+    table
 }
 
 /// One picture of a watched hub; one that is away for a moment is waited for.
 fn look(
     screen: &mut Screen,
-    status: Result<StatusResponse, Error>,
+    picture: Result<Picture, Error>,
     client: &Client,
 ) -> Result<(), Failure> {
-    match status {
-        Ok(status) if screen.json() => screen.value_line(&status)?,
-        Ok(status) => {
+    match picture {
+        Ok(picture) if screen.json() => screen.value_line(&picture.status)?,
+        Ok(picture) => {
             screen.clear()?;
-            print(screen, &status, client)?;
+            picture.print(screen, client)?;
         }
         Err(error) if error.is_transient() => {
             if !screen.json() {
@@ -86,11 +170,11 @@ fn print(screen: &mut Screen, status: &StatusResponse, client: &Client) -> io::R
     let mut facts = Table::facts();
     if let Some(paused) = &status.paused {
         let words = crate::command::pause::words(paused);
-        facts.fact("paused", crate::screen::toned(words, Tone::Warn));
+        facts.fact("paused", toned(words, Tone::Warn));
     }
     if status.incidents > 0 {
         let words = format!("{} open; see 'switchboard incident list'", status.incidents);
-        facts.fact("incidents", crate::screen::toned(words, Tone::Warn));
+        facts.fact("incidents", toned(words, Tone::Warn));
     }
     facts.fact("tasks", cell(format_args!("{} in all", status.tasks.total)));
     let tasks = tasks(status);
@@ -164,7 +248,7 @@ fn cell_of(tasks: &[(TaskStatus, u64)]) -> comfy_table::Cell {
         .iter()
         .map(|(status, count)| format!("{count} {status}"))
         .collect();
-    crate::screen::toned(words.join(", "), worst)
+    toned(words.join(", "), worst)
 }
 
 fn agents(status: &StatusResponse) -> String {

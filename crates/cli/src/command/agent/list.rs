@@ -48,7 +48,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     Ok(screen.table(&table(&page.agents))?)
 }
 
-fn table(agents: &[Agent]) -> Table {
+pub fn table(agents: &[Agent]) -> Table {
     let now = now();
     let empty = "no agents; agents register with POST /api/v1/agents/register";
     let mut table = Table::new(
@@ -58,7 +58,7 @@ fn table(agents: &[Agent]) -> Table {
         empty,
     );
     for agent in agents {
-        let seen = agent.last_active_at.or(agent.last_heartbeat);
+        let seen = agent.last_heartbeat.max(agent.last_active_at);
         table.row([
             cell(&agent.id),
             agent_status(agent.status),

@@ -11,6 +11,8 @@ use clap::Subcommand;
 use crate::context::Context;
 use crate::failure::Failure;
 
+pub use list::table;
+
 pub const EXAMPLES: &str = "\
 Examples:
   switchboard agent add builder-1

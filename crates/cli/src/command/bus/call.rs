@@ -76,6 +76,11 @@ impl Call {
         }
     }
 
+    /// Gives the next answer its whole time.
+    pub fn wait_anew(&mut self) {
+        self.until = Instant::now() + ANSWER_WITHIN;
+    }
+
     /// The next event, if it comes in time.
     pub async fn next(&mut self) -> Result<OperatorEvent, Failure> {
         let error = match timeout_at(self.until, self.events.recv()).await {

@@ -1,18 +1,19 @@
 //! `switchboard bus status`: the director, its workers and its queue at this moment.
 
 use std::io;
+use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use comfy_table::Cell;
 use switchboard_client::bus::OperatorEvent;
 use switchboard_wire::IsoTime;
-use switchboard_wire::agentbus::DirectorState;
 use switchboard_wire::agentbus::message::{
-    DirectorStatus, Outbound, ProjectStateSnapshot, WorkerEntry,
+    DirectorStatus, OperatorCommand, Outbound, ProjectStateSnapshot, WorkerEntry,
 };
+use switchboard_wire::agentbus::{DirectorState, OperatorOrder};
 
 use super::call::Call;
-use super::failed::failed;
+use super::failed::{failed, trying_again};
 use super::reach::Door;
 use super::show::stage_tone;
 use crate::context::Context;
@@ -20,6 +21,8 @@ use crate::failure::Failure;
 use crate::screen::{Screen, Table, Tone, brief, cell, clean, paint, toned};
 use crate::show::{age, maybe, now};
 
+/// Between two pictures of a watched bus.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Longest reason that is shown.
 const REASON_MAX: usize = 120;
 
@@ -28,20 +31,42 @@ const REASON_MAX: usize = 120;
 #[command(after_help = "\
 Examples:
   switchboard bus status
+  switchboard bus status --watch
   switchboard bus status --json | jq .director.state")]
 pub struct Args {
+    /// Refresh every second until Ctrl-C
+    #[arg(long, short)]
+    watch: bool,
     #[command(flatten)]
     door: Door,
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let mut call = Call::begin(&args.door, context).await?;
-    // A director shows everything to whoever comes.
-    let snapshot = loop {
+    let screen = &mut context.screen;
+    let ended = match args.watch {
+        true => tokio::select! {
+            _ = tokio::signal::ctrl_c() => Ok(()),
+            ended = watch(&mut call, screen) => ended,
+        },
+        // A director shows everything to whoever comes.
+        false => match next(&mut call).await {
+            Ok(snapshot) if screen.json() => Ok(screen.value(&snapshot)?),
+            Ok(snapshot) => Ok(print(&snapshot, &call.reach.addr, screen)?),
+            Err(failure) => Err(failure),
+        },
+    };
+    call.operator.close().await;
+    ended
+}
+
+/// The next snapshot.
+async fn next(call: &mut Call) -> Result<ProjectStateSnapshot, Failure> {
+    loop {
         match call.next().await? {
             OperatorEvent::Frame(frame) => {
                 if let Outbound::Snapshot(snapshot) = frame.message {
-                    break snapshot;
+                    return Ok(snapshot);
                 }
             }
             OperatorEvent::Disconnected { error, .. } | OperatorEvent::Ended(error) => {
@@ -49,13 +74,45 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
             }
             OperatorEvent::Connected(_) | OperatorEvent::Line { .. } => {}
         }
-    };
-    call.operator.close().await;
-    let screen = &mut context.screen;
-    if screen.json() {
-        return Ok(screen.value(&snapshot)?);
     }
-    Ok(print(&snapshot, &call.reach.addr, screen)?)
+}
+
+/// Asks again and again; a director that is away for a moment is waited for.
+async fn watch(call: &mut Call, screen: &mut Screen) -> Result<(), Failure> {
+    loop {
+        call.wait_anew();
+        match call.next().await? {
+            OperatorEvent::Frame(frame) => {
+                let Outbound::Snapshot(snapshot) = frame.message else {
+                    continue;
+                };
+                show(&snapshot, &call.reach.addr, screen)?;
+                tokio::time::sleep(WATCH_EVERY).await;
+                let again = OperatorCommand::plain(OperatorOrder::Snapshot, "");
+                // If that fails, the events say why; the next connection begins with a snapshot.
+                let _ = call.operator.command(again).await;
+            }
+            OperatorEvent::Disconnected { error, .. } if !screen.json() => {
+                screen.clear()?;
+                screen.line(paint(trying_again(&error, &call.reach), Tone::Warn))?;
+                screen.flush()?;
+            }
+            OperatorEvent::Ended(error) => return Err(failed(&error, &call.reach)),
+            OperatorEvent::Disconnected { .. }
+            | OperatorEvent::Connected(_)
+            | OperatorEvent::Line { .. } => {}
+        }
+    }
+}
+
+/// One picture of a watched bus.
+fn show(snapshot: &ProjectStateSnapshot, addr: &str, screen: &mut Screen) -> io::Result<()> {
+    if screen.json() {
+        return screen.value_line(snapshot);
+    }
+    screen.clear()?;
+    print(snapshot, addr, screen)?;
+    screen.flush()
 }
 
 fn print(snapshot: &ProjectStateSnapshot, addr: &str, screen: &mut Screen) -> io::Result<()> {

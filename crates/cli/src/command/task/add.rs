@@ -19,8 +19,8 @@ const DESCRIPTION_MAX: u64 = 1024 * 1024;
 #[command(after_help = "\
 Examples:
   switchboard task add 'Fix the parser'
-  switchboard task add 'Write the docs' --priority low --skill writing --after 12
-  git log -1 --format=%b | switchboard task add 'Review the last commit' --type review --description -")]
+  switchboard task add 'Write the docs' --priority low --skill docs --after 12
+  git log -1 | switchboard task add 'Review it' --type review --description -")]
 pub struct Args {
     /// What to do, in one line
     title: String,
@@ -91,7 +91,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     Ok(changed(&mut context.screen, &answer)?)
 }
 
-fn description(text: String) -> Result<String, Failure> {
+pub fn description(text: String) -> Result<String, Failure> {
     if text != "-" {
         return Ok(text);
     }

@@ -3,11 +3,11 @@
 use clap::Args as ClapArgs;
 use switchboard_client::jetpack::SteerTaskRequest;
 
-use super::changed;
+use super::each;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Cancel tasks
+/// Cancel tasks; one that cannot be canceled does not keep the others
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Example:
@@ -26,9 +26,8 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let request = SteerTaskRequest {
         reason: args.reason,
     };
-    for task in &args.tasks {
-        let answer = client.tasks().cancel(task, &request).await?;
-        changed(&mut context.screen, &answer)?;
-    }
-    Ok(())
+    each(&args.tasks, &mut context.screen, async |task| {
+        client.tasks().cancel(task, &request).await
+    })
+    .await
 }

@@ -3,6 +3,7 @@
 mod add;
 mod approve;
 mod cancel;
+mod edit;
 mod import;
 mod list;
 mod reject;
@@ -14,6 +15,7 @@ mod why;
 use std::io;
 
 use clap::Subcommand;
+use switchboard_client::Error;
 use switchboard_client::jetpack::TaskResponse;
 
 use crate::context::Context;
@@ -37,6 +39,7 @@ pub enum Command {
     List(list::Args),
     Show(show::Args),
     Why(why::Args),
+    Edit(Box<edit::Args>),
     Cancel(cancel::Args),
     Retry(retry::Args),
     Release(release::Args),
@@ -52,6 +55,7 @@ impl Command {
             Command::List(args) => list::run(args, context).await,
             Command::Show(args) => show::run(args, context).await,
             Command::Why(args) => why::run(args, context).await,
+            Command::Edit(args) => edit::run(*args, context).await,
             Command::Cancel(args) => cancel::run(args, context).await,
             Command::Retry(args) => retry::run(args, context).await,
             Command::Release(args) => release::run(args, context).await,
@@ -59,6 +63,43 @@ impl Command {
             Command::Reject(args) => reject::run(args, context).await,
         }
     }
+}
+
+/// Does the same to each task, however it goes with the others; then tells which could not be changed.
+async fn each(
+    tasks: &[String],
+    screen: &mut Screen,
+    act: impl AsyncFn(&str) -> Result<TaskResponse, Error>,
+) -> Result<(), Failure> {
+    let mut left = Vec::new();
+    for (at, task) in tasks.iter().enumerate() {
+        match act(task).await {
+            Ok(answer) => changed(screen, &answer)?,
+            Err(error) if tasks.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                let is_refused = matches!(error, Error::Refused { .. });
+                left.push(format!("{task}: {}", Failure::from(error)));
+                if !is_refused {
+                    // Whatever became of this call, the next would fare no better.
+                    left.extend(
+                        tasks[at + 1..]
+                            .iter()
+                            .map(|task| format!("{task}: not tried")),
+                    );
+                    break;
+                }
+            }
+        }
+    }
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!(
+        "{} of {} tasks were not changed:\n  {}",
+        left.len(),
+        tasks.len(),
+        left.join("\n  ")
+    )))
 }
 
 /// Prints what became of a task: the answer as JSON, or one line.

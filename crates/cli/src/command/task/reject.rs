@@ -3,7 +3,7 @@
 use clap::Args as ClapArgs;
 use switchboard_client::jetpack::RejectTaskRequest;
 
-use super::changed;
+use super::each;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -31,9 +31,8 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         reason: args.reason,
         retry: args.fail.then_some(false),
     };
-    for task in &args.tasks {
-        let answer = client.tasks().reject(task, &request).await?;
-        changed(&mut context.screen, &answer)?;
-    }
-    Ok(())
+    each(&args.tasks, &mut context.screen, async |task| {
+        client.tasks().reject(task, &request).await
+    })
+    .await
 }

@@ -3,7 +3,7 @@
 use clap::Args as ClapArgs;
 use switchboard_client::jetpack::ReleaseTaskRequest;
 
-use super::changed;
+use super::each;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -27,9 +27,8 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         reason: args.reason,
         ..ReleaseTaskRequest::default()
     };
-    for task in &args.tasks {
-        let answer = client.tasks().release(task, &request).await?;
-        changed(&mut context.screen, &answer)?;
-    }
-    Ok(())
+    each(&args.tasks, &mut context.screen, async |task| {
+        client.tasks().release(task, &request).await
+    })
+    .await
 }

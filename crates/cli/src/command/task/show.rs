@@ -3,12 +3,12 @@
 use std::io;
 
 use clap::Args as ClapArgs;
-use switchboard_client::jetpack::{Attempt, Task, TaskDetails};
+use switchboard_client::jetpack::{Attempt, AttemptOutcome, Task, TaskDetails, TaskStatus};
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Screen, Table, Tone, brief, cell, clean, paint};
-use crate::show::{age, instant, listed, maybe, now, outcome, priority, task_status};
+use crate::show::{instant, lasted, listed, maybe, now, outcome, priority, task_status};
 
 /// Show one task, with every attempt at it
 #[derive(Debug, ClapArgs)]
@@ -96,18 +96,12 @@ fn facts(details: &TaskDetails) -> Table {
         task.estimated_minutes
             .map(|minutes| cell(format_args!("{minutes} min"))),
     );
-    facts.fact(
-        "took",
-        task.actual_minutes
-            .map(|minutes| cell(format_args!("{minutes} min"))),
-    );
+    let took = task.claimed_at.zip(task.completed_at);
+    facts.fact("took", took.map(|(from, to)| cell(lasted(from, to))));
     facts.fact("waits for", listed(&task.blockers));
     facts.fact("after", listed(&task.dependencies));
     facts.fact("before", listed(&details.dependants));
-    facts.fact(
-        "retries",
-        cell(format_args!("{} of {}", task.retry_count, task.max_retries)),
-    );
+    facts.fact("retries", cell(retries(details)));
     facts.fact("next retry", at(task.next_retry_at));
     facts.fact("failed by", listed(&task.previous_agents));
     facts.fact(
@@ -120,6 +114,20 @@ fn facts(details: &TaskDetails) -> Table {
     facts.fact("completed", at(task.completed_at));
     facts.fact("epoch", cell(task.epoch));
     facts
+}
+
+/// The failure that ends a task is counted as well, but no retry follows it.
+fn retries(details: &TaskDetails) -> String {
+    let task = &details.task;
+    let last = details.attempts.last().and_then(|attempt| attempt.outcome);
+    let is_last = task.status == TaskStatus::Failed
+        && matches!(last, Some(AttemptOutcome::Failed | AttemptOutcome::Crashed));
+    let used = task.retry_count.saturating_sub(u32::from(is_last));
+    format!(
+        "{} of {} used",
+        used.min(task.max_retries),
+        task.max_retries
+    )
 }
 
 fn attempts(attempts: &[Attempt]) -> Table {
@@ -135,7 +143,7 @@ fn attempts(attempts: &[Attempt]) -> Table {
             cell(&attempt.agent_id),
             outcome(attempt.outcome),
             cell(attempt.claimed_at),
-            cell(age(attempt.claimed_at, end)),
+            cell(lasted(attempt.claimed_at, end)),
             maybe(attempt.message.as_deref().map(|text| brief(text, 80))),
         ]);
     }

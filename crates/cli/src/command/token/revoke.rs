@@ -13,14 +13,15 @@ Example:
   switchboard token revoke tok_01J9Z3")]
 pub struct Args {
     /// The token's id, as 'switchboard token list' shows it
-    token: String,
+    #[arg(value_name = "TOKEN")]
+    id: String,
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let answer = context.client()?.admin().revoke_token(&args.token).await?;
+    let answer = context.client()?.admin().revoke_token(&args.id).await?;
     let screen = &mut context.screen;
     if screen.json() {
         return Ok(screen.value(&answer)?);
     }
-    Ok(screen.line(format_args!("token {} is revoked", clean(&args.token)))?)
+    Ok(screen.line(format_args!("token {} is revoked", clean(&args.id)))?)
 }

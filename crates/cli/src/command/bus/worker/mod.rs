@@ -29,6 +29,9 @@ use job::{Job, Mishap, Note, Outcome};
 const TEXT_MAX: usize = 100;
 /// Of the worker's id, so much goes into the id of an error.
 const ID_CHARS_MAX: usize = 64;
+/// What a worker without a command says first.
+const PRETENDS: &str =
+    "this worker pretends: it reports tasks as done and does nothing; --run COMMAND does real work";
 /// How often the walk of an example is told.
 const WALK_EVERY: Duration = Duration::from_secs(2);
 
@@ -98,6 +101,9 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         show_lines: context.screen.json(),
         ..WorkerConfig::new(&reach.addr, &id).taking_tasks(args.skills.clone())
     };
+    if args.run.is_none() {
+        say(&mut context.screen, Tone::Warn, PRETENDS)?;
+    }
     let (worker, events) = Worker::connect(config).map_err(|error| failed(&error, &reach))?;
     let mut bench = Bench {
         worker: worker.clone(),
