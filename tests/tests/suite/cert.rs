@@ -111,7 +111,7 @@ async fn connect(authority: &Authority, answer: &Value) -> Result<Identity, Refu
 #[tokio::test]
 async fn what_is_issued_is_let_in_and_what_is_revoked_is_put_out() {
     let desk = Desk::made();
-    let worker = desk.json(&["issue", "job 7/builder"]);
+    let worker = desk.json(&["issue", "job-7/builder"]);
     let operator = desk.json(&["issue", "ann", "--role", "operator", "--out", "given"]);
     assert!(desk.home.path().join("given/ann.key").is_file());
     let authority = Authority::open(&desk.data_dir()).unwrap();
@@ -119,12 +119,12 @@ async fn what_is_issued_is_let_in_and_what_is_revoked_is_put_out() {
     let inside = connect(&authority, &worker).await.unwrap();
     assert_eq!(
         (inside.name.as_str(), inside.role),
-        ("job 7/builder", Role::Worker)
+        ("job-7/builder", Role::Worker)
     );
     let ann = connect(&authority, &operator).await.unwrap();
     assert_eq!((ann.name.as_str(), ann.role), ("ann", Role::Operator));
 
-    let done = desk.json(&["revoke", "job 7/builder", "--reason", "lost"]);
+    let done = desk.json(&["revoke", "job-7/builder", "--reason", "lost"]);
     assert_eq!(done["revoked"][0]["reason"], "lost");
     let ended = tokio::time::timeout(PATIENCE, authority.ended(&inside)).await;
     assert_eq!(ended.unwrap(), Refused::Revoked(inside.name.clone()));
@@ -235,6 +235,13 @@ fn what_makes_no_sense_is_refused_with_its_exit_code() {
     }
     desk.json(&["issue", "w"]);
     desk.refused(&["issue", "w"], 1, &["exists", "--out"]);
+    // What the bus refuses gets no certificate; one that was revoked gives way to the next.
+    desk.refused(&["issue", "a b"], 2, &["'a b'", "spaces"]);
+    let token = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    desk.refused(&["issue", token], 2, &["token or a key"]);
+    let said = desk.text(&["revoke", "w"]);
+    assert!(said.contains("run 'switchboard cert issue w'"), "{said}");
+    desk.json(&["issue", "w"]);
     let file = desk.data_dir().join("bus/index.json");
     std::fs::write(&file, "{").unwrap();
     for command in [&["list"][..], &["issue", "v"], &["init"]] {

@@ -84,7 +84,7 @@ fn check<'a>(line: &'a str, raw: Raw<'a>) -> Result<Envelope<'a>, Malformed> {
         &raw.message_type,
         switchboard_core::limits::NAME_BYTES_MAX,
     )?;
-    check::id("sender.id", &raw.sender.id)?;
+    check_sender_id(&raw.sender.id)?;
     check::maybe_word("sender.run_id", raw.sender.run_id.as_deref())?;
     let digits = raw.seq.get();
     let seq = digits
@@ -105,6 +105,11 @@ fn check<'a>(line: &'a str, raw: Raw<'a>) -> Result<Envelope<'a>, Malformed> {
         seq_at: digits.as_ptr() as usize - line.as_ptr() as usize,
         seq_len: digits.len(),
     })
+}
+
+/// Whether a sender may have this id.
+pub fn check_sender_id(id: &str) -> Result<(), Malformed> {
+    check::id("sender.id", id)
 }
 
 /// The slow way, for a line that is refused anyway.

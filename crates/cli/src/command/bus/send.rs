@@ -14,10 +14,11 @@ use crate::screen::clean;
 /// Send the director a command
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
+Commands:
   pause             stop handing out work until 'resume'; running tasks continue
   resume            hand out work again
   cooldown          stop handing out work for a while
-  snapshot          send a snapshot to all operators now
+  snapshot          ask for a snapshot
   shutdown-worker   ask one worker to shut down
   release           set the release that is under way
 
@@ -35,7 +36,7 @@ pub struct Args {
     /// Reason, shown to others and logged
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// Length of a cooldown in seconds [default: the director's setting]
+    /// Length of a cooldown in seconds [default: 60]
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
     /// The release's id

@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
-use switchboard_hub::bus::authority::{Record, Registrar};
+use switchboard_hub::bus::authority::{Record, Registrar, Role};
 
 use super::{Certificate, failed, today};
 use crate::context::Context;
@@ -12,8 +12,8 @@ use crate::screen::clean;
 /// Revoke certificates; their holders are disconnected within a second
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-An id revokes all of its live certificates, a serial number (see 'switchboard cert list') only that one. This cannot be
-undone, but you can issue the id a new certificate at any time.
+An id revokes all of its live certificates, a serial number (see 'switchboard cert list') only that one. \
+This cannot be undone, but you can issue the id a new certificate at any time.
 
 Examples:
   switchboard cert revoke worker-3 --reason 'laptop lost'
@@ -51,6 +51,16 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             record.serial,
             record.role,
             clean(record.name.as_str())
+        ))?;
+    }
+    if let Some(last) = records.last().filter(|last| registrar.is_over(&last.name)) {
+        let id = clean(last.name.as_str());
+        let role = match last.role {
+            Role::Worker => "",
+            Role::Operator => " --role operator",
+        };
+        screen.line(format_args!(
+            "\n{id} has no other: it is disconnected within a second. For a new one run 'switchboard cert issue {id}{role}'."
         ))?;
     }
     Ok(())

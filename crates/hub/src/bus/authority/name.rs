@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use aws_lc_rs::digest;
 use switchboard_core::{AgentId, limits};
+use switchboard_wire::agentbus::envelope;
 use switchboard_wire::signature::to_hex;
 
 /// A legal sender id: not empty, not too long, without control characters.
@@ -29,6 +30,9 @@ pub enum NotAName {
     TooLong,
     #[error("an id must not have control characters")]
     Control,
+    /// By the rules for every sender.
+    #[error("{0}")]
+    Refused(String),
     #[error("{0:?} is reserved for the hub, or looks like a reserved id; choose another")]
     Reserved(String),
 }
@@ -52,6 +56,7 @@ impl Name {
     /// The id, if one in this role may have it.
     pub fn for_role(text: &str, role: Role) -> Result<Name, NotAName> {
         let name: Name = text.parse()?;
+        envelope::check_sender_id(text).map_err(|fault| NotAName::Refused(fault.message))?;
         match role {
             Role::Worker if name.0.is_reserved() => Err(NotAName::Reserved(text.to_owned())),
             Role::Worker | Role::Operator => Ok(name),

@@ -164,7 +164,8 @@ impl Registrar {
         let file = |ending: &str| out.join(format!("{stem}.{ending}"));
         let (cert, key, ca) = (file("pem"), file("key"), out.join(folder::CA));
         make_private(&out).map_err(|error| folder::unwritable(&out, &error))?;
-        if order.existing == Existing::Refuse {
+        let is_over = order.out.is_none() && self.is_over(order.name);
+        if order.existing == Existing::Refuse && !is_over {
             let taken = |path: &&PathBuf| path.exists();
             let foreign = Some(&ca).filter(|ca| ca.exists() && !self.wrote(ca));
             if let Some(path) = [&cert, &key].into_iter().find(taken).or(foreign) {
@@ -256,6 +257,15 @@ impl Registrar {
         newest
             .find(|record| record.name == *name)
             .map(|record| record.role)
+    }
+
+    /// Whether an id had certificates and none of them counts any more: their files are of no use.
+    pub fn is_over(&self, name: &Name) -> bool {
+        let own = || {
+            let records = self.index.records.iter();
+            records.filter(|record| record.name == *name)
+        };
+        own().next().is_some() && !own().any(|record| record.is_live(self.now))
     }
 
     fn live(&self, name: &Name, role: Role) -> Vec<Serial> {
