@@ -171,7 +171,13 @@ pub enum Event {
     /// The message is queued again: its connection ended before it was acknowledged.
     MessageQueuedAgain { message: MessageId, agent: AgentId },
     /// The recipient acknowledged the message.
-    MessageAcknowledged { message: MessageId, agent: AgentId },
+    MessageAcknowledged {
+        message: MessageId,
+        agent: AgentId,
+        /// Its sender; older events do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<AgentId>,
+    },
     /// The message expired before it was delivered.
     MessageExpired { message: MessageId, agent: AgentId },
     /// The message could not be delivered.

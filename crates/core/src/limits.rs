@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// As much of a text as fits, in whole characters.
-pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
+pub fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 

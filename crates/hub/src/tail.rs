@@ -100,7 +100,7 @@ impl Follow {
             let is_awaited = wakeups.has_claims()
                 || wakeups.has_inboxes()
                 || wakeups.has_credentials()
-                || wakeups.has_releases();
+                || wakeups.has_news();
             if !is_awaited {
                 // Misses nobody: who waits registers before it looks, and whoever registers from now on looks at a
                 // ledger that has all this.

@@ -23,17 +23,18 @@ pub(crate) struct Wakeups {
     streams: Bells,
     /// Counts keys and tokens that ended.
     credentials: watch::Sender<u64>,
-    releases: Releases,
+    news: News,
 }
 
-/// Releases that were published, as the log tells them; `None` where some may have gone by unseen.
-struct Releases(broadcast::Sender<Option<Logged>>);
+/// What the log has for streams: releases, and that a message of one of their agents was acknowledged. `None` where some
+/// may have gone by unseen.
+struct News(broadcast::Sender<Option<Logged>>);
 
-impl Default for Releases {
+impl Default for News {
     fn default() -> Self {
-        /// Nobody publishes so many at once.
-        const KEPT: usize = 64;
-        Releases(broadcast::Sender::new(KEPT))
+        /// About as many as a batch may bring.
+        const KEPT: usize = 512;
+        News(broadcast::Sender::new(KEPT))
     }
 }
 
@@ -123,6 +124,10 @@ impl Bells {
     fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
+
+    fn has(&self, agent: &AgentId) -> bool {
+        self.0.lock().contains_key(agent)
+    }
 }
 
 impl Bell {
@@ -158,26 +163,31 @@ impl Wakeups {
         self.credentials.receiver_count() > 0
     }
 
-    pub fn releases(&self) -> broadcast::Receiver<Option<Logged>> {
-        self.releases.0.subscribe()
+    pub fn news(&self) -> broadcast::Receiver<Option<Logged>> {
+        self.news.0.subscribe()
     }
 
-    pub fn has_releases(&self) -> bool {
-        self.releases.0.receiver_count() > 0
+    pub fn has_news(&self) -> bool {
+        self.news.0.receiver_count() > 0
     }
 
-    /// Tells those whom the log says that a key or a token ended, or that there is a release.
+    /// Tells those whom it concerns that the log says that a key or a token ended, or has news for streams.
     pub fn logged(&self, events: &[Logged]) {
         let ends = |logged: &Logged| logged.event.ends_credential();
         if self.has_credentials() && events.iter().any(ends) {
             self.credentials.send_modify(|ended| *ended += 1);
         }
-        if self.has_releases() {
-            let is_release =
-                |logged: &&Logged| matches!(logged.event, Event::ReleasePublished { .. });
-            for logged in events.iter().filter(is_release) {
+        if self.has_news() {
+            let is_news = |logged: &&Logged| match &logged.event {
+                Event::ReleasePublished { .. } => true,
+                Event::MessageAcknowledged { from, .. } => {
+                    from.as_ref().is_some_and(|from| self.streams.has(from))
+                }
+                _ => false,
+            };
+            for logged in events.iter().filter(is_news) {
                 // Whoever listened may just have gone.
-                let _ = self.releases.0.send(Some(logged.clone()));
+                let _ = self.news.0.send(Some(logged.clone()));
             }
         }
     }
@@ -246,7 +256,7 @@ impl Wakeups {
         self.all_agents_changed();
         self.credentials.send_modify(|ended| *ended += 1);
         self.inboxes.ring_all();
-        let _ = self.releases.0.send(None);
+        let _ = self.news.0.send(None);
     }
 
     pub fn has_claims(&self) -> bool {

@@ -22,6 +22,6 @@ pub fn state(stage: Stage, issue_number: u64, attempt: u32) -> WorkerState<'stat
         progress: None,
         repo: None,
         last_error_id: None,
-        last_update_at: now(),
+        last_update_at: Some(now()),
     }
 }

@@ -105,6 +105,7 @@ impl Verb for Acknowledge {
         changes.event(Event::MessageAcknowledged {
             message: self.message.clone(),
             agent: self.agent.clone(),
+            from: Some(message.from.clone()),
         });
         let took = match &message.handoff {
             Some((task, epoch)) => Some(take_over(

@@ -116,6 +116,7 @@ mod tests {
                 id: id.into(),
                 percent: None,
                 phase: None,
+                note: None,
             }),
             metrics: None,
         }

@@ -26,6 +26,8 @@ pub struct ReportedTask {
     pub id: TaskId,
     pub percent: Option<u8>,
     pub phase: Option<Phase>,
+    /// What it is doing, in its own words.
+    pub note: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +54,8 @@ impl Verb for Heartbeat {
         let known = speaker(slice, &self.agent)?;
         let mut changes = Changes::default();
         let named = self.held(known).and_then(|task| slice.task(&task.id));
-        let is_noted = named.is_none_or(|task| !leaves_trace(task, now));
+        let says_more = |task| self.task.as_ref().is_some_and(|said| said.says_more(task));
+        let is_noted = named.is_none_or(|task| !leaves_trace(task, now) && !says_more(task));
         if is_noted && self.changes_nothing(known, now) {
             changes.pulses.push(Pulse {
                 agent: known.id.clone(),
@@ -159,6 +162,12 @@ impl Heartbeat {
 }
 
 impl ReportedTask {
+    /// Whether its note is another than the task has.
+    fn says_more(&self, task: &Task) -> bool {
+        let known = task.progress.as_ref().map(|known| &known.note);
+        self.note.is_some() && known != self.note.as_ref()
+    }
+
     fn seen_by(&self, agent: &Agent, now: Timestamp) -> Current {
         let before = agent
             .current
@@ -174,7 +183,7 @@ impl ReportedTask {
 
     /// Moves the task's own progress along, if the heartbeat said anything new about it; else only when it was named.
     fn advance(&self, task: &Task, changes: &mut Changes, now: Timestamp) {
-        if self.percent.is_none() && self.phase.is_none() {
+        if self.percent.is_none() && self.phase.is_none() && !self.says_more(task) {
             if leaves_trace(task, now) {
                 let mut task = task.clone();
                 task.updated_at = now;
@@ -189,7 +198,11 @@ impl ReportedTask {
                 .or(last.map(|last| last.phase))
                 .unwrap_or(Phase::Analyzing),
             percent: self.percent.or(last.map(|last| last.percent)).unwrap_or(0),
-            note: last.map(|last| last.note.clone()).unwrap_or_default(),
+            note: self
+                .note
+                .clone()
+                .or_else(|| last.map(|last| last.note.clone()))
+                .unwrap_or_default(),
             files: last.map(|last| last.files.clone()).unwrap_or_default(),
             told_at: now,
             told_percent: 0,
@@ -246,6 +259,7 @@ mod tests {
                 id: task.into(),
                 percent,
                 phase,
+                note: None,
             }),
             ..beat("A", Doing::Busy)
         }
@@ -313,6 +327,29 @@ mod tests {
             (current.percent, current.phase),
             (Some(30), Some(Phase::Testing))
         );
+    }
+
+    #[test]
+    fn a_note_reaches_the_task_once_also_if_nothing_else_is_new() {
+        // agentbus.heartbeat.progress
+        let mut swarm = Swarm::with_task(TaskStatus::Claimed);
+        let mut beat = beat_about("T", Some(30), Some(Phase::Testing));
+        for (said, kept) in [
+            (Some("writing"), "writing"),
+            (None, "writing"),
+            (Some("testing"), "testing"),
+        ] {
+            let named = beat.task.as_mut().expect("it names its task");
+            named.note = said.map(str::to_owned);
+            swarm.wait(Duration::from_secs(1));
+            swarm.ok(beat.clone());
+            let task = swarm.task("T").clone();
+            let note = task.progress.as_ref().map(|progress| &*progress.note);
+            assert_eq!(note, Some(kept));
+            swarm.wait(Duration::from_secs(1));
+            swarm.ok(beat.clone());
+            assert_eq!(*swarm.task("T"), task, "said again, it is no progress");
+        }
     }
 
     #[test]

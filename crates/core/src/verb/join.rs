@@ -26,6 +26,8 @@ pub struct Join {
     pub skills: Skills,
     /// What else it says of itself, where the door has words for it.
     pub about: Option<About>,
+    /// The little that a door without words for the rest is told.
+    pub able: Option<Able>,
     /// A new process goes on with what the old one held.
     pub resume: bool,
     /// Where the door has it told: silent for longer, it is taken for dead.
@@ -40,6 +42,15 @@ pub struct About {
     pub kind: AgentKind,
     pub capabilities: Capabilities,
     pub machine: Option<Machine>,
+}
+
+/// What it was said to be able to at other doors stays, unless it says otherwise here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Able {
+    pub max_task_minutes: Option<u32>,
+    /// Where it says nothing at any door.
+    pub default_minutes: u32,
+    pub can_access_browser: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -174,6 +185,7 @@ impl Join {
             door,
             skills: Skills::default(),
             about: None,
+            able: None,
             resume: false,
             silent_after: None,
             stream: None,
@@ -215,6 +227,16 @@ impl Join {
             agent.kind = about.kind;
             agent.capabilities = about.capabilities;
             agent.machine = about.machine;
+        }
+        if let Some(able) = self.able {
+            let can = &mut agent.capabilities;
+            let otherwise = match is_elsewhere {
+                true => can.max_task_minutes,
+                false => able.default_minutes,
+            };
+            can.max_task_minutes = able.max_task_minutes.unwrap_or(otherwise);
+            can.can_access_browser =
+                able.can_access_browser || (is_elsewhere && can.can_access_browser);
         }
     }
 }
@@ -536,6 +558,39 @@ mod tests {
                 swarm.ok(join);
             }
             assert_eq!(swarm.agent("A").skills, Skills::new(skills));
+        }
+    }
+
+    #[test]
+    fn what_it_is_able_to_is_what_it_says_then_what_other_doors_know_then_what_is_usual() {
+        let bus = |max_task_minutes, can_access_browser| Join {
+            able: Some(Able {
+                max_task_minutes,
+                default_minutes: 120,
+                can_access_browser,
+            }),
+            ..join_bus("A")
+        };
+        let jetpack = |browser| {
+            let mut join = register("A", &[]);
+            about(&mut join).capabilities.can_access_browser = browser;
+            join
+        };
+        for (joins, minutes, browser) in [
+            (vec![bus(None, false)], 120, false),
+            (vec![bus(Some(15), true)], 15, true),
+            (vec![bus(Some(15), true), bus(None, false)], 120, false),
+            (vec![jetpack(true), bus(None, false)], 60, true),
+            (vec![jetpack(false), bus(Some(15), true)], 15, true),
+            (vec![bus(Some(15), true), jetpack(false)], 60, false),
+        ] {
+            let mut swarm = Swarm::new();
+            for join in joins {
+                swarm.ok(join);
+            }
+            let can = &swarm.agent("A").capabilities;
+            assert_eq!(can.max_task_minutes, minutes);
+            assert_eq!(can.can_access_browser, browser);
         }
     }
 

@@ -101,7 +101,7 @@ pub use fail_delivery::FailDelivery;
 pub use hand::{EndStream, Hand, Handed, TakeBack};
 pub use heartbeat::{Heartbeat, HeartbeatTaken, ReportedTask};
 pub use issue_command::IssueCommand;
-pub use join::{About, Join, Joined};
+pub use join::{Able, About, Join, Joined};
 pub use keep_engram::{AdoptEngrams, KeepEngram, Kept};
 pub use mark_silent::MarkSilent;
 pub use note_memory::NoteMemory;

@@ -134,6 +134,17 @@ impl Verb for Send {
 }
 
 impl Send {
+    /// Whether the message that has this id is the same, sent before.
+    pub fn is_kept_as(&self, kept: &Message) -> bool {
+        let asks_holder = matches!(self.meaning, Meaning::Wants(_)) && self.to == To::Everyone;
+        let is_own = kept.from == *self.from.id()
+            && kept.kind == self.kind
+            && (kept.to == self.to || asks_holder);
+        let is_answer =
+            asks_holder && kept.from.as_str() == HUB && kept.to.one() == Some(self.from.id());
+        kept.payload == self.payload && (is_own || is_answer)
+    }
+
     fn recipients<'a, 'w: 'a>(&'a self, want: &mut Want<'w>, now: Timestamp) -> Recipients<'a> {
         match (&self.to, &self.meaning) {
             (To::One(_) | To::Several(_), _) => Recipients::Named(self.to.named()),

@@ -23,6 +23,8 @@ pub(super) struct Board {
     bell: Notify,
     /// Rung when a snapshot would look different.
     stir: Notify,
+    /// Rung when somebody wants one and has to wait for it.
+    ask: Notify,
     operators: AtomicUsize,
 }
 
@@ -102,6 +104,9 @@ impl Board {
             Some(known) => absorb(known, state),
             None => seen.state = Some(state.clone().into_owned()),
         }
+        if let Some(known) = &mut seen.state {
+            known.last_update_at.get_or_insert(now.into());
+        }
         if !watched {
             return;
         }
@@ -123,6 +128,14 @@ impl Board {
     /// Waits for news, or for someone who came or went.
     pub async fn stirred(&self) {
         self.stir.notified().await;
+    }
+
+    pub fn ask(&self) {
+        self.ask.notify_one();
+    }
+
+    pub async fn asked(&self) {
+        self.ask.notified().await;
     }
 
     /// The last heartbeat of each who sent one since the last call.
@@ -195,7 +208,7 @@ mod tests {
             }),
             repo: None,
             last_error_id: None,
-            last_update_at: UtcTime(1),
+            last_update_at: Some(UtcTime(1)),
         }
     }
 

@@ -227,12 +227,12 @@ pub(super) async fn run(bus: Arc<BusState>) {
             if is_here {
                 director.step(&bus, Cause::Interval, figures);
             } else if bus.board.is_watched() {
-                snapshot::broadcast(&bus).await;
+                snapshot::broadcast(&bus);
             }
         }
         while is_here && director.step(&bus, Cause::Done, figures) {
             if director.now.lock().state == DirectorState::Broadcast && bus.board.is_watched() {
-                snapshot::broadcast(&bus).await;
+                snapshot::broadcast(&bus);
             }
         }
         if is_here {

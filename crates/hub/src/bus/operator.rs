@@ -1,25 +1,23 @@
 //! A person's client: sees everything, gives orders, each of which is confirmed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use switchboard_core::verb::{IssueCommand, Order, Steer};
-use switchboard_core::{AgentId, CommandId, CommandKind, director};
+use switchboard_core::verb::{IssueCommand, Steer};
+use switchboard_core::{AgentId, CommandId, CommandKind, Refusal};
+use switchboard_wire::agentbus::Role;
+use switchboard_wire::agentbus::from_wire::{self, Wanted};
 use switchboard_wire::agentbus::message::{
     Inbound, OperatorAck, OperatorCommand, ReleasePublished, Welcome, WelcomeDirector,
     WelcomeLimits,
 };
 use switchboard_wire::agentbus::session::Peer;
-use switchboard_wire::agentbus::{OperatorOrder, Role, redact};
 
 use super::frame::Outbox;
 use super::frame::send;
 use super::memory;
 use super::server::BusState;
 use super::snapshot;
-
-/// How long a cooldown lasts if nobody says.
-const COOLDOWN: Duration = Duration::from_secs(60);
+use crate::hub::Error;
 
 pub(super) struct Operator {
     id: AgentId,
@@ -58,54 +56,22 @@ impl Operator {
         }
     }
 
-    async fn obey(&self, bus: &BusState, seq: u64, mut command: OperatorCommand) {
-        redact::clean(&mut command.reason);
-        if let Some(release) = &mut command.release {
-            redact::clean(&mut release.release_id);
-            redact::clean(&mut release.release_branch);
-        }
-        let done = match command.command {
-            OperatorOrder::Snapshot => {
-                snapshot::send(bus, &self.outbox).await;
-                Ok("sent".to_owned())
-            }
-            OperatorOrder::Pause => self.steer(bus, &command, Order::Pause).await,
-            OperatorOrder::Resume => self.steer(bus, &command, Order::Resume).await,
-            OperatorOrder::Cooldown => {
-                let lasts_for = command.seconds.map_or(COOLDOWN, Duration::from_secs);
-                self.steer(bus, &command, Order::Cooldown { lasts_for })
-                    .await
-            }
-            OperatorOrder::Release => match &command.release {
-                None => Err("release: is missing".to_owned()),
-                Some(named) => {
-                    let release = director::Release {
-                        id: named.release_id.clone(),
-                        branch: named.release_branch.clone(),
-                        pr_number: named.release_pr_number,
-                        main_sha: None,
-                        image_tag: None,
-                    };
-                    self.steer(bus, &command, Order::Release(release)).await
-                }
-            },
-            OperatorOrder::ShutdownWorker => shut_down(bus, &command).await,
+    async fn obey(&self, bus: &BusState, seq: u64, command: OperatorCommand) {
+        let done = match from_wire::command(&self.id, command) {
+            Ok(Wanted::Snapshot) => Ok(match snapshot::send(bus, &self.outbox).await {
+                true => "sent".to_owned(),
+                false => "it follows within a second or two".to_owned(),
+            }),
+            Ok(Wanted::Steer(steer)) => self.steer(bus, steer).await,
+            Ok(Wanted::Agent(agent, kind)) => order(bus, agent, kind).await,
+            Err(malformed) => Err(malformed.to_string()),
         };
         self.confirm(seq, done);
     }
 
-    async fn steer(
-        &self,
-        bus: &BusState,
-        command: &OperatorCommand,
-        order: Order,
-    ) -> Result<String, String> {
-        let steered = bus.hub.run(Steer {
-            by: self.id.to_string(),
-            reason: command.reason.clone(),
-            order,
-        });
-        let told = steered.await.map_err(|error| error.to_string())?;
+    async fn steer(&self, bus: &BusState, steer: Steer) -> Result<String, String> {
+        let told = bus.hub.run(steer).await;
+        let told = told.map_err(|error| error.to_string())?;
         bus.director.heed().await;
         Ok(match (told.paused, told.cooldown_until) {
             (Some(_), _) => "work is paused until 'resume'".to_owned(),
@@ -116,25 +82,11 @@ impl Operator {
         })
     }
 
-    async fn publish(&self, bus: &BusState, seq: u64, mut release: ReleasePublished) {
-        for text in [
-            &mut release.tag,
-            &mut release.main_sha,
-            &mut release.image_tag,
-        ] {
-            redact::clean(text);
-        }
-        let steered = bus.hub.run(Steer {
-            by: self.id.to_string(),
-            reason: String::new(),
-            order: Order::Release(director::Release {
-                id: release.tag,
-                branch: bus.config.sync_main.branch.clone(),
-                pr_number: None,
-                main_sha: Some(release.main_sha),
-                image_tag: Some(release.image_tag),
-            }),
-        });
+    async fn publish(&self, bus: &BusState, seq: u64, release: ReleasePublished) {
+        let branch = &bus.config.sync_main.branch;
+        let steered = bus
+            .hub
+            .run(from_wire::published(&self.id, &release, branch));
         let done = steered.await.map_err(|error| error.to_string());
         self.confirm(seq, done.map(|_| "published".to_owned()));
     }
@@ -154,17 +106,17 @@ impl Operator {
 }
 
 /// The worker is told on whatever stream it has, or with its next heartbeat elsewhere.
-async fn shut_down(bus: &BusState, command: &OperatorCommand) -> Result<String, String> {
-    let target = command.target.as_deref().unwrap_or_default();
-    let ordered = bus.hub.run(IssueCommand {
-        agent: target.into(),
-        id: CommandId::from(bus.ids.fresh("cmd")),
-        kind: CommandKind::Shutdown {
-            reason: command.reason.clone(),
-        },
-    });
-    ordered.await.map_err(|error| error.to_string())?;
-    Ok(format!("{target} is asked to shut down"))
+async fn order(bus: &BusState, agent: AgentId, kind: CommandKind) -> Result<String, String> {
+    let done = format!("{agent} is asked to shut down");
+    let stranger =
+        format!("nobody is registered as {agent}; 'switchboard bus status' lists who is");
+    let id = CommandId::from(bus.ids.fresh("cmd"));
+    let ordered = bus.hub.run(IssueCommand { agent, id, kind });
+    match ordered.await {
+        Ok(_) => Ok(done),
+        Err(Error::Refused(Refusal::AgentNotRegistered { .. })) => Err(stranger),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 pub(super) fn welcome(bus: &BusState, peer: &Peer) -> Welcome {

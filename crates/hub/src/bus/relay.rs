@@ -1,4 +1,5 @@
-//! Passes on to operators what workers say: each worker's last heartbeat, joined for a moment, and a snapshot when something changed.
+//! Passes on to operators what workers say: each worker's last heartbeat, joined for a moment, and a snapshot when
+//! something changed; and what the log has for streams.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use switchboard_core::{Director, Event, Logged};
 use switchboard_wire::agentbus::message::{Outbound, ReleasePublished};
-use switchboard_wire::agentbus::redact;
+use switchboard_wire::agentbus::{shorten, to_wire};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -17,8 +18,8 @@ use super::snapshot;
 
 /// Heartbeats of one worker within this time are one.
 const JOINED_FOR: Duration = Duration::from_millis(20);
-/// No more than one snapshot in this time.
-const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
+/// No more than one look at the ledger in this time, for those whose last snapshot is a second old.
+const SNAPSHOT_EVERY: Duration = Duration::from_millis(250);
 /// Releases that may be heard of out of their order.
 const TOLD_KEPT: usize = 64;
 
@@ -36,35 +37,34 @@ pub(super) async fn heartbeats(bus: Arc<BusState>) {
     }
 }
 
-/// Snapshots, when something changed and the last one is a while ago. They take their time, and no heartbeat waits for them.
+/// Snapshots, when something changed or somebody asks, and the last one is a while ago. They take their time, and no
+/// heartbeat waits for them.
 pub(super) async fn snapshots(bus: Arc<BusState>) {
     let mut latest = bus.hub.latest();
     let mut snapshot_at = Instant::now();
-    let mut changed = false;
     loop {
-        let is_due = bus.registry.operators() > 0 && (changed || snapshot::is_owed(&bus));
+        let is_due = snapshot::is_owed(&bus);
         tokio::select! {
             () = bus.stopping.cancelled() => return,
-            () = bus.board.stirred() => changed = true,
+            () = bus.board.stirred() => snapshot::owe_all(&bus),
+            () = bus.board.asked() => {}
             told = latest.changed() => {
                 if told.is_err() {
                     return;
                 }
-                changed = true;
+                snapshot::owe_all(&bus);
             }
             () = sleep_until(snapshot_at), if is_due => {
                 snapshot_at = Instant::now() + SNAPSHOT_EVERY;
-                match std::mem::take(&mut changed) {
-                    true => snapshot::broadcast(&bus).await,
-                    false => snapshot::catch_up(&bus).await,
-                }
+                snapshot::send_owed(&bus).await;
             }
         }
     }
 }
 
-/// Releases, as the log tells of them: whichever coordinator was told, the workers and operators of every one hear of it.
-pub(super) async fn releases(
+/// What the log tells of, whichever coordinator was told: the workers and operators of every one hear of a release, a
+/// worker that its message was acknowledged.
+pub(super) async fn log_news(
     bus: Arc<BusState>,
     mut told: Told,
     mut heard: broadcast::Receiver<Option<Logged>>,
@@ -83,6 +83,15 @@ pub(super) async fn releases(
                     image_tag,
                     ..
                 } => published(release, main_sha, image_tag).map(|it| (logged.seq, it)),
+                Event::MessageAcknowledged {
+                    message,
+                    agent,
+                    from: Some(from),
+                } => {
+                    let ack = to_wire::mail_acknowledged(&message, &agent);
+                    bus.registry.send(&from, ack.into());
+                    continue;
+                }
                 _ => None,
             },
             Ok(None) | Err(RecvError::Lagged(_)) => {
@@ -154,7 +163,11 @@ async fn last_release(bus: &BusState) -> Option<(u64, ReleasePublished)> {
 
 /// One frame of a worker to every operator, without what looks like a secret.
 pub(super) fn pass_on(bus: &BusState, line: &str) {
-    let line: Arc<str> = redact::json(line).into();
+    let Some(line) = shorten::passed_on(line, bus.config.max_message_bytes) else {
+        tracing::debug!("a frame was not passed on to operators: it is too long");
+        return;
+    };
+    let line: Arc<str> = line.into();
     bus.registry
         .to_operators(|| Frame::Passed(Arc::clone(&line)));
 }

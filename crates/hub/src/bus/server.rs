@@ -142,8 +142,8 @@ impl Bus {
         tasks.spawn(relay::heartbeats(Arc::clone(&shared)));
         tasks.spawn(relay::snapshots(Arc::clone(&shared)));
         let told = relay::Told::upto(*hub.latest().borrow());
-        let releases = hub.shared.wakeups().releases();
-        tasks.spawn(relay::releases(Arc::clone(&shared), told, releases));
+        let news = hub.shared.wakeups().news();
+        tasks.spawn(relay::log_news(Arc::clone(&shared), told, news));
         let duty = Arc::clone(&shared.director.duty);
         tasks.spawn(duty.keep(shared.stopping.clone()));
         tasks.spawn(super::director::run(Arc::clone(&shared)));

@@ -1,16 +1,15 @@
 //! The whole swarm for operators: agents of every dialect, the queue, the release, the director.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use switchboard_core::query::{AgentFilter, HeldTask, Page, Readable};
 use switchboard_core::{Agent, AgentId, Director, TaskStatus, Timestamp};
-use switchboard_wire::agentbus::Stage;
-use switchboard_wire::agentbus::Text;
 use switchboard_wire::agentbus::message::{
     ProjectStateSnapshot, QUEUE_SHOWN_MAX, Queue, Release, WorkerEntry,
 };
 use switchboard_wire::agentbus::parts::InParts as _;
-use switchboard_wire::agentbus::redact;
+use switchboard_wire::agentbus::to_wire::{self, Heard};
 
 use super::frame::{Frame, Outbox};
 use super::server::BusState;
@@ -20,34 +19,47 @@ const AGENTS_MAX: usize = 20_000;
 /// Tasks in their hands that it looks at.
 const HELD_MAX: usize = 20_000;
 const PAGE: usize = 1000;
+/// Agents that are not live are shown for so many heartbeat timeouts.
+const SHOWN_FOR_TTLS: u32 = 10;
 
-/// To one operator.
-pub(super) async fn send(bus: &BusState, outbox: &Outbox) {
-    outbox.push_whole(frames(&make(bus).await));
+/// To one operator; false if it has to wait, because it had the last one a moment ago.
+pub(super) async fn send(bus: &BusState, outbox: &Outbox) -> bool {
+    outbox.owe_whole();
+    let takes_it = outbox.lacks_whole() == Some(true);
+    let is_sent = takes_it && outbox.push_whole(frames(&make(bus).await));
+    if !is_sent {
+        bus.board.ask();
+    }
+    is_sent
 }
 
-/// To all of them.
-pub(super) async fn broadcast(bus: &BusState) {
-    let parts = make(bus).await;
+/// To all of them, as soon as each may have one.
+pub(super) fn broadcast(bus: &BusState) {
+    owe_all(bus);
+    bus.board.ask();
+}
+
+/// What operators have is out of date.
+pub(super) fn owe_all(bus: &BusState) {
     for operator in bus.registry.operator_outboxes() {
-        operator.push_whole(frames(&parts));
+        operator.owe_whole();
     }
 }
 
-/// To those who could not take the last one and can now.
-pub(super) async fn catch_up(bus: &BusState) {
-    let mut late = bus.registry.operator_outboxes();
-    late.retain(|operator| operator.lacks_whole() == Some(true));
-    if late.is_empty() {
+/// To those who are owed one and can take it now.
+pub(super) async fn send_owed(bus: &BusState) {
+    let mut owed = bus.registry.operator_outboxes();
+    owed.retain(|operator| operator.lacks_whole() == Some(true));
+    if owed.is_empty() {
         return;
     }
     let parts = make(bus).await;
-    for operator in late {
+    for operator in owed {
         operator.push_whole(frames(&parts));
     }
 }
 
-/// Whether somebody could not take the last one.
+/// Whether somebody is owed one.
 pub(super) fn is_owed(bus: &BusState) -> bool {
     let operators = bus.registry.operator_outboxes();
     let mut lacks = operators.iter().map(|operator| operator.lacks_whole());
@@ -69,15 +81,36 @@ async fn make(bus: &BusState) -> Vec<ProjectStateSnapshot> {
         }
     };
     let now = bus.hub.time();
-    let workers = read.agents.into_iter().map(|mut agent| {
+    let shown_for = bus.config.heartbeat_ttl * SHOWN_FOR_TTLS;
+    let workers = read.agents.into_iter().filter_map(|mut agent| {
         bus.hub.freshen(&mut agent.row);
-        entry(bus, &agent, now)
+        entry(bus, &agent, shown_for, now)
     });
     let id = bus.ids.fresh("snap");
     let mut snapshot = ProjectStateSnapshot::new(id, workers.collect(), read.queue);
     snapshot.release = read.release;
     snapshot.director = Some(bus.director.status(bus));
     snapshot.cut(bus.room("project_state_snapshot.v1"))
+}
+
+/// Nothing of who has been away for long.
+fn entry(
+    bus: &BusState,
+    agent: &Shown,
+    shown_for: Duration,
+    now: Timestamp,
+) -> Option<WorkerEntry> {
+    if !agent.row.is_live() && now.since(agent.row.seen_at) > shown_for {
+        return None;
+    }
+    let heard = bus.board.look(&agent.row.id, |seen| Heard {
+        connected: seen.connected,
+        at: seen.heard_at,
+        state: seen.state.clone(),
+        foreign: seen.foreign,
+    });
+    let heard = heard.unwrap_or_default();
+    Some(to_wire::worker_entry(&agent.row, heard, &agent.holds, now))
 }
 
 /// What a snapshot takes from the ledger, at one look.
@@ -89,10 +122,7 @@ struct Look {
 
 struct Shown {
     row: Agent,
-    /// The task it works on, as far as it holds one.
-    task: Option<(u64, u32, Option<Stage>)>,
-    /// The numbers of all that it holds.
-    holds: Vec<u64>,
+    holds: Vec<HeldTask>,
 }
 
 impl Look {
@@ -105,11 +135,8 @@ impl Look {
             let found = ledger.agents(&AgentFilter::default(), &page)?;
             for row in found.rows {
                 if !row.is_gone() {
-                    agents.push(Shown {
-                        row,
-                        task: None,
-                        holds: Vec::new(),
-                    });
+                    let holds = Vec::new();
+                    agents.push(Shown { row, holds });
                 }
             }
             after = found.next;
@@ -125,14 +152,7 @@ impl Look {
         claimed.sort_unstable();
         claimed.truncate(QUEUE_SHOWN_MAX);
         for agent in &mut agents {
-            let tasks = held.remove(&agent.row.id).unwrap_or_default();
-            let current = agent.row.current.as_ref().map(|current| &current.task);
-            let task = tasks.iter().find(|task| Some(&task.id) == current);
-            agent.task = task.or(tasks.last()).map(|task| {
-                let stage = Stage::of_task(task.status, task.phase);
-                (task.number, task.retries + 1, stage)
-            });
-            agent.holds = tasks.iter().map(|task| task.number).collect();
+            agent.holds = held.remove(&agent.row.id).unwrap_or_default();
         }
         let release = ledger
             .private::<Director>("")?
@@ -155,50 +175,4 @@ impl Look {
             }),
         })
     }
-}
-
-/// What it last said on the bus, else what the ledger knows of it.
-fn entry(bus: &BusState, agent: &Shown, now: Timestamp) -> WorkerEntry {
-    let row = &agent.row;
-    let id = row.id.to_string();
-    let heard = bus.board.look(&row.id, |seen| {
-        let state = seen.state.clone();
-        (seen.connected, seen.heard_at, seen.foreign, state)
-    });
-    let (connected, heard_at, foreign, state) = heard.unwrap_or_default();
-    let mut entry = match state {
-        Some(mut state) => {
-            if let Some(progress) = &mut state.progress {
-                progress.step = Text::from(redact::text(&progress.step).into_owned());
-            }
-            let number = state.issue_number;
-            let mut entry = WorkerEntry::heard(id, state);
-            if foreign {
-                entry = entry.foreign();
-            } else if !agent.holds.contains(&number) {
-                // What it last spoke of is over.
-                (entry.issue_number, entry.attempt, entry.progress) = (0, 0, None);
-            }
-            entry
-        }
-        None => WorkerEntry::unheard(id),
-    };
-    if entry.issue_number == 0
-        && let Some((number, attempt, stage)) = agent.task
-    {
-        (entry.issue_number, entry.attempt, entry.stage) = (number, attempt, stage);
-        if entry.progress.is_none()
-            && let Some(percent) = row.current.as_ref().and_then(|current| current.percent)
-        {
-            entry.progress = Some(switchboard_wire::agentbus::message::StepProgress {
-                step: Text::from(row.status()),
-                percent: f64::from(percent),
-            });
-        }
-    }
-    entry.connected = connected;
-    let seen_at = heard_at.unwrap_or(row.seen_at).max(row.seen_at);
-    entry.last_heartbeat_age_seconds = Some(now.since(seen_at).as_secs_f64());
-    entry.doors = row.doors.iter().map(ToString::to_string).collect();
-    entry
 }

@@ -3,13 +3,18 @@
 //! Whoever does not read fast enough loses the connection, never the memory of the hub or the time of others.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use switchboard_core::MessageId;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// What may be left unread by one who gets a large message.
 const READ_BUT_FOR: usize = 64 * 1024;
+
+/// What is pushed whole comes no more often.
+const WHOLE_EVERY: Duration = Duration::from_secs(1);
 
 /// One thing to send, in whatever words.
 pub(crate) trait Frame {
@@ -44,7 +49,9 @@ struct Queue<F> {
     bytes_max: usize,
     /// So many of the first frames end with one that was pushed whole.
     whole: usize,
-    /// One was not taken because another was on its way.
+    /// When the last one was.
+    whole_at: Option<Instant>,
+    /// Another is due, or was not taken.
     lacks_whole: bool,
     ended: Option<Ended>,
     /// The last words are among the frames.
@@ -58,6 +65,7 @@ impl<F: Frame> Outbox<F> {
             bytes: 0,
             bytes_max,
             whole: 0,
+            whole_at: None,
             lacks_whole: false,
             ended: None,
             is_over: false,
@@ -104,8 +112,8 @@ impl<F: Frame> Outbox<F> {
         queue.is_over = true;
     }
 
-    /// Everything at once, however much it is, to who has read almost everything before it. False to others: they get a
-    /// later one.
+    /// Everything at once, however much it is, to who has read almost everything before it, and had the last one a while
+    /// ago. False to others: they get a later one.
     pub fn push_whole(&self, frames: impl IntoIterator<Item = F>) -> bool {
         let mut queue = self.queue.lock();
         if !queue.takes_more() || !queue.takes_whole() {
@@ -118,12 +126,18 @@ impl<F: Frame> Outbox<F> {
             .frames
             .extend(frames.into_iter().map(|frame| (frame, 0)));
         queue.whole = queue.frames.len();
+        queue.whole_at = Some(Instant::now());
         drop(queue);
         self.bell.notify_one();
         true
     }
 
-    /// Whether one was not taken; and if so, whether the next one would be.
+    /// The last one is out of date.
+    pub fn owe_whole(&self) {
+        self.queue.lock().lacks_whole = true;
+    }
+
+    /// Whether one is owed; and if so, whether the next one would be.
     pub fn lacks_whole(&self) -> Option<bool> {
         let queue = self.queue.lock();
         let lacks = queue.lacks_whole && queue.takes_more();
@@ -177,7 +191,8 @@ impl<F> Queue<F> {
     }
 
     fn takes_whole(&self) -> bool {
-        self.bytes <= READ_BUT_FOR && self.whole == 0
+        let is_while_ago = |at: Instant| at.elapsed() >= WHOLE_EVERY;
+        self.bytes <= READ_BUT_FOR && self.whole == 0 && self.whole_at.is_none_or(is_while_ago)
     }
 
     fn end(&mut self, why: Ended) {
@@ -236,17 +251,26 @@ mod tests {
         assert_eq!(lines(&outbox), 1);
     }
 
-    #[test]
-    fn a_large_message_is_taken_whole_and_the_next_one_waits_until_it_is_read() {
+    #[tokio::test(start_paused = true)]
+    async fn a_large_message_is_taken_whole_and_the_next_one_waits_until_it_is_read_and_a_second_old()
+     {
         let outbox = Outbox::new(512);
         assert!(outbox.push_whole([probe(), probe(), probe()]));
         assert_eq!(outbox.lacks_whole(), None);
+        tokio::time::advance(WHOLE_EVERY).await;
         assert!(!outbox.push_whole([probe()]));
         assert_eq!(outbox.lacks_whole(), Some(false));
         assert_eq!(lines(&outbox), 3);
         assert_eq!(outbox.lacks_whole(), Some(true));
         assert!(outbox.push_whole([probe()]));
-        assert_eq!(outbox.lacks_whole(), None);
+        assert_eq!((lines(&outbox), outbox.lacks_whole()), (1, None));
+        outbox.owe_whole();
+        tokio::time::advance(WHOLE_EVERY - Duration::from_millis(1)).await;
+        assert!(!outbox.push_whole([probe()]));
+        assert_eq!(outbox.lacks_whole(), Some(false));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(outbox.lacks_whole(), Some(true));
+        assert!(outbox.push_whole([probe()]));
     }
 
     /// Takes everything that waits; how many they are.

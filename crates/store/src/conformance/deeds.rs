@@ -207,6 +207,7 @@ impl Maker<'_> {
                 .pick(Phase::ALL)
                 .copied()
                 .filter(|_| self.random.percent(50)),
+            note: None,
         });
         let doing = match self.random.below(10) {
             0..=3 => Doing::Idle,

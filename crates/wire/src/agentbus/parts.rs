@@ -16,6 +16,9 @@ pub const PARTS_MAX: u32 = 1024;
 
 /// A message that may come in parts.
 pub trait InParts: Sized {
+    /// The number of a message in one piece; 0 where it is then not printed.
+    const WHOLE: u32 = 1;
+
     /// Cuts it so that each payload has at most `room` bytes ([`super::envelope::room`]).
     ///
     /// What cannot be cut further, such as one entry of a list, has a part of its own even if that is too large.
@@ -34,7 +37,7 @@ pub trait InParts: Sized {
     fn complete(mut self) -> Option<Self> {
         // What says that there is nothing has no parts.
         if *self.place().1 > 0 {
-            number(&mut self, 1, 1);
+            number(&mut self, Self::WHOLE, 1);
         }
         Some(self)
     }
@@ -71,13 +74,13 @@ impl<T> Default for Gather<T> {
 impl<T: InParts> Gather<T> {
     /// Takes a part; the last one gives the whole. A part out of its order ends what was begun.
     pub fn add(&mut self, mut part: T) -> Option<T> {
-        let (number, parts) = (*part.place().0, *part.place().1);
+        let (number, parts) = ((*part.place().0).max(1), *part.place().1);
         let begun = self.begun.take();
         if parts > PARTS_MAX {
             return None;
         }
         let whole = match (number, begun) {
-            (0 | 1, _) => part,
+            (1, _) => part,
             (_, Some((mut whole, last, of)))
                 if last.checked_add(1) == Some(number)
                     && of == parts
@@ -222,6 +225,8 @@ impl InParts for EngramContent {
 }
 
 impl InParts for TaskAssigned {
+    const WHOLE: u32 = 0;
+
     fn cut(mut self, room: usize) -> Vec<Self> {
         if printed_len(&self) <= room {
             return vec![self];
@@ -255,6 +260,8 @@ impl InParts for TaskAssigned {
 }
 
 impl InParts for AgentMessage {
+    const WHOLE: u32 = 0;
+
     fn cut(mut self, room: usize) -> Vec<Self> {
         if printed_len(&self) <= room {
             return vec![self];
@@ -285,7 +292,7 @@ impl InParts for AgentMessage {
     fn complete(mut self) -> Option<Self> {
         if self.parts > 1 {
             self.body = Json::from_text(self.body.read::<String>().ok()?).ok()?;
-            (self.part, self.parts) = (1, 1);
+            (self.part, self.parts) = (Self::WHOLE, 1);
         }
         Some(self)
     }

@@ -281,6 +281,10 @@ impl Session {
         let hello: Hello = super::message::read(envelope.payload)
             .and_then(|hello: Hello| hello.check_for(role).map(|()| hello))
             .map_err(|malformed| away(Flag::BadPayload, malformed.to_string()))?;
+        if let Some(worker) = &hello.worker {
+            let (field, id) = ("worker.worker_id", &envelope.sender.id);
+            speaks_for_itself(field, &worker.worker_id, id).map_err(Turned::Away)?;
+        }
         let agreed = self.agree(&hello.protocol_version)?;
         let peer = Peer {
             role,
@@ -361,11 +365,11 @@ impl Session {
         let message = Inbound::read(message_type, envelope.payload)
             .ok_or_else(|| Fault::new(Flag::RoleForbidden, "must not be sent to a director"))?
             .map_err(|malformed| Fault::new(Flag::BadPayload, malformed.to_string()))?;
-        if let Inbound::AgentMessage(mail) = &message
-            && *mail.from != *peer.id
-        {
-            let message = "payload.from: must be the sender";
-            return Err(Fault::new(Flag::RoleForbidden, message));
+        if let Inbound::AgentMessage(mail) = &message {
+            speaks_for_itself("from", &mail.from, &peer.id)?;
+        }
+        if let Inbound::WorkerError(said) = &message {
+            speaks_for_itself("error.worker_id", &said.error.worker_id, &peer.id)?;
         }
         Ok(message)
     }
@@ -417,6 +421,15 @@ impl Session {
             ..Step::refused(fault)
         }
     }
+}
+
+/// Whoever a payload names as its sender is the sender of the envelope.
+fn speaks_for_itself(field: &str, named: &str, id: &str) -> Result<(), Fault> {
+    if named == id {
+        return Ok(());
+    }
+    let message = format!("payload.{field}: must be the sender.id {id}");
+    Err(Fault::new(Flag::RoleForbidden, message))
 }
 
 /// What becomes of a first frame that is not taken.

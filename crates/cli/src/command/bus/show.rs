@@ -239,7 +239,7 @@ mod tests {
             }),
             repo: None,
             last_error_id: None,
-            last_update_at: UtcTime(0),
+            last_update_at: Some(UtcTime(0)),
         };
         let beat = Heartbeat { state };
         assert_eq!(

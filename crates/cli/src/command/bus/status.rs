@@ -211,9 +211,10 @@ fn workers(workers: &[WorkerEntry]) -> Table {
     let mut table = Table::new(headings, "no workers");
     let now = now();
     for worker in workers {
-        let issue = match (worker.issue_number, &worker.external) {
-            (0, external) => external.clone(),
-            (number, _) => Some(format!("#{number}")),
+        let issue = match (&worker.external, worker.issue_number) {
+            (Some(external), _) => Some(external.clone()),
+            (None, 0) => worker.holds.last().map(|number| format!("#{number}")),
+            (None, number) => Some(format!("#{number}")),
         };
         let attempt = Some(worker.attempt).filter(|attempt| *attempt > 0);
         let heard = worker.last_heartbeat_age_seconds.map(|seconds| {

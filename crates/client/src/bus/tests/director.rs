@@ -272,7 +272,7 @@ pub fn task(issue_number: u64, epoch: u64) -> TaskAssigned {
         deadline: None,
         corr_id: None,
         resumed: false,
-        part: 1,
+        part: 0,
         parts: 1,
     }
 }

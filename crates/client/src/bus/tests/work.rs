@@ -22,7 +22,7 @@ fn message(message_id: &str) -> AgentMessage {
         redelivered: false,
         redacted: 0,
         corr_id: None,
-        part: 1,
+        part: 0,
         parts: 1,
     }
 }
@@ -167,6 +167,7 @@ async fn what_the_director_has_confirmed_is_not_sent_again() {
         message_id,
         state: Some(MailState::Accepted),
         reason: None,
+        by: None,
         corr_id: None,
     })
     .await;

@@ -135,6 +135,7 @@ impl WorkerHandle {
             message_id: message_id.into(),
             state: None,
             reason: None,
+            by: None,
             corr_id: None,
         };
         self.urgent(ack.into()).await
@@ -150,6 +151,7 @@ impl WorkerHandle {
             message_id: message_id.into(),
             state: Some(MailState::Failed),
             reason: Some(reason.into()),
+            by: None,
             corr_id: None,
         };
         self.urgent(ack.into()).await
@@ -175,7 +177,7 @@ impl WorkerHandle {
             redelivered: false,
             redacted: 0,
             corr_id: None,
-            part: 1,
+            part: 0,
             parts: 1,
         };
         self.urgent(message.into()).await?;

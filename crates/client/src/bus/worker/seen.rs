@@ -170,7 +170,7 @@ mod tests {
             deadline: None,
             corr_id: None,
             resumed: false,
-            part: 1,
+            part: 0,
             parts: 1,
         }
     }
@@ -260,6 +260,7 @@ mod tests {
             message_id: "m1".to_owned(),
             state: None,
             reason: None,
+            by: None,
             corr_id: None,
         }
         .into();

@@ -81,6 +81,7 @@ fn beat(was: &Agent, is: &Agent, doing: Doing) -> Heartbeat {
         id: current.task.clone(),
         percent: current.percent,
         phase: current.phase,
+        note: None,
     });
     Heartbeat {
         agent: is.id.clone(),

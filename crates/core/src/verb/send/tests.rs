@@ -295,6 +295,44 @@ fn a_lock_request_goes_to_the_holder_or_is_granted_at_once() {
 }
 
 #[test]
+fn a_message_is_known_again_by_its_sender_its_recipients_its_type_and_its_body() {
+    let named = send("m", "A", Some("B"));
+    let ask = Send {
+        kind: "file.lock_request".to_owned(),
+        meaning: Meaning::Wants(LeasePath::stored("src/a.rs")),
+        ..send("m", "A", None)
+    };
+    for first in [named.clone(), send("m", "A", None), ask.clone()] {
+        let mut swarm = Swarm::with_agent(Standing::Live);
+        swarm.join("B", &[]);
+        swarm.ok(first.clone());
+        let kept = swarm.messages[&MessageId::from("m")].clone();
+        assert!(first.is_kept_as(&kept), "{first:?}");
+        for (other, what) in [
+            (send("m", "B", first.to.one().map(AgentId::as_str)), "from"),
+            (send("m", "A", Some("A")), "to"),
+            (
+                Send {
+                    kind: "another".to_owned(),
+                    meaning: Meaning::Nothing,
+                    ..first.clone()
+                },
+                "type",
+            ),
+            (
+                Send {
+                    payload: "{}".into(),
+                    ..first.clone()
+                },
+                "body",
+            ),
+        ] {
+            assert!(!other.is_kept_as(&kept), "another {what}: {first:?}");
+        }
+    }
+}
+
+#[test]
 fn an_inbox_is_bounded() {
     for (there, expected, reached) in [
         (limits::INBOX_MAX - 1, "ok", 1),

@@ -22,6 +22,7 @@ pub(super) struct LastBeat {
     number: u64,
     phase: Option<Phase>,
     percent: Option<u8>,
+    step: String,
     at: Option<Instant>,
     /// It has said that it is idle since then, while the ledger says that it is at a task.
     idle_since: Option<Instant>,
@@ -37,12 +38,8 @@ pub(in super::super) enum Deed {
     Done(u64, Box<Complete>),
     /// It cannot go on without a person.
     Blocked(Box<ReportError>),
-    /// An issue that the ledger does not know, and how far it is.
-    Adopt {
-        number: u64,
-        phase: Option<Phase>,
-        percent: Option<u8>,
-    },
+    /// It names an issue that the ledger does not know.
+    Adopt(Box<WorkerState<'static>>),
     /// It knows nothing of what it holds.
     Forgotten,
     /// It revealed something new about its branch.
@@ -57,24 +54,27 @@ impl Worker {
         state: &WorkerState<'_>,
         line: &str,
     ) -> Option<Deed> {
-        let number = state.issue_number;
-        let said = state.stage.said();
-        let held = self.stream.held(number);
-        let named = match (number, held) {
+        let is_foreign = self.named(state.issue_number) == Named::Foreign;
+        let now = bus.hub.time();
+        bus.board.heard(&self.entry, state, is_foreign, line, now);
+        self.follow(bus, state)
+    }
+
+    fn named(&self, number: u64) -> Named {
+        match (number, self.stream.held(number)) {
             (0, _) => Named::None,
             (_, Some(_)) => Named::Own,
             (_, None) => Named::Foreign,
-        };
-        let accepted = held.is_none_or(|held| held.accepted);
-        let now = bus.hub.time();
-        let is_foreign = named == Named::Foreign;
-        bus.board.heard(&self.entry, state, is_foreign, line, now);
+        }
+    }
+
+    fn follow(&mut self, bus: &BusState, state: &WorkerState<'_>) -> Option<Deed> {
+        let number = state.issue_number;
+        let named = self.named(number);
         if named != Named::None {
             self.beat.is_busy();
         }
-        let phase = said.phase();
-        let percent = state.progress.as_ref().map(StepProgress::points);
-        match said.follows(named) {
+        match state.stage.said().follows(named) {
             Follows::Complete => {
                 let claim = self.claim(number)?;
                 let mut fresh = |kind| bus.ids.fresh(kind);
@@ -87,11 +87,7 @@ impl Worker {
             }
             Follows::Adopt if bus.config.adopt_issues && self.beat.strange != number => {
                 self.beat.strange = number;
-                return Some(Deed::Adopt {
-                    number,
-                    phase,
-                    percent,
-                });
+                return Some(Deed::Adopt(Box::new(state.clone().into_owned())));
             }
             Follows::Idle if self.has_forgotten(bus) => return Some(Deed::Forgotten),
             Follows::Adopt | Follows::Idle | Follows::Pulse => {}
@@ -104,47 +100,39 @@ impl Worker {
         {
             return Some(Deed::Drift);
         }
-        let news = self.beat.news(number, phase, percent, bus.pulse_every());
-        if !news && accepted {
+        let held = self.stream.held(number);
+        let accepted = held.is_none_or(|held| held.accepted);
+        if accepted && !self.beat.is_news(state, bus.pulse_every()) {
             return None;
         }
-        self.beat.told(number, phase, percent);
-        Some(Deed::Pulse(self.reported(number, phase, percent)))
-    }
-
-    fn reported(
-        &self,
-        number: u64,
-        phase: Option<Phase>,
-        percent: Option<u8>,
-    ) -> Option<ReportedTask> {
-        let id = self.stream.held(number)?.task.clone();
-        Some(ReportedTask { id, percent, phase })
+        let task = held.map(|held| from_wire::reported(&held.task, state));
+        self.beat.told(state);
+        Some(Deed::Pulse(task))
     }
 
     pub async fn after_beat(&mut self, bus: &BusState, deed: Deed) {
-        match deed {
-            Deed::Pulse(task) => self.pulse(bus, task).await,
-            Deed::Done(number, complete) => self.done(number, *complete).await,
-            Deed::Blocked(report) => self.report_error(bus, *report).await,
-            Deed::Adopt {
-                number,
-                phase,
-                percent,
-            } => {
-                self.adopt(bus, number).await;
-                let task = self.reported(number, phase, percent);
-                self.pulse(bus, task).await;
+        let deed = match deed {
+            Deed::Adopt(state) => {
+                self.adopt(bus, state.issue_number).await;
+                // What it says of the issue counts from the first time on.
+                self.follow(bus, &state)
             }
-            Deed::Forgotten => {
+            deed => Some(deed),
+        };
+        match deed {
+            Some(Deed::Pulse(task)) => self.pulse(bus, task).await,
+            Some(Deed::Done(number, complete)) => self.done(number, *complete).await,
+            Some(Deed::Blocked(report)) => self.report_error(bus, *report).await,
+            Some(Deed::Forgotten) => {
                 self.beat.is_busy();
                 let reason = "two heartbeats reported that the worker is idle";
                 self.stream.take_back_forgotten(reason).await;
             }
-            Deed::Drift => {
+            Some(Deed::Drift) => {
                 self.check_drift(bus);
                 self.pulse(bus, None).await;
             }
+            Some(Deed::Adopt(_)) | None => {}
         }
     }
 
@@ -203,19 +191,14 @@ impl Worker {
 
 impl LastBeat {
     /// Whether the ledger does not know this yet, or has not heard anything for long.
-    fn news(
-        &self,
-        number: u64,
-        phase: Option<Phase>,
-        percent: Option<u8>,
-        pulse_every: Duration,
-    ) -> bool {
+    fn is_news(&self, state: &WorkerState<'_>, pulse_every: Duration) -> bool {
         let Some(at) = self.at else { return true };
         let ago = at.elapsed();
+        let (percent, step) = progress(state);
         ago >= pulse_every
-            || self.number != number
-            || self.phase != phase
-            || (self.percent != percent && ago >= PROGRESS_EVERY)
+            || self.number != state.issue_number
+            || self.phase != state.stage.said().phase()
+            || ((self.percent != percent || self.step != step) && ago >= PROGRESS_EVERY)
     }
 
     /// It said something of a task.
@@ -223,10 +206,19 @@ impl LastBeat {
         self.idle_since = None;
     }
 
-    fn told(&mut self, number: u64, phase: Option<Phase>, percent: Option<u8>) {
-        (self.number, self.phase, self.percent) = (number, phase, percent);
+    fn told(&mut self, state: &WorkerState<'_>) {
+        let (percent, step) = progress(state);
+        (self.number, self.percent) = (state.issue_number, percent);
+        self.phase = state.stage.said().phase();
+        step.clone_into(&mut self.step);
         self.at = Some(Instant::now());
     }
+}
+
+fn progress<'a>(state: &'a WorkerState<'_>) -> (Option<u8>, &'a str) {
+    let progress = state.progress.as_ref();
+    let step = progress.map_or("", |progress| progress.step.as_str());
+    (progress.map(StepProgress::points), step)
 }
 
 impl BusState {

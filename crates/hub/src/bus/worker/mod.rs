@@ -58,8 +58,8 @@ impl Worker {
     ) -> Result<Worker, String> {
         let id = AgentId::from(&*peer.id);
         let name = bus.hub.stream_name(&bus.ids.fresh("str"));
-        let ttl = bus.config.heartbeat_ttl;
-        let joins = from_wire::join(id.clone(), hello, ttl, name.clone());
+        let times = (bus.config.heartbeat_ttl, bus.config.watchdog);
+        let joins = from_wire::join(id.clone(), hello, times, name.clone());
         let joined = bus.hub.run_signed(joins, nonce);
         let joined = joined.await.map_err(|error| match error {
             Error::Refused(refusal) => format!("sender.id: {refusal}"),

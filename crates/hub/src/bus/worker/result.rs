@@ -40,7 +40,8 @@ impl Worker {
         let Some(verdict) = verdict else {
             return self.stream.refresh().await;
         };
-        self.tell(to_wire::result_ack(&said, verdict.clone()));
+        let (claim, corr_id) = ((number, epoch), said.corr_id.clone());
+        self.tell(to_wire::result_ack(claim, corr_id, verdict.clone()));
         match verdict {
             Ok(_) if is_at_it => drop(self.stream.settle(number, Ok(())).await),
             Ok(_) => {}
@@ -112,14 +113,15 @@ impl Worker {
     }
 }
 
-/// What is said of a result that was taken: nothing, unless a person must look at it first.
 fn render(done: &Completed) -> Vec<u8> {
-    match (&done.judgement.why, done.status) {
-        (Some(why), TaskStatus::NeedsPerson) => {
-            format!("it needs review by a person: {why}").into_bytes()
-        }
-        _ => Vec::new(),
-    }
+    held_back(done).unwrap_or_default().into_bytes()
+}
+
+/// Why a person must look first at a result that was taken: it did not pass the gate.
+pub(super) fn held_back(done: &Completed) -> Option<String> {
+    let why = done.judgement.why.as_ref();
+    let why = why.filter(|_| done.status == TaskStatus::NeedsPerson)?;
+    Some(format!("it needs review by a person: {why}"))
 }
 
 /// By which a result is known again.

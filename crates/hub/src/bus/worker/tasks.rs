@@ -3,10 +3,11 @@
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Complete, ErrorTaken, ReportError, ReportProgress};
 use switchboard_wire::agentbus::message::{TaskAccepted, TaskDeclined, TaskProgress, WorkerError};
-use switchboard_wire::agentbus::{Fault, Flag, from_wire, redact};
+use switchboard_wire::agentbus::{Fault, Flag, from_wire, redact, to_wire};
 
 use super::super::server::BusState;
 use super::Worker;
+use super::result::held_back;
 use crate::call::{Guard, Outcome};
 use crate::hub::Error;
 
@@ -48,9 +49,13 @@ impl Worker {
         }
     }
 
-    /// Stage DONE: a result without words.
+    /// Stage DONE: a result without words. The worker hears of it only if a person must look at it first.
     pub(super) async fn done(&mut self, number: u64, complete: Complete) {
+        let epoch = complete.epoch.unwrap_or_default();
         let outcome = self.stream.insist(complete).await;
+        if let Some(why) = outcome.as_ref().ok().and_then(held_back) {
+            self.tell(to_wire::result_ack((number, epoch), None, Ok(why)));
+        }
         self.settled(number, outcome.map(drop)).await;
     }
 

@@ -77,6 +77,29 @@ async fn a_transient_error_is_retried_within_the_budget_and_then_a_person_is_ask
 }
 
 #[tokio::test]
+async fn a_long_error_is_cut_and_marked_and_counts() {
+    // agentbus.error.optional_fields
+    let hub = bus_as(|config| config.bus.max_message_bytes = 1024 * 1024).await;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    let (id, number) = make(hub.client, json!({ "title": "T" })).await;
+    worker.take_on(number).await;
+    let mut report = error("e-1", number, (false, false, true));
+    report["error"]["message"] = format!("first {}", "x".repeat(100_000)).into();
+    report["error"]["last_stderr_tail"] = format!("{} last", "x".repeat(200_000)).into();
+    worker.send("worker_error.v1", report).await;
+    worker.fence().await;
+    assert_eq!(worker.came("protocol_error.v1"), 0);
+    let task = shown(hub.client, &id).await;
+    assert_eq!(task["status"], "needs_review");
+    let message = task["lastError"].as_str().unwrap_or_default();
+    assert!(message.contains("first") && message.contains("x[cut]"));
+    let path = format!("/api/v1/tasks/{id}");
+    let attempts = hub.client.get(&path).await.text;
+    assert!(attempts.contains("[cut]xxx") && attempts.contains("xxx last"));
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
 async fn an_error_that_names_a_time_to_wait_is_not_retried_before() {
     let hub =
         bus_as(|config| (config.bus.retry.initial, config.bus.retry.max) = (MOMENT, MOMENT)).await;

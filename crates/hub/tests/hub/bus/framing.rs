@@ -187,6 +187,42 @@ async fn payloads_that_are_not_what_they_should_be_are_refused_with_the_field() 
 }
 
 #[tokio::test]
+async fn whoever_a_payload_names_as_its_sender_is_the_sender() {
+    // agentbus.hello.worker, agentbus.error.identity
+    let hub = bus().await;
+    let mut stranger = Peer::open(&hub).await;
+    stranger.greet("worker", "w2", hello("w1", &[])).await;
+    let error = stranger.refused("role_forbidden").await;
+    assert!(error["message"].as_str().unwrap().contains("worker_id"));
+    stranger.ended().await;
+    let mut worker = Peer::worker(&hub, "w2", &[]).await;
+    let report = super::kit::error("e", 0, (true, true, true));
+    worker.send("worker_error.v1", report).await;
+    let error = worker.refused("role_forbidden").await;
+    assert!(error["message"].as_str().unwrap().contains("worker_id"));
+    worker.fence().await;
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn any_instant_of_iso_8601_in_utc_is_taken() {
+    // agentbus.envelope.sent_at
+    let hub = bus().await;
+    let mut worker = Peer::worker(&hub, "w1", &[]).await;
+    for at in [
+        "2026-02-12T00:00Z",
+        "20260212T000000,5+00",
+        "2026-W07-4T00Z",
+    ] {
+        let mut frame = worker.frame("catalog_refresh_request.v1", &json!({}));
+        frame["sent_at"] = json!(at);
+        worker.line(&frame.to_string()).await;
+        worker.expect("engram_catalog_snapshot.v1").await;
+    }
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
 async fn numbers_only_grow_and_a_gap_is_flagged() {
     // agentbus.envelope.seq_monotonic
     let hub = bus().await;

@@ -129,6 +129,8 @@ async fn a_worker_that_is_told_to_stop_gets_no_more_work_and_is_gone_when_it_goe
     )
     .await;
     assert_eq!(ack["ok"], false);
+    let said = ack["message"].as_str().unwrap();
+    assert!(said.contains("nobody is registered as w9"), "{said}");
     operator
         .send(
             "operator_command.v1",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::kit::{ASSIGN, Peer, bus, make, shown};
+use super::kit::{ASSIGN, Peer, bus, bus_as, make, shown};
 
 fn result(number: u64, epoch: u64, summary: &str) -> Value {
     json!({ "issue_number": number, "epoch": epoch, "result": { "summary": summary }, "corr_id": "c-1" })
@@ -54,6 +54,34 @@ async fn a_heartbeat_that_said_it_first_does_not_make_the_result_wrong() {
     worker.beat("DONE", number).await;
     let (accepted, _) = say(&mut worker, &result(number, 1, "it works")).await;
     assert!(accepted);
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_hears_of_a_gate_that_it_did_not_pass_however_it_said_that_it_is_done() {
+    let hub = bus_as(|config| config.quality.require_metrics = true).await;
+    let client = hub.client;
+    let mut worker = Peer::worker(&hub, "w1", ASSIGN).await;
+    for by_heartbeat in [true, false] {
+        let (id, number) = make(client, json!({ "title": "T" })).await;
+        worker.take_on(number).await;
+        match by_heartbeat {
+            true => drop(worker.beat("DONE", number).await),
+            false => drop(
+                worker
+                    .send("task_result.v1", result(number, 1, "done"))
+                    .await,
+            ),
+        }
+        let ack = worker.expect("task_result_ack.v1").await;
+        assert_eq!(
+            (&ack["issue_number"], &ack["epoch"], &ack["accepted"]),
+            (&json!(number), &json!(1), &json!(true))
+        );
+        let reason = ack["reason"].as_str().expect("it is told why");
+        assert!(reason.contains("review by a person"), "{reason}");
+        assert_eq!(shown(client, &id).await["status"], "needs_review");
+    }
     hub.running.shutdown().await;
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::kit::{ASSIGN, Peer, bus, bus_as, entry, make, shown, until};
+use super::kit::{ASSIGN, Peer, bus, bus_as, entry, hello, make, shown, until};
 use crate::harness::registration;
 
 #[tokio::test]
@@ -41,6 +41,7 @@ async fn a_task_made_over_http_is_done_by_the_idle_worker_that_has_the_skill() {
     let progress = &shown(client, &id).await["progress"];
     assert_eq!(progress["phase"], "implementing");
     assert_eq!(progress["percentComplete"], 40);
+    assert_eq!(progress["description"], "writing");
     let further = json!({
         "issue_number": number, "attempt": 1, "stage": "VALIDATE",
         "progress": { "step": "testing", "percent": 80 }, "note": "three left",
@@ -50,7 +51,7 @@ async fn a_task_made_over_http_is_done_by_the_idle_worker_that_has_the_skill() {
     let progress = &shown(client, &id).await["progress"];
     assert_eq!(
         (&progress["phase"], &progress["description"]),
-        (&json!("testing"), &json!("three left"))
+        (&json!("testing"), &json!("testing: three left"))
     );
     able.beat_at("DONE", number, ("merged", 100.0)).await;
     able.fence().await;
@@ -265,7 +266,7 @@ async fn a_worker_without_assign_is_given_nothing_and_foreign_numbers_touch_noth
     let shown = entry(&snapshot, "w1");
     assert_eq!(
         (&shown["issue_number"], &shown["stage"]),
-        (&json!(0), &json!("CODE"))
+        (&json!(21), &json!("CODE"))
     );
     let tasks = client.get("/api/v1/tasks").await.expect(200)["tasks"].take();
     assert_eq!(tasks.as_array().map(Vec::len), Some(1));
@@ -299,6 +300,63 @@ async fn where_issues_are_adopted_an_unknown_number_becomes_a_task_of_its_worker
     );
     let (_, next) = make(client, json!({ "title": "U" })).await;
     assert_eq!(next, 22, "numbers go on after the adopted one");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_first_said_of_an_adopted_issue_counts() {
+    let hub = bus_as(|config| config.bus.adopt_issues = true).await;
+    let mut worker = Peer::worker(&hub, "w1", &[]).await;
+    for (number, stage, status) in [
+        (21, "DONE", "completed"),
+        (22, "BLOCKED", "needs_review"),
+        (23, "CODE", "in_progress"),
+    ] {
+        worker.beat_at(stage, number, ("merged", 100.0)).await;
+        worker.fence().await;
+        let task = shown(hub.client, &number.to_string()).await;
+        assert_eq!(task["status"], status, "{task}");
+    }
+    let done = shown(hub.client, "21").await;
+    assert_eq!(done["result"]["summary"], "merged");
+    assert_eq!(done["assignedAgent"], "w1");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn how_long_a_task_a_worker_takes_is_what_it_says_else_the_watchdog() {
+    let hub = bus_as(|config| config.bus.watchdog = Duration::from_secs(2 * 3600)).await;
+    let client = hub.client;
+    let (_, long) = make(client, json!({ "title": "L", "estimatedMinutes": 120 })).await;
+    let (_, longer) = make(client, json!({ "title": "M", "estimatedMinutes": 121 })).await;
+    let mut usual = Peer::worker(&hub, "usual", ASSIGN).await;
+    usual.take_on(long).await;
+    let mut short = Peer::open(&hub).await;
+    let mut says = hello("short", ASSIGN);
+    says["worker"]["max_task_minutes"] = json!(120);
+    short.greet("worker", "short", says).await;
+    short.expect("protocol_welcome.v1").await;
+    short.fence().await;
+    assert_eq!(short.came("task_assigned.v1"), 0);
+    let mut patient = Peer::open(&hub).await;
+    let mut says = hello("patient", ASSIGN);
+    says["worker"]["max_task_minutes"] = json!(121);
+    patient.greet("worker", "patient", says).await;
+    patient.take_on(longer).await;
+    let agent = client.get("/api/v1/agents/patient").await.expect(200);
+    assert_eq!(agent["agent"]["capabilities"]["maxTaskMinutes"], 121);
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_browser_test_goes_to_a_worker_that_says_browser() {
+    let hub = bus().await;
+    let mut other = Peer::worker(&hub, "w1", ASSIGN).await;
+    let mut able = Peer::worker(&hub, "w2", &["assign.v1", "Browser"]).await;
+    let (_, number) = make(hub.client, json!({ "title": "T", "type": "browser_test" })).await;
+    able.take_on(number).await;
+    other.fence().await;
+    assert_eq!(other.came("task_assigned.v1"), 0);
     hub.running.shutdown().await;
 }
 

@@ -179,6 +179,7 @@ impl Agent {
             id: task.clone(),
             percent: random.percent(50).then(|| random.below(100) as u8),
             phase: None,
+            note: None,
         });
         Act::Beat(Heartbeat {
             agent: self.id.clone(),

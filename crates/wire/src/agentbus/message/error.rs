@@ -61,6 +61,7 @@ impl ErrorReport {
 impl Payload for WorkerError {
     const TYPE: MessageType = MessageType::WorkerError;
 
+    /// Its texts may be of any length: they are cut where they are kept.
     fn check(&self) -> Checked {
         let error = &self.error;
         check::id("error.error_id", &error.error_id)?;
@@ -72,19 +73,12 @@ impl Payload for WorkerError {
             limits::NAME_BYTES_MAX,
         )?;
         check::word("error.error_type", &error.error_type)?;
-        check::text("error.message", &error.message, limits::NOTE_BYTES_MAX)?;
         check::maybe_word("error.container_id", error.container_id.as_deref())?;
         check::maybe_text(
             "error.worktree_path",
             error.worktree_path.as_deref(),
             limits::PATH_BYTES_MAX,
         )?;
-        for (field, tail) in [
-            ("error.last_stdout_tail", &error.last_stdout_tail),
-            ("error.last_stderr_tail", &error.last_stderr_tail),
-        ] {
-            check::maybe_text(field, tail.as_deref(), limits::DETAILS_BYTES_MAX)?;
-        }
         check::seconds("error.retry_after_seconds", error.retry_after_seconds)?;
         check::maybe_id("corr_id", self.corr_id.as_deref())
     }

@@ -24,6 +24,7 @@ pub struct WorkerState<'a> {
     pub stage: Stage,
     /// The number of the task; 0 while idle.
     pub issue_number: u64,
+    #[serde(default = "first_attempt")]
     pub attempt: u32,
     #[serde(
         borrow,
@@ -41,8 +42,13 @@ pub struct WorkerState<'a> {
     pub repo: Option<BranchState<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub last_error_id: Option<Text<'a>>,
-    /// By the worker's clock; it orders nothing.
-    pub last_update_at: UtcTime,
+    /// By the worker's clock; it orders nothing. Absent: when it is received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_update_at: Option<UtcTime>,
+}
+
+fn first_attempt() -> u32 {
+    1
 }
 
 /// How far it is.

@@ -35,7 +35,8 @@ pub struct AgentMessage {
     pub redacted: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corr_id: Option<String>,
-    #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]
+    /// Counted from 1; 0 in one piece.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub part: u32,
     #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]
     pub parts: u32,
@@ -54,7 +55,7 @@ impl Payload for AgentMessage {
         check::word("type", &self.kind)?;
         check::text("body", self.body.get(), limits::PAYLOAD_BYTES_MAX)?;
         check::maybe_id("corr_id", self.corr_id.as_deref())?;
-        check::part(self.part, self.parts)
+        check::part(self.part.max(1), self.parts)
     }
 }
 
@@ -77,6 +78,9 @@ pub struct AgentMessageAck {
     pub state: Option<MailState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Who acknowledged the sender's message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corr_id: Option<String>,
 }
@@ -87,6 +91,7 @@ impl Payload for AgentMessageAck {
     fn check(&self) -> Checked {
         check::id("message_id", &self.message_id)?;
         check::maybe_text("reason", self.reason.as_deref(), limits::NOTE_BYTES_MAX)?;
+        check::maybe_id("by", self.by.as_deref())?;
         check::maybe_id("corr_id", self.corr_id.as_deref())
     }
 }

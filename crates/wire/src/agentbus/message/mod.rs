@@ -26,9 +26,9 @@ pub use memory::{
 pub use operator::{OperatorAck, OperatorCommand, ReleasePublished};
 pub use proof::{Credential, HelloAuth};
 pub use protocol::{
-    CAPABILITY_ASSIGN, CAPABILITY_MESSAGE, Hello, HelloRepo, HelloWorker, ProtocolError,
-    ProtocolIncompatibility, SYNC_MAIN_AND_RESTART, Welcome, WelcomeDirector, WelcomeLimits,
-    WorkerLeaving, WorkerProbe,
+    CAPABILITY_ASSIGN, CAPABILITY_BROWSER, CAPABILITY_MESSAGE, Hello, HelloRepo, HelloWorker,
+    ProtocolError, ProtocolIncompatibility, SYNC_MAIN_AND_RESTART, Welcome, WelcomeDirector,
+    WelcomeLimits, WorkerLeaving, WorkerProbe,
 };
 pub use snapshot::{
     DirectorStatus, ProjectStateSnapshot, QUEUE_SHOWN_MAX, Queue, Release, WorkerEntry,

@@ -13,6 +13,8 @@ use crate::object::{object, optional};
 pub const CAPABILITY_ASSIGN: &str = "assign.v1";
 /// The capability of a worker that takes messages of other agents.
 pub const CAPABILITY_MESSAGE: &str = "message.v1";
+/// The capability, and skill, of a worker that takes tasks of the type `browser_test`.
+pub const CAPABILITY_BROWSER: &str = "browser";
 /// What a sender that cannot be understood has to do.
 pub const SYNC_MAIN_AND_RESTART: &str = "sync_main_and_restart";
 
@@ -56,6 +58,9 @@ pub struct HelloWorker {
     pub worktree_path: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_name: Option<String>,
+    /// It takes no task that is estimated to last longer. Absent: the director's watchdog.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_task_minutes: Option<u32>,
 }
 
 /// What a worker has seen of the repository.
@@ -125,6 +130,12 @@ impl Payload for Hello {
                 limits::PATH_BYTES_MAX,
             )?;
             check::maybe_word("worker.branch_name", worker.branch_name.as_deref())?;
+            let minutes = worker.max_task_minutes.unwrap_or(0);
+            check::at_most(
+                "worker.max_task_minutes",
+                minutes.into(),
+                limits::MINUTES_MAX.into(),
+            )?;
         }
         if let Some(repo) = &self.repo {
             check::maybe_word("repo.main_sha_seen", repo.main_sha_seen.as_deref())?;

@@ -80,12 +80,15 @@ pub struct WorkerEntry {
     /// Absent if it never said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// The task that it holds here; 0 for none.
+    /// The task it is at, as it said; 0 for none.
     pub issue_number: u64,
     pub attempt: u32,
-    /// A number that the worker named and does not hold: `external #21`.
+    /// That number is none that the worker holds: `external #21`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<String>,
+    /// The tasks that it holds here, whatever it says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<u64>,
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -142,6 +145,7 @@ impl WorkerEntry {
             issue_number: 0,
             attempt: 0,
             external: None,
+            holds: Vec::new(),
             progress: None,
             repo: None,
             last_error_id: None,
@@ -158,18 +162,9 @@ impl WorkerEntry {
             progress: state.progress,
             repo: state.repo,
             last_error_id: state.last_error_id.map(Text::into_string),
-            last_update_at: Some(state.last_update_at),
+            last_update_at: state.last_update_at,
             ..Self::unheard(worker_id)
         }
-    }
-
-    /// The number it named is none of its tasks here.
-    pub fn foreign(mut self) -> Self {
-        if self.issue_number != 0 {
-            self.external = Some(format!("external #{}", self.issue_number));
-            self.issue_number = 0;
-        }
-        self
     }
 }
 

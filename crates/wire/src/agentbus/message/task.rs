@@ -34,7 +34,8 @@ pub struct TaskAssigned {
     /// How many secrets were taken out of its texts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub redacted: u32,
-    #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]
+    /// Counted from 1; 0 in one piece.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub part: u32,
     #[serde(default = "parts::only", skip_serializing_if = "parts::is_only")]
     pub parts: u32,
@@ -54,7 +55,7 @@ impl Payload for TaskAssigned {
         )?;
         check::files("files", &self.files)?;
         check::maybe_id("corr_id", self.corr_id.as_deref())?;
-        check::part(self.part, self.parts)
+        check::part(self.part.max(1), self.parts)
     }
 }
 

@@ -73,6 +73,7 @@ fn reported(task: HeartbeatTask) -> Result<verb::ReportedTask, Malformed> {
             .map(|value| percent("currentTask.progress", value))
             .transpose()?,
         phase: task.phase.map(Into::into),
+        note: None,
     })
 }
 

@@ -243,7 +243,7 @@ fn json_that_is_kept_verbatim_never_breaks_a_line() {
         redelivered: false,
         redacted: 0,
         corr_id: None,
-        part: 1,
+        part: 0,
         parts: 1,
     };
     let mut out = Vec::new();

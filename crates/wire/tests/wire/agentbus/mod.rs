@@ -1,5 +1,6 @@
 //! The bus seen from outside: golden frames, envelopes and payloads by table, sessions in virtual time. Noise is in `tests/fuzz`.
 
+mod documented;
 mod envelope;
 mod golden;
 mod memory;

@@ -183,7 +183,7 @@ proptest! {
             corr_id: None,
             resumed: false,
             redacted: 0,
-            part: 1,
+            part: 0,
             parts: 1,
         }, max);
         let body = Json::of(&[text]).expect("JSON");
@@ -198,7 +198,7 @@ proptest! {
             redelivered: false,
             redacted: 0,
             corr_id: None,
-            part: 1,
+            part: 0,
             parts: 1,
         }, max);
     }

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 use switchboard_core::limits;
 use switchboard_wire::agentbus::message::{
-    BudgetGrant, CAPABILITY_ASSIGN, Hello, Inbound, MessageType, Outbound, WorkerEntry,
+    BudgetGrant, CAPABILITY_ASSIGN, Heartbeat, Hello, Inbound, MessageType, Outbound,
 };
 use switchboard_wire::agentbus::{NUMBER_MAX, Role, SECONDS_MAX, Stage};
 use switchboard_wire::{Json, Malformed};
 
 use super::{golden, set, take};
 
-fn read(name: &str, payload: &Value) -> Result<(), Malformed> {
+pub fn read(name: &str, payload: &Value) -> Result<(), Malformed> {
     let kind: MessageType = name.split(".v1").next().map_or_else(
         || panic!("{name}"),
         |stem| format!("{stem}.v1").parse().expect("a type"),
@@ -39,7 +39,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("protocol_error.v1", &["/code", "/message"]),
     ("worker_probe.v1", &["/reason", "/answer_within_seconds"]),
     // agentbus.heartbeat.issue_attempt, agentbus.heartbeat.progress
-    ("heartbeat.v1", &["/state", "/state/stage", "/state/issue_number", "/state/attempt", "/state/progress/step", "/state/progress/percent", "/state/last_update_at"]),
+    ("heartbeat.v1", &["/state", "/state/stage", "/state/issue_number", "/state/progress/step", "/state/progress/percent"]),
     ("task_progress.v1", &["/issue_number", "/attempt", "/stage", "/progress", "/progress/step", "/progress/percent"]),
     // agentbus.error.identity, agentbus.error.type_and_message, agentbus.error.flags
     ("worker_error.v1", &["/error", "/error/error_id", "/error/worker_id", "/error/issue_number", "/error/stage", "/error/attempt", "/error/error_type",
@@ -73,13 +73,14 @@ const REQUIRED: &[(&str, &[&str])] = &[
 #[rustfmt::skip]
 const OPTIONAL: &[(&str, &[&str])] = &[
     ("protocol_hello.v1", &["/worker", "/repo", "/worker/container_id", "/worker/image_tag", "/worker/worktree_path", "/worker/branch_name",
+        "/worker/max_task_minutes",
         // agentbus.hello.repo
         "/repo/main_sha_seen", "/repo/main_ancestor_sha", "/repo/catalog_hash_seen"]),
     // agentbus.welcome.director
     ("protocol_welcome.v1", &["/director/main_sha_expected", "/director/catalog_hash_expected", "/limits"]),
     ("protocol_error.v1", &["/ref_seq"]),
     // agentbus.heartbeat.repo, agentbus.heartbeat.last_error_id
-    ("heartbeat.v1", &["/state/progress", "/state/repo", "/state/last_error_id", "/state/repo/branch_name", "/state/repo/base_branch",
+    ("heartbeat.v1", &["/state/attempt", "/state/last_update_at", "/state/progress", "/state/repo", "/state/last_error_id", "/state/repo/branch_name", "/state/repo/base_branch",
         "/state/repo/main_ancestor_sha", "/state/repo/catalog_hash_seen"]),
     ("task_progress.v1", &["/note", "/corr_id"]),
     // agentbus.error.optional_fields
@@ -187,6 +188,7 @@ const BOUNDS: &[Bound] = &[
     ("protocol_hello.v1", "/capabilities/0", "capabilities[0]", letters, limits::SKILL_BYTES_MAX),
     ("protocol_hello.v1", "/worker/worker_id", "worker.worker_id", letters, limits::ID_BYTES_MAX),
     ("protocol_hello.v1", "/worker/worktree_path", "worker.worktree_path", letters, limits::PATH_BYTES_MAX),
+    ("protocol_hello.v1", "/worker/max_task_minutes", "worker.max_task_minutes", number, limits::MINUTES_MAX as usize),
     ("protocol_hello.v1", "/repo/main_ancestor_sha", "repo.main_ancestor_sha", letters, limits::NAME_BYTES_MAX),
     ("heartbeat.v1", "/state/issue_number", "state.issue_number", number, NUMBER_MAX as usize),
     ("heartbeat.v1", "/state/attempt", "state.attempt", number, u32::MAX as usize),
@@ -197,8 +199,6 @@ const BOUNDS: &[Bound] = &[
     ("task_progress.v1", "/progress/percent", "progress.percent", number, 100),
     ("worker_error.v1", "/error/error_id", "error.error_id", letters, limits::ID_BYTES_MAX),
     ("worker_error.v1", "/error/error_type", "error.error_type", letters, limits::NAME_BYTES_MAX),
-    ("worker_error.v1", "/error/message", "error.message", letters, limits::NOTE_BYTES_MAX),
-    ("worker_error.v1", "/error/last_stderr_tail", "error.last_stderr_tail", letters, limits::DETAILS_BYTES_MAX),
     ("worker_error.v1", "/error/retry_after_seconds", "error.retry_after_seconds", number, SECONDS_MAX as usize),
     ("engram_request.v1", "/engram_id", "engram_id", letters, limits::ID_BYTES_MAX),
     ("operator_command.v1", "/reason", "reason", letters, limits::NOTE_BYTES_MAX),
@@ -376,15 +376,30 @@ fn a_worker_says_where_it_runs_and_an_operator_need_not() {
 }
 
 #[test]
-fn a_foreign_number_is_shown_and_counts_for_nothing() {
-    let mut entry = WorkerEntry::unheard("w".to_owned());
-    assert_eq!(entry.clone().foreign(), entry);
-    entry.issue_number = 21;
-    let foreign = entry.foreign();
-    assert_eq!(
-        (foreign.issue_number, foreign.external.as_deref()),
-        (0, Some("external #21"))
-    );
+fn the_document_s_own_example_is_a_heartbeat_of_a_first_attempt() {
+    // agentbus.heartbeat.issue_attempt, agentbus.heartbeat.last_update_at
+    let frame = golden("envelope.document");
+    let beat: Heartbeat<'_> = serde_json::from_str(&frame["payload"].to_string())
+        .map(Heartbeat::into_owned)
+        .expect("a heartbeat");
+    assert_eq!((beat.state.issue_number, beat.state.attempt), (21, 1));
+    assert_eq!(beat.state.last_update_at, None);
+    read("heartbeat.v1", &frame["payload"]).expect("it is taken");
+}
+
+#[test]
+fn a_text_of_an_error_may_be_of_any_length() {
+    // agentbus.error.optional_fields
+    let long = limits::DETAILS_BYTES_MAX + 1;
+    for pointer in [
+        "/error/message",
+        "/error/last_stdout_tail",
+        "/error/last_stderr_tail",
+    ] {
+        let mut payload = golden("worker_error.v1")["payload"].take();
+        set(&mut payload, pointer, letters(long));
+        read("worker_error.v1", &payload).unwrap_or_else(|fault| panic!("{pointer}: {fault}"));
+    }
 }
 
 #[test]

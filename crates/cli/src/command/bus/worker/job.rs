@@ -121,7 +121,7 @@ pub mod tests {
             corr_id: None,
             resumed: false,
             redacted: 0,
-            part: 1,
+            part: 0,
             parts: 1,
         }
     }
