@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use switchboard_test_cluster::Missing;
-use switchboard_tests::{Project, switchboard, until};
+use switchboard_tests::{Hub, Project, switchboard, until};
 
 use super::peer::Peer;
 
@@ -55,17 +55,21 @@ impl Drop for Program {
 }
 
 #[test]
-fn the_worker_in_ten_lines_of_python_does_tasks_and_stays_alive() {
+fn the_worker_in_twenty_lines_of_python_does_tasks_stays_alive_and_comes_back() {
     let found = Command::new("python3").arg("--version").output();
     if !found.is_ok_and(|found| found.status.success()) {
-        return Missing::Python.skip("the worker in ten lines of Python");
+        return Missing::Python.skip("the worker in twenty lines of Python");
     }
-    assert_eq!(block("python", 1).lines().count(), 10);
-    works("ten-lines", "did ", |port, _| {
+    assert!(block("python", 1).lines().count() <= 20);
+    let worker = works("twenty-lines", "did ", |port, _| {
         let mut python = Command::new("python3");
         python.arg("-c").arg(block("python", port));
         python
     });
+    // A connection of the same id ends its own, and it ends that one in turn.
+    let mut other = Peer::worker(worker.hub.bus(), "twenty-lines", &[]);
+    other.hear_such("protocol_error.v1", |told| told["code"] == "replaced");
+    worker.does("third");
 }
 
 #[test]
@@ -96,10 +100,10 @@ fn the_worker_in_python_signs_its_hello_as_the_page_shows() {
         "--scope",
         "agent",
         "--agent",
-        "ten-lines",
+        "twenty-lines",
     ];
     for secret in [
-        text(&run(&["agent", "add", "ten-lines"])["key"]),
+        text(&run(&["agent", "add", "twenty-lines"])["key"]),
         text(&run(&token)["token"]["secret"]),
     ] {
         let made = run(&["task", "add", "signed"]);
@@ -120,7 +124,7 @@ fn the_worker_in_python_signs_its_hello_as_the_page_shows() {
             let shown = run(&["task", "show", &task])["task"].take();
             (shown["status"] == "completed").then_some(shown)
         });
-        assert_eq!(done["assignedAgent"], "ten-lines", "{done}");
+        assert_eq!(done["assignedAgent"], "twenty-lines", "{done}");
     }
 }
 
@@ -152,30 +156,54 @@ fn with_a_plain_nc(root: &Path) -> String {
     format!("{}:{path}", folder.display())
 }
 
+/// A worker of the page at work.
+struct Works {
+    hub: Hub,
+    id: &'static str,
+    summary: &'static str,
+    _project: Project,
+    _program: Program,
+}
+
+impl Works {
+    /// Gives it a task and waits until it is done.
+    fn does(&self, task: &str) {
+        let mut client = self.hub.client();
+        client.create(task);
+        let shown = until(&format!("{} does {task}", self.id), || {
+            Some(client.task(task)).filter(|shown| shown["status"] == "completed")
+        });
+        assert_eq!(shown["assignedAgent"], self.id, "{shown}");
+        let said = shown["result"]["summary"].as_str().unwrap_or_default();
+        assert!(said.starts_with(self.summary), "{shown}");
+    }
+}
+
 /// It does a task, is asked whether it is there and says so, and does another.
-fn works(id: &str, summary: &str, program: impl Fn(u16, &Path) -> Command) {
+fn works(
+    id: &'static str,
+    summary: &'static str,
+    program: impl Fn(u16, &Path) -> Command,
+) -> Works {
     let project = Project::new().with_bus();
     fs::write(project.root().join("switchboard.toml"), SETTINGS).expect("it can be written");
     let hub = project.start();
-    let mut client = hub.client();
-    client.create("first");
     let mut operator = Peer::operator(hub.bus(), "watch");
     let mut command = program(hub.bus().port(), project.root());
-    let _program = Program::start(command.current_dir(project.root()));
-    let mut done = |task: &str| {
-        let shown = until(&format!("{id} does {task}"), || {
-            Some(client.task(task)).filter(|shown| shown["status"] == "completed")
-        });
-        assert_eq!(shown["assignedAgent"], id, "{shown}");
-        let said = shown["result"]["summary"].as_str().unwrap_or_default();
-        assert!(said.starts_with(summary), "{shown}");
+    let program = Program::start(command.current_dir(project.root()));
+    let works = Works {
+        hub,
+        id,
+        summary,
+        _project: project,
+        _program: program,
     };
-    done("first");
+    works.does("first");
     // It has nothing to do, so it only speaks when it is asked.
     operator.hear("heartbeat.v1");
-    hub.client().create("second");
-    done("second");
-    let events = hub.client().events();
+    works.does("second");
+    let events = works.hub.client().events();
     let lost = events.iter().find(|event| event["type"] == "agent_silent");
     assert_eq!(lost, None, "it was never given up");
+    works
 }

@@ -25,7 +25,7 @@ use crate::bus::throttle::Throttle;
 const QUESTIONS_MAX: usize = 16;
 
 pub(super) struct Desk {
-    /// The configured interval; else the director's counts.
+    /// The configured interval; the director's counts where it is longer.
     every: Option<Duration>,
     throttle: Throttle,
     telemetry: Telemetry,
@@ -129,7 +129,7 @@ impl Desk {
         let theirs = welcome
             .limits
             .map(|limits| Duration::from_secs(limits.heartbeat_interval_seconds.max(1)));
-        let every = self.every.or(theirs).unwrap_or(HEARTBEAT_EVERY);
+        let every = self.every.max(theirs).unwrap_or(HEARTBEAT_EVERY);
         self.throttle.set_every(every);
     }
 

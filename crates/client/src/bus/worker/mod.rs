@@ -52,7 +52,8 @@ pub struct WorkerConfig {
     pub repo: HelloRepo,
     pub capabilities: Vec<String>,
     pub run_id: Option<String>,
-    /// No heartbeat goes out sooner than this after the last. Unset: what the director says, else 15 seconds.
+    /// No heartbeat goes out sooner than this after the last, nor sooner than the director says; unset and unsaid: 15
+    /// seconds.
     pub heartbeat_every: Option<Duration>,
     pub backoff: BackoffPolicy,
     /// Whether each line also comes as an event.

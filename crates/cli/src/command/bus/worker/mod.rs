@@ -32,23 +32,21 @@ const ID_CHARS_MAX: usize = 64;
 /// What a worker without a command says first.
 const PRETENDS: &str =
     "this worker pretends: it reports tasks as done and does nothing; --run COMMAND does real work";
-/// How often the walk of an example is told.
-const WALK_EVERY: Duration = Duration::from_secs(2);
 
 /// Run a small worker, to try out the bus
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Takes tasks from the director, one at a time. Without --run it only steps through the stages of a worker and reports the
-task as done. With --run it runs the command in a shell for each task, with TASK_ID, ISSUE_NUMBER, TITLE, DESCRIPTION,
-ATTEMPT, EPOCH, BRANCH and WORKER_ID in its environment and the whole assignment as JSON on its stdin. The last line of
-its output becomes the summary; an exit code other than 0 is reported as an error.
+Takes tasks from the director, one at a time. Without --run it only pretends: it steps through the stages of a worker \
+and reports the task as done. With --run it runs the command in a shell for each task, with TASK_ID, ISSUE_NUMBER, TITLE, \
+DESCRIPTION, ATTEMPT, EPOCH, BRANCH and WORKER_ID in its environment and the whole assignment as JSON on its stdin. The \
+last line of its output becomes the summary; an exit code other than 0 is reported as an error.
 
-Ctrl-C or SIGTERM stops the command and sends worker_leaving.v1: the task returns to the queue, no retry is spent, and
-this worker gets no more tasks. After a disconnect the worker continues its task, and resends a result until the director
-acknowledges it.
+Ctrl-C or SIGTERM stops the command and sends worker_leaving.v1: the task returns to the queue, no retry is spent, and \
+this worker gets no more tasks. After a disconnect the worker continues its task, and resends a result until the \
+director acknowledges it.
 
-A hub with auth = \"hmac\" requires a signed hello: with SWITCHBOARD_AGENT and SWITCHBOARD_KEY, as 'switchboard agent add'
-prints them, with the token given, or with the key of the hub on this machine.
+A hub with auth = \"hmac\" requires a signed hello: with SWITCHBOARD_AGENT and SWITCHBOARD_KEY, as 'switchboard agent \
+add' prints them, with the token given, or with the key of the hub on this machine.
 
 Examples:
   switchboard bus worker
@@ -65,18 +63,11 @@ pub struct Args {
     /// Exit after one task
     #[arg(long)]
     once: bool,
-    /// Seconds between heartbeats [default: the director's setting; 2 without --run]
+    /// Seconds between heartbeats, if they are more than the director's setting
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     every: Option<u64>,
     #[command(flatten)]
     door: Door,
-}
-
-impl Args {
-    fn every(&self) -> Option<Duration> {
-        let walks = self.run.is_none().then_some(WALK_EVERY);
-        self.every.map(Duration::from_secs).or(walks)
-    }
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
@@ -96,7 +87,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let config = WorkerConfig {
         tls: reach.tls.clone(),
         credential: reach.credential.clone(),
-        heartbeat_every: args.every(),
+        heartbeat_every: args.every.map(Duration::from_secs),
         backoff: IMPATIENT,
         show_lines: context.screen.json(),
         ..WorkerConfig::new(&reach.addr, &id).taking_tasks(args.skills.clone())
@@ -186,7 +177,9 @@ impl Bench {
             WorkerEvent::Message(message) => self.read(&message, screen).await?,
             WorkerEvent::Commanded(command) if command.command == OperatorOrder::ShutdownWorker => {
                 let reason = brief(&command.reason, TEXT_MAX);
-                say(screen, Tone::Warn, &format!("asked to shut down: {reason}"))?;
+                let colon = if reason.is_empty() { "" } else { ": " };
+                let text = format!("asked to shut down{colon}{reason}");
+                say(screen, Tone::Warn, &text)?;
                 self.stop("an operator asked the worker to shut down", screen)
                     .await?;
                 return Ok(Next::Leave);
