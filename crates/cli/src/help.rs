@@ -14,10 +14,12 @@ pub fn command() -> Command {
     command.build();
     // It talks to no hub: it is one. Of what all share, only its data directory matters to it.
     command.mut_subcommand("up", |up| {
-        up.mut_args(|arg| match arg.is_global_set() && arg.get_id() != "data_dir" {
-            true => arg.hide(true),
-            false => arg,
-        })
+        up.mut_args(
+            |arg| match arg.is_global_set() && arg.get_id() != "data_dir" {
+                true => arg.hide(true),
+                false => arg,
+            },
+        )
     })
 }
 

@@ -144,8 +144,12 @@ impl Line {
     /// Forgets a connection that failed.
     async fn ask_once(&mut self, query: &Query) -> Result<Vec<Row>, Error> {
         self.connect().await?;
-        let session = self.session.as_ref().expect("it was just made sure of");
-        let answer = session.query(query).await;
+        let session = self.session.as_mut().expect("it was just made sure of");
+        // Who follows the ledger asks the same few things after every batch; lists are asked for in many ways.
+        let answer = match self.bell {
+            Some(_) => session.query_often(query).await,
+            None => session.query(query).await,
+        };
         if let Err(error) = &answer
             && (session.is_closed() || error.as_db_error().is_none() || is_last_word(error))
         {

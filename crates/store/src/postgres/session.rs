@@ -233,6 +233,14 @@ impl Session {
         unnamed(&self.client, query).await
     }
 
+    /// A query that is asked again and again: the server works out only once what it means.
+    pub async fn query_often(&mut self, query: &Query) -> Result<Vec<Row>, tokio_postgres::Error> {
+        if !self.pooled {
+            self.prepare(std::slice::from_ref(query)).await?;
+        }
+        run(&self.client, self.statements.get(&query.sql), query).await
+    }
+
     /// What sends `first`, all queries and `last` in one go when it is first polled, and then waits for the answers.
     ///
     /// Fails with the first failure; the server has then skipped what came after it in the transaction.
@@ -250,7 +258,8 @@ impl Session {
         let client = Arc::clone(&self.client);
         Ok(Box::pin(async move {
             let opening = simple(&client, first.as_deref());
-            let answers = all(queries.iter().map(|query| run(&client, query)));
+            let named = queries.iter();
+            let answers = all(named.map(|(name, query)| run(&client, name.as_ref(), query)));
             let closing = simple(&client, last);
             // Polled in this order, hence sent in this order.
             let (opened, answers, closed) = tokio::join!(biased; opening, answers, closing);
@@ -289,7 +298,8 @@ async fn simple(client: &Client, sql: Option<&str>) -> Result<(), tokio_postgres
 
 async fn run(
     client: &Client,
-    (statement, query): &(Option<Statement>, Query),
+    statement: Option<&Statement>,
+    query: &Query,
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let Some(statement) = statement else {
         return unnamed(client, query).await;
