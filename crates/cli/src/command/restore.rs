@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use switchboard_hub::config::StoreAt;
 use switchboard_hub::data_dir::{DataDir, DataDirError, Key, Keys};
+use switchboard_store::Wall;
 use switchboard_store::copy::{self, Restored};
 
 use super::backup::{beside, copy_into, key_beside};
@@ -33,6 +34,9 @@ pub struct Args {
     /// Ledger to replace [default: this project's]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
+    /// Trust the clock of this machine, however old the backup is
+    #[arg(long)]
+    clock_is_right: bool,
 }
 
 pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
@@ -55,7 +59,11 @@ pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     }
     let key = Keys::read_at(key_beside(&args.file)).map_err(|error| failed(&error))?;
     let held = DataDir::open(&data_dir).map_err(|error| failed(&held_by(error)))?;
-    let restored = put_back(&args.file, &ledger).map_err(|error| failed(&error))?;
+    let wall = match args.clock_is_right {
+        true => Wall::Trusted,
+        false => Wall::Checked,
+    };
+    let restored = put_back(&args.file, &ledger, wall).map_err(|error| failed(&error))?;
     let told = put_key_back(&held.keys(), key, restored.kept.as_deref());
     let told = told.map_err(|error| failed(&error))?;
     let screen = &mut context.screen;
@@ -90,13 +98,13 @@ fn of_project(data_dir: &Path, context: &Context) -> Result<PathBuf, Failure> {
     }
 }
 
-fn put_back(file: &Path, ledger: &Path) -> Result<Restored, String> {
+fn put_back(file: &Path, ledger: &Path, wall: Wall) -> Result<Restored, String> {
     if let Some(folder) = ledger.parent() {
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }
     let partial = beside(ledger);
     let restored = copy_into(file, &partial)
-        .and_then(|_| copy::restore(&partial, ledger).map_err(|error| error.to_string()));
+        .and_then(|_| copy::restore(&partial, ledger, wall).map_err(|error| error.to_string()));
     // What is left of a copy that did not get its place, and of its log.
     for end in ["", "-wal", "-shm"] {
         let mut name = partial.clone().into_os_string();

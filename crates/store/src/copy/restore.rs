@@ -25,7 +25,7 @@ pub struct Restored {
 }
 
 /// Puts `copy`, a whole ledger beside `ledger` that nobody uses, in its place.
-pub fn restore(copy: &Path, ledger: &Path) -> Result<Restored, Failure> {
+pub fn restore(copy: &Path, ledger: &Path, wall: Wall) -> Result<Restored, Failure> {
     let cannot = |why: &dyn std::fmt::Display| {
         Failure::Refused(format!("{} cannot be replaced: {why}", ledger.display()))
     };
@@ -40,7 +40,7 @@ pub fn restore(copy: &Path, ledger: &Path) -> Result<Restored, Failure> {
         Err(Unfit::Damaged(_)) => None,
         held => held.map_err(|unfit| cannot(&unfit))?,
     };
-    let epoch = begin_epoch(copy, replaced)?;
+    let epoch = begin_epoch(copy, replaced, wall)?;
     let kept = match is_there {
         true => {
             let now = Mark::new(Kind::Moved, "").at;
@@ -67,9 +67,9 @@ fn found_in(ledger: &Path) -> Option<((u64, u64), Option<Mark>)> {
     Some((place, moved::of(&db).ok()?))
 }
 
-fn begin_epoch(copy: &Path, (number, seq): (u64, u64)) -> Result<LedgerEpoch, Error> {
+fn begin_epoch(copy: &Path, (number, seq): (u64, u64), wall: Wall) -> Result<LedgerEpoch, Error> {
     let mut engine = SqliteEngine::open(copy, Box::new(SystemClock::new()))?;
-    engine.start_clock(Wall::Checked)?;
+    engine.start_clock(wall)?;
     let mut slice = Slice::default();
     let now = engine.begin(&mut slice)?.now;
     let common = slice.head.seq;
