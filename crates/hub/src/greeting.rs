@@ -2,7 +2,6 @@
 //!
 //! Whoever is no person at a terminal gets the doors' lines alone, and reads the event log.
 
-use std::env;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,20 +16,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LINES_MAX: usize = 20;
 
 /// The first screen. `said` is what the doors say of themselves, the one that everyone uses last.
-pub(crate) fn text(said: &[String], data_dir: &Path, has_bus: bool) -> String {
-    let program = env::args().next();
-    let program = program.as_deref().unwrap_or("switchboard");
+pub(crate) fn text(said: &[String], data_dir: &Path, has_bus: bool, command: &str) -> String {
     let mut text = format!("\nSwitchboard {}\n\n", env!("CARGO_PKG_VERSION"));
-    for line in said.iter().rev() {
+    for line in said.iter().rev().flat_map(|said| said.lines()) {
         text.push_str(&format!("  {line}\n"));
     }
     text.push_str(&format!("  its state is in {}\n", data_dir.display()));
     text.push_str("\nTry this in another terminal:\n\n");
-    text.push_str(&format!("  {program} task add 'Say hello'\n"));
-    if has_bus {
-        text.push_str(&format!("  {program} bus worker\n"));
+    let worker = has_bus.then_some("bus worker");
+    for rest in [Some("task add 'Say hello'"), worker, Some("status --watch")] {
+        text.extend(rest.map(|rest| format!("  {command} {rest}\n")));
     }
-    text.push_str(&format!("  {program} status --watch\n"));
     text.push_str("\nCtrl-C stops the hub; everything it acknowledged is on disk.\n");
     text
 }
@@ -41,6 +37,8 @@ pub(crate) async fn follow(hub: Hub) {
     let mut after = *latest.borrow_and_update();
     while latest.changed().await.is_ok() {
         sleep(LOOK_EVERY).await;
+        // A ledger that lost events has their numbers before it again.
+        after = after.min(*latest.borrow_and_update());
         let mut lines = Vec::new();
         let mut more = 0;
         loop {
@@ -96,19 +94,19 @@ mod tests {
     fn the_greeting_says_where_what_and_how_to_stop() {
         let said = ["switchboard serves http://127.0.0.1:7373".to_owned()];
         let dir = Path::new("/p/.switchboard");
-        let with_bus = text(&said, dir, true);
+        let with_bus = text(&said, dir, true, "sb");
         for part in [
             "serves http://127.0.0.1:7373\n",
             "/p/.switchboard\n",
-            " task add 'Say hello'\n",
-            " bus worker\n",
-            " status --watch\n",
+            "  sb task add 'Say hello'\n",
+            "  sb bus worker\n",
+            "  sb status --watch\n",
             "Ctrl-C stops",
         ] {
             assert!(with_bus.contains(part), "{part}: {with_bus}");
         }
         assert!(with_bus.lines().all(|line| line.len() <= 120));
-        assert!(!text(&said, dir, false).contains("bus worker"));
+        assert!(!text(&said, dir, false, "sb").contains("bus worker"));
     }
 
     #[test]

@@ -74,8 +74,8 @@ pub enum ServeError {
     Signals(#[source] std::io::Error),
 }
 
-/// Serves until it is told to stop by SIGTERM or SIGINT.
-pub async fn serve(config: Config) -> Result<(), ServeError> {
+/// Serves until it is told to stop by SIGTERM or SIGINT. `command` is how a person begins one that talks to this hub.
+pub async fn serve(config: Config, command: &str) -> Result<(), ServeError> {
     let mut told = Signals::new().map_err(ServeError::Signals)?;
     let running = Running::start(config).await?;
     let doors = running
@@ -85,7 +85,10 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     let said: Vec<String> = running.imported.clone().into_iter().chain(doors).collect();
     if io::stdout().is_terminal() {
         let has_bus = running.bus_addr().is_some();
-        print!("{}", greeting::text(&said, running.data_dir(), has_bus));
+        print!(
+            "{}",
+            greeting::text(&said, running.data_dir(), has_bus, command)
+        );
         tokio::spawn(greeting::follow(running.hub.clone()));
     } else {
         said.iter().for_each(|line| println!("{line}"));

@@ -171,19 +171,19 @@ pub fn run(args: Args, data_dir: Option<&PathBuf>) -> Result<(), Failure> {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+    let mut command = env::args().next().unwrap_or_default();
     let state = &loaded.config.data_dir;
     if !discover::finds(&loaded.config.project, state) {
-        tracing::info!(
-            "commands find this hub with --data-dir '{}'",
-            state.display()
-        );
+        let option = format!("--data-dir '{}'", state.display());
+        tracing::info!("commands find this hub with {option}");
+        command = format!("{command} {option}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("the async runtime cannot start: {error}")))?;
     runtime
-        .block_on(switchboard_hub::serve(loaded.config))
+        .block_on(switchboard_hub::serve(loaded.config, &command))
         .map_err(|error| Failure::Failed(chain(&error)))
 }
 
