@@ -17,6 +17,14 @@ impl Ids {
         text
     }
 
+    /// Whether an id of this kind has the form of those above.
+    pub fn made(kind: &str, id: &str) -> bool {
+        let ulid = id
+            .strip_prefix(kind)
+            .and_then(|rest| rest.strip_prefix('_'));
+        ulid.is_some_and(|ulid| Ulid::from_string(ulid).is_ok())
+    }
+
     fn next(&self) -> Ulid {
         let mut generator = self.0.lock();
         let generator = generator.get_or_insert_with(Generator::new);
@@ -39,5 +47,9 @@ mod tests {
                 .all(|id| id.starts_with("tsk_") && id.len() == 30)
         );
         assert!(made.is_sorted_by(|a, b| a < b));
+        assert!(made.iter().all(|id| Ids::made("tsk", id)));
+        for id in ["", "tsk_", "tsk_1", "msg_01ARZ3NDEKTSV4RRFFQ69G5FAV"] {
+            assert!(!Ids::made("tsk", id), "{id}");
+        }
     }
 }

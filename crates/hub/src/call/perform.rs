@@ -3,15 +3,16 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use switchboard_core::query::MessageSince;
+use switchboard_core::query::{MessageSince, Since};
 use switchboard_core::verb::{Claimed, Touch};
 use switchboard_core::{AgentId, Received, Verb};
+use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::from_wire::{self, Fetch};
 use switchboard_wire::jetpack::{Operation, ReleaseLeaseResponse, to_wire};
 use tokio::time::Instant;
 
 use super::long_poll::look_again_at;
-use super::{Answer, Calls, Class, Failure, Guard, Render, Seal, to_json};
+use super::{Answer, Calls, Class, Failure, Guard, Ids, Render, Seal, to_json};
 use crate::auth::Caller;
 use crate::hub;
 
@@ -144,6 +145,7 @@ impl Calls {
                     agent: wanted.agent.clone(),
                 };
                 self.hub.run(touch.clone()).await?;
+                self.check_since(&wanted.since).await?;
                 let answer = self.read_since(wanted, wait_for).await?;
                 // A signature is used up by an answer.
                 if guard.nonce.is_some() {
@@ -152,6 +154,26 @@ impl Calls {
                 Ok(answer)
             }
         }
+    }
+
+    /// A point that is no message's would be taken for one before all messages. An id that the hub makes is a message's, also
+    /// when that one is no longer kept.
+    async fn check_since(&self, since: &Since) -> Result<(), Failure> {
+        let Since::Message(id) = since else {
+            return Ok(());
+        };
+        let wanted = id.clone();
+        if Ids::made("msg", id.as_str())
+            || self
+                .hub
+                .read(move |ledger| ledger.message(&wanted))
+                .await?
+                .is_some()
+        {
+            return Ok(());
+        }
+        let message = "expected an ISO-8601 time or the id of a message that is kept";
+        Err(Malformed::field("since", message).into())
     }
 
     /// A call that waits is let go when the hub stops; one that is nearly done is still answered.

@@ -177,7 +177,7 @@ fn values_out_of_range_are_named() {
         (
             Operation::SendMessage,
             "/message/payload",
-            json!({ "taskId": 1 }),
+            json!({ "taskId": "" }),
             "message.payload.taskId",
         ),
         (Operation::ReceiveMessages, "/limit", json!(0), "limit"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde_json::Value;
 use switchboard_core::query::{MessageSince, Since};
 use switchboard_core::{
     AgentId, CorrId, Door, Meaning, MessageId, Priority, STEWARD, Sender, To, limits, verb,
@@ -95,44 +95,24 @@ fn kind(kind: &str) -> Result<(), Malformed> {
 
 /// The two types whose payload the hub understands, whichever door they come through: an offered task, a wanted file.
 ///
-/// A message with a recipient goes there, whatever file it is about.
+/// A message with a recipient goes there, whatever file it is about. A payload that names neither, of whatever type it is,
+/// means nothing to the hub.
 pub fn meaning(
     kind: &str,
     payload: &str,
     has_recipient: bool,
     root: &str,
 ) -> Result<Meaning, Malformed> {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Payload {
-        task_id: Option<String>,
-        file_path: Option<String>,
-    }
-
-    if !matches!(kind, "task.handoff" | "file.lock_request") {
-        return Ok(Meaning::Nothing);
-    }
-    let named = if payload == "null" {
-        Payload::default()
-    } else {
-        crate::parse::<Payload>(payload.as_bytes()).map_err(|malformed| Malformed {
-            field: Some(match malformed.field {
-                Some(field) => format!("message.payload.{field}"),
-                None => "message.payload".to_owned(),
-            }),
-            ..malformed
-        })?
+    let (member, field) = match kind {
+        "task.handoff" => ("taskId", "message.payload.taskId"),
+        "file.lock_request" if !has_recipient => ("filePath", "message.payload.filePath"),
+        _ => return Ok(Meaning::Nothing),
     };
-    if kind == "task.handoff" {
-        let task = named.task_id.as_deref();
-        let task = task.map(|task| task_id("message.payload.taskId", task));
-        Ok(task.transpose()?.map_or(Meaning::Nothing, Meaning::Offer))
-    } else if has_recipient {
-        Ok(Meaning::Nothing)
-    } else {
-        let field = "message.payload.filePath";
-        let path = named.file_path.ok_or_else(|| Malformed::missing(field))?;
-        lease_path(field, &path, root).map(Meaning::Wants)
+    let payload = serde_json::from_str::<Value>(payload).unwrap_or_default();
+    match payload.get(member).and_then(Value::as_str) {
+        None => Ok(Meaning::Nothing),
+        Some(task) if member == "taskId" => task_id(field, task).map(Meaning::Offer),
+        Some(path) => lease_path(field, path, root).map(Meaning::Wants),
     }
 }
 
