@@ -61,6 +61,8 @@ pub const RECEIVE_BYTES: usize = 1024 * 1024;
 /// The same for messages that go through a stream: they wait in memory until they are written.
 pub const HAND_BYTES: usize = 256 * 1024;
 pub const MESSAGE_TYPES_MAX: usize = 32;
+/// Types of events that a query names.
+pub const EVENT_TYPES_MAX: usize = 64;
 pub const PAGE_DEFAULT: usize = 100;
 pub const PAGE_MAX: usize = 1000;
 /// Rows a filtered list looks at before it hands out a short page with a cursor.

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
@@ -181,6 +182,7 @@ impl Running {
         let place = config.store.place()?.settled().to_string();
         let said = doors.iter().flat_map(|(_, door)| door.card.clone());
         let announced = data_dir.announce(&Card::new(said.collect(), place, started_at))?;
+        app.is_announced.store(true, Ordering::Release);
         Ok(Running {
             addr: addr_of(&doors, http::SURFACE.name).expect("HTTP is never closed"),
             hub,
@@ -209,6 +211,7 @@ impl Running {
 
     /// Accepts nothing more, finishes what was accepted, closes streams, and puts the ledger away.
     pub async fn shutdown(self) {
+        self.app.is_announced.store(false, Ordering::Release);
         drop(self.announced);
         self.app.stopping.cancel();
         join_all(self.doors.into_iter().map(|(_, door)| (door.close)())).await;

@@ -28,6 +28,14 @@ pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Option::<Object<T>>::deserialize(deserializer).map(|found| found.map(|Object(value)| value))
 }
 
+/// The same for a list of them.
+pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let found = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(found.into_iter().map(|Object(value)| value).collect())
+}
+
 struct MapOnly<D>(D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for MapOnly<D> {

@@ -5,41 +5,95 @@ use std::collections::BTreeMap;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::jetpack::{
-    Answer, Envelope, ErrorBody, ErrorCode, ROUTES, RequestBody, Route, SchemaOf,
-};
+use switchboard_core::token::Scope;
 
-/// Headers that any mutating call may carry, by component name.
-const HEADERS: &[(&str, &str, &str)] = &[
+use crate::Query as _;
+use crate::hrana::Refused;
+use crate::jetpack::{
+    Answer, Envelope, ErrorBody, ErrorCode, Operation, ROUTES, ReceiveMessagesRequest,
+    ReceiveMessagesResponse, RequestBody, Route, SchemaOf, VersionQuery,
+};
+use bounds::Bound;
+
+mod bounds;
+
+/// Headers of calls, by component name.
+const HEADERS: &[(&str, &str, Bound, &str)] = &[
     (
         "IdempotencyKey",
         "Idempotency-Key",
-        "1 to 128 visible ASCII characters; the same key with the same body returns the first response.",
+        Bound::Key,
+        "The same key with the same body returns the first response.",
     ),
     (
         "ProtocolVersion",
         "Switchboard-Protocol-Version",
+        Bound::Version,
         "The protocol version, if it is not in the body.",
     ),
 ];
 
-/// What any call below `/api/v1` may be refused with.
-const ANYWHERE: &[ErrorCode] = &[
-    ErrorCode::InvalidOperation,
+/// Families of calls.
+const TAGS: &[(&str, &str)] = &[
+    (
+        "agents",
+        "Agents register, stay alive, are commanded, and leave.",
+    ),
+    (
+        "tasks",
+        "Tasks are created, claimed, reported on, and steered by people.",
+    ),
+    ("messages", "Messages between agents."),
+    ("leases", "Who may write which file, until when."),
+    (
+        "quality",
+        "The baseline that completed tasks are compared with.",
+    ),
+    ("memory", "What agents learned."),
+    (
+        "hub",
+        "The hub as a whole: status, events, incidents, pause; several operations in one call.",
+    ),
+    ("tokens", "Credentials of people and programs."),
+    ("sql", "SQL on the public tables, for libSQL clients."),
+    ("probes", "For machines that look after the hub."),
+];
+
+/// What any call may be refused with.
+const ANYWHERE: &[ErrorCode] = &[ErrorCode::InvalidOperation, ErrorCode::WrongHost];
+
+/// What a call that takes a credential may also be refused with.
+const WITH_CREDENTIAL: &[ErrorCode] = &[
     ErrorCode::Unauthenticated,
     ErrorCode::NotYou,
     ErrorCode::Forbidden,
-    ErrorCode::WrongHost,
     ErrorCode::RateLimited,
     ErrorCode::DbUnavailable,
     ErrorCode::Overloaded,
 ];
 
-/// What a call with a body may also be refused with.
-const WITH_BODY: &[ErrorCode] = &[ErrorCode::TooLarge, ErrorCode::IdempotencyKeyReused];
+/// What a change may also be refused with.
+const CHANGING: &[ErrorCode] = &[ErrorCode::TooLarge, ErrorCode::IdempotencyKeyReused];
+
+/// The hub that a document is of.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    /// Where it is reached.
+    pub url: &'a str,
+    /// It takes calls without a credential.
+    pub is_open: bool,
+}
+
+impl Served<'_> {
+    /// As it is started without any settings.
+    pub const DEFAULT: Served<'static> = Served {
+        url: "http://127.0.0.1:7373",
+        is_open: true,
+    };
+}
 
 /// The whole document.
-pub fn document() -> Value {
+pub fn document(hub: Served<'_>) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     for route in ROUTES {
@@ -49,31 +103,36 @@ pub fn document() -> Value {
             .or_default()
             .insert(route.method.as_str().to_lowercase(), operation);
     }
-    let parameters: Map<String, Value> = HEADERS
-        .iter()
-        .map(|(name, header, about)| {
-            let schema = json!({ "type": "string", "maxLength": 128 });
-            (
-                (*name).to_owned(),
-                json!({ "name": header, "in": "header", "description": about, "schema": schema }),
-            )
-        })
+    let headers = HEADERS.iter().map(|(name, header, bound, about)| {
+        let mut schema = json!({ "type": "string" });
+        bound.put(&mut schema);
+        let header =
+            json!({ "name": header, "in": "header", "description": about, "schema": schema });
+        ((*name).to_owned(), header)
+    });
+    let tags = TAGS.iter();
+    let tags: Vec<Value> = tags
+        .map(|(name, about)| json!({ "name": name, "description": about }))
         .collect();
+    let mut security = vec![json!({ "token": [] }), json!({ "signature": [] })];
+    security.extend(hub.is_open.then(|| json!({})));
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Switchboard",
             "version": env!("CARGO_PKG_VERSION"),
             "summary": "A coordination hub for swarms of coding agents; the Jetpack agent protocol 1.0 over HTTP.",
+            "description": ABOUT,
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
-        "servers": [{ "url": "http://127.0.0.1:7373" }],
-        "security": [{}, { "token": [] }, { "signature": [] }],
+        "servers": [{ "url": hub.url, "description": "This hub." }],
+        "security": security,
+        "tags": tags,
         "paths": paths,
         "components": {
             "responses": std::mem::take(&mut schemas.errors),
+            "parameters": headers.collect::<Map<String, Value>>(),
             "schemas": schemas.finish(),
-            "parameters": parameters,
             "securitySchemes": {
                 "token": { "type": "http", "scheme": "bearer", "description": "For people and programs: a token with a scope." },
                 "signature": {
@@ -85,10 +144,14 @@ pub fn document() -> Value {
     })
 }
 
+const ABOUT: &str = "Unknown members and parameters are ignored. `maxLength` of a text counts bytes of UTF-8. \
+    The example of a worker, how to sign, and what to do about errors are in docs/http-api.md.";
+
 fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     let mut operation = json!({
         "operationId": route.operation_id,
-        "summary": route.summary,
+        "summary": route.summary.trim_end_matches('.'),
+        "description": format!("{} {}", route.summary, who_may(route)),
         "tags": [route.tag],
         "responses": responses(route, schemas),
     });
@@ -102,9 +165,18 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     if takes_sql(route) {
         operation["security"] = json!([{ "token": [] }]);
     } else if !route.is_api() && route.path != "/metrics" {
-        operation["security"] = json!([{}]);
+        operation["security"] = json!([]);
     }
     operation
+}
+
+fn who_may(route: &Route) -> String {
+    let Some(right) = route.right else {
+        return "Anybody may call it.".to_owned();
+    };
+    let scopes = Scope::ALL.iter().filter(|scope| scope.may(right));
+    let scopes: Vec<String> = scopes.map(|scope| format!("`{scope}`")).collect();
+    format!("For callers of scope {}.", scopes.join(", "))
 }
 
 /// Raw SQL, which always takes a token and never a key: it is not done again by itself.
@@ -113,13 +185,31 @@ fn takes_sql(route: &Route) -> bool {
 }
 
 fn parameters(route: &Route) -> Vec<Value> {
-    let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).map(
-        |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }),
-    );
-    let in_query = route.query.iter().map(|parameter| {
-        let schema = (parameter.schema)();
+    let ids = route.path.split('/').zip(route.path.split('/').skip(1));
+    let in_path = ids.filter(|(_, part)| *part == "{id}").map(|(family, _)| {
+        let mut schema = json!({ "type": "string" });
+        let about = match family {
+            "tasks" => "The id of the task, or its number as `42` or `#42`.",
+            "agents" => "The id of the agent.",
+            "messages" => "The id of the message.",
+            "tokens" => "The id of the token.",
+            _ => "The id of the incident.",
+        };
+        Bound::Id.put(&mut schema);
+        json!({ "name": "id", "in": "path", "required": true, "description": about, "schema": schema })
+    });
+    let is_get = route.is_api() && !route.method.is_mutating();
+    let version = VersionQuery::PARAMETERS.iter().filter(|_| is_get);
+    let in_query = route.query.iter().chain(version).map(|parameter| {
+        let mut schema = (parameter.schema)();
+        if let Some(bound) = Bound::of(route.operation_id, parameter.name) {
+            bound.put(&mut schema);
+        }
         let mut described =
             json!({ "name": parameter.name, "in": "query", "description": parameter.about });
+        if NEEDED.contains(&(route.operation_id, parameter.name)) {
+            described["required"] = true.into();
+        }
         if schema["type"] == "array" {
             described["style"] = "form".into();
             described["explode"] = false.into();
@@ -129,19 +219,46 @@ fn parameters(route: &Route) -> Vec<Value> {
     });
     let in_headers = HEADERS
         .iter()
-        .filter(|_| route.method.is_mutating() && route.is_api())
+        .filter(|(name, ..)| {
+            route.is_api() && (route.method.is_mutating() || *name == "ProtocolVersion")
+        })
         .map(|(name, ..)| json!({ "$ref": format!("#/components/parameters/{name}") }));
     in_path.chain(in_query).chain(in_headers).collect()
 }
 
+/// Parameters that may not be left out.
+const NEEDED: [(&str, &str); 3] = [
+    ("checkLease", "filePath"),
+    ("searchMemory", "q"),
+    ("proof", "nonce"),
+];
+
 fn request_body(route: &Route, schemas: &mut Schemas) -> Option<Value> {
     let (schema, required) = match route.request {
         RequestBody::None => return None,
+        RequestBody::Required(schema) if takes_sql(route) => {
+            (schema(&mut schemas.requests).to_value(), true)
+        }
         RequestBody::Optional(schema) => (schemas.enveloped(schema), false),
-        RequestBody::Required(schema) => (schemas.enveloped(schema), true),
+        RequestBody::Required(schema) => {
+            let mut body = schemas.enveloped(schema);
+            let named = OPERATIONS.iter().find(|(_, id)| *id == route.operation_id);
+            if let Some((operation, _)) = named {
+                may_be_signed(&mut body, *operation);
+            }
+            (body, true)
+        }
         RequestBody::Operation => {
             let operations: Vec<Value> = operations()
-                .map(|(schema, _)| schemas.enveloped(schema))
+                .map(|(operation, schema, _)| {
+                    let mut body = schemas.enveloped(schema);
+                    if let (Some(body), Value::Object(named)) =
+                        (body.as_object_mut(), names_itself(operation))
+                    {
+                        body.extend(named);
+                    }
+                    body
+                })
                 .collect();
             (json!({ "anyOf": operations }), true)
         }
@@ -149,23 +266,49 @@ fn request_body(route: &Route, schemas: &mut Schemas) -> Option<Value> {
     Some(json!({ "required": required, "content": { "application/json": { "schema": schema } } }))
 }
 
+/// A body that says itself what it asks for, without a path.
+fn names_itself(operation: Operation) -> Value {
+    let mut named = json!({
+        "properties": { "operation": { "const": operation.as_str() } },
+        "required": ["operation"],
+    });
+    let member = match operation {
+        Operation::Heartbeat => "agentId",
+        Operation::Progress | Operation::Complete | Operation::Fail => "taskId",
+        Operation::Register
+        | Operation::Claim
+        | Operation::SendMessage
+        | Operation::ReceiveMessages
+        | Operation::AcquireLease
+        | Operation::ReleaseLease => return named,
+    };
+    named["properties"][member] = json!({ "type": "string" });
+    named["required"] = json!(["operation", member]);
+    named
+}
+
+/// On the path of an operation a body need not name it, unless it is signed.
+fn may_be_signed(body: &mut Value, operation: Operation) {
+    body["properties"] = json!({ "operation": { "enum": [operation.as_str(), null] } });
+    let unsigned = json!({ "properties": { "signature": { "type": "null" } } });
+    body["anyOf"] = json!([unsigned, names_itself(operation)]);
+}
+
 fn responses(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
     let success = json!({ "description": "Success.", "content": content(route, schemas) });
     let mut responses = Map::from_iter([(route.status.to_string(), success)]);
     let mut codes: Vec<ErrorCode> = route.errors.to_vec();
-    if route.is_api() || takes_sql(route) {
-        codes.extend(ANYWHERE);
+    codes.extend(ANYWHERE);
+    if route.is_api() || takes_sql(route) || route.path == "/metrics" {
+        codes.extend(WITH_CREDENTIAL);
     }
     if takes_sql(route) {
         codes.push(ErrorCode::TooLarge);
-    } else if !matches!(route.request, RequestBody::None) {
-        codes.extend(WITH_BODY);
+    } else if route.method.is_mutating() {
+        codes.extend(CHANGING);
     }
     if route.path == "/readyz" {
         codes.push(ErrorCode::DbUnavailable);
-    }
-    if route.path == "/metrics" {
-        codes.extend([ErrorCode::Unauthenticated, ErrorCode::Forbidden]);
     }
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     for code in codes {
@@ -173,6 +316,13 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
     }
     for (status, codes) in by_status {
         responses.insert(status.to_string(), schemas.error(status, &codes));
+    }
+    if route.tag == "sql" {
+        let refused = schemas.answer(|generator| generator.subschema_for::<Refused>());
+        let content = json!({ "application/json": { "schema": refused } });
+        let elsewhere =
+            json!({ "description": "The ledger is in PostgreSQL.", "content": content });
+        responses.insert("501".to_owned(), elsewhere);
     }
     responses
 }
@@ -185,12 +335,12 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
         }
         Answer::Operation => {
             let answers: Vec<Value> = operations()
-                .map(|(_, answer)| schemas.answer(answer))
+                .map(|(_, _, answer)| schemas.answer(answer))
                 .collect();
             json!({ "anyOf": answers })
         }
         Answer::Object => json!({ "type": "object" }),
-        Answer::Text => return json!({ "text/plain": { "schema": { "type": "string" } } }),
+        Answer::Text(kind) => return json!({ kind: { "schema": { "type": "string" } } }),
     };
     let mut content = json!({ "application/json": { "schema": schema } });
     if let Answer::JsonOrStream(_) = route.answer {
@@ -199,35 +349,33 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     content
 }
 
-/// Requests and answers of the ten operations, which all have a route of their own.
-fn operations() -> impl Iterator<Item = (SchemaOf, SchemaOf)> {
-    use crate::jetpack::Operation as Op;
-    Op::ALL.iter().map(|operation| {
-        let receive: SchemaOf =
-            |generator| generator.subschema_for::<crate::jetpack::ReceiveMessagesRequest>();
-        let received: SchemaOf =
-            |generator| generator.subschema_for::<crate::jetpack::ReceiveMessagesResponse>();
-        let id = match operation {
-            Op::ReceiveMessages => return (receive, received),
-            Op::Register => "register",
-            Op::Heartbeat => "heartbeat",
-            Op::Claim => "claim",
-            Op::Progress => "progress",
-            Op::Complete => "complete",
-            Op::Fail => "fail",
-            Op::SendMessage => "sendMessage",
-            Op::AcquireLease => "acquireLease",
-            Op::ReleaseLease => "releaseLease",
-        };
-        let route = ROUTES
-            .iter()
-            .find(|route| route.operation_id == id)
-            .expect("every operation has a route");
+/// The operations that have a path of their own with a body, by the id of their route.
+const OPERATIONS: [(Operation, &str); 9] = [
+    (Operation::Register, "register"),
+    (Operation::Heartbeat, "heartbeat"),
+    (Operation::Claim, "claim"),
+    (Operation::Progress, "progress"),
+    (Operation::Complete, "complete"),
+    (Operation::Fail, "fail"),
+    (Operation::SendMessage, "sendMessage"),
+    (Operation::AcquireLease, "acquireLease"),
+    (Operation::ReleaseLease, "releaseLease"),
+];
+
+/// Requests and answers of the ten operations.
+fn operations() -> impl Iterator<Item = (Operation, SchemaOf, SchemaOf)> {
+    let receive: SchemaOf = |generator| generator.subschema_for::<ReceiveMessagesRequest>();
+    let received: SchemaOf = |generator| generator.subschema_for::<ReceiveMessagesResponse>();
+    let others = OPERATIONS.iter().map(|(operation, id)| {
+        let mut routes = ROUTES.iter();
+        let route = routes.find(|route| route.operation_id == *id);
+        let route = route.expect("every operation has a route");
         match (route.request, route.answer) {
-            (RequestBody::Required(request), Answer::Json(answer)) => (request, answer),
+            (RequestBody::Required(request), Answer::Json(answer)) => (*operation, request, answer),
             _ => unreachable!("the routes of operations take and answer one message"),
         }
-    })
+    });
+    others.chain([(Operation::ReceiveMessages, receive, received)])
 }
 
 /// Two generators, because what must be sent and what will be answered differ in what may be absent.
@@ -284,9 +432,20 @@ impl Schemas {
     /// All components. A type that travels both ways has to look the same both ways.
     fn finish(mut self) -> Map<String, Value> {
         let mut all = self.requests.take_definitions(true);
-        for (name, schema) in self.answers.take_definitions(true) {
-            all.insert(name, schema);
+        for (name, member, bound) in bounds::MEMBERS {
+            let pointer = match member.starts_with('/') {
+                true => (*member).to_owned(),
+                false => format!("/properties/{member}"),
+            };
+            let schema = all
+                .get_mut(*name)
+                .and_then(|schema| schema.pointer_mut(&pointer));
+            bound.put(schema.unwrap_or_else(|| panic!("no {member} in {name}")));
         }
+        for (name, schema) in self.answers.take_definitions(true) {
+            all.entry(name).or_insert(schema);
+        }
+        all.values_mut().for_each(bounds::whole_numbers);
         all
     }
 }

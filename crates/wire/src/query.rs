@@ -60,11 +60,10 @@ impl<T: Scalar> Slot for Option<T> {
 
 impl<T: Scalar> Slot for Vec<T> {
     fn fill(&mut self, text: &str) -> Result<(), String> {
-        for part in text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-        {
+        for part in text.split(',').map(str::trim) {
+            if part.is_empty() {
+                return Err("has an empty item".to_owned());
+            }
             self.push(T::read(part)?);
         }
         Ok(())
@@ -75,7 +74,7 @@ impl<T: Scalar> Slot for Vec<T> {
     }
 
     fn schema() -> Value {
-        json!({ "type": "array", "items": T::schema() })
+        json!({ "type": "array", "minItems": 1, "items": T::schema() })
     }
 }
 
@@ -96,8 +95,8 @@ impl Scalar for String {
 impl Scalar for bool {
     fn read(text: &str) -> Result<Self, String> {
         match text {
-            "true" | "1" | "" => Ok(true),
-            "false" | "0" => Ok(false),
+            "true" => Ok(true),
+            "false" => Ok(false),
             _ => Err("expected true or false".to_owned()),
         }
     }
@@ -123,7 +122,7 @@ macro_rules! whole_numbers {
             }
 
             fn schema() -> Value {
-                json!({ "type": "integer", "minimum": 0 })
+                json!({ "type": "integer", "minimum": 0, "maximum": <$number>::MAX })
             }
         }
     )+};
@@ -267,6 +266,9 @@ mod tests {
             ("limit=x", "limit"),
             ("limit=-1", "limit"),
             ("all=maybe", "all"),
+            ("all", "all"),
+            ("names=", "names"),
+            ("names=a,,b", "names"),
             ("limit=1&limit=2", "limit"),
             ("names=%zz", "names"),
         ] {
@@ -281,7 +283,7 @@ mod tests {
             assert_eq!(nameless.field, None, "{text}");
         }
         assert_eq!(
-            Sample::from_query("unknown=1&&all"),
+            Sample::from_query("unknown=1&&all=true"),
             Ok(Sample {
                 all: Some(true),
                 ..Sample::default()

@@ -1,7 +1,6 @@
 //! Pipelines and cursors of libSQL's clients.
 
-use switchboard_wire::hrana::{CursorRequest, PipelineRequest};
-use switchboard_wire::parse;
+use switchboard_wire::hrana::{CursorRequest, PipelineRequest, parse};
 
 use crate::bodies::again;
 

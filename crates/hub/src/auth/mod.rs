@@ -395,7 +395,7 @@ fn signed<'a>(evidence: &Evidence<'a>) -> Result<Option<Signed<'a>>, Failure> {
             nonce: header(NONCE),
             body: evidence.body,
         };
-        let agent = from_wire::agent_id("Switchboard-Agent", agent)?;
+        let agent = signer("Switchboard-Agent", agent)?;
         return Ok(Some(Signed {
             agent,
             timestamp,
@@ -407,6 +407,11 @@ fn signed<'a>(evidence: &Evidence<'a>) -> Result<Option<Signed<'a>>, Failure> {
         Some(envelope) => signed_in_body(evidence.body, envelope),
         None => Ok(None),
     }
+}
+
+fn signer(field: &str, agent: &str) -> Result<AgentId, Failure> {
+    let agent = from_wire::agent_id(field, agent);
+    agent.map_err(|malformed| Failure::Unauthenticated(malformed.to_string()))
 }
 
 fn missing(what: &str) -> Failure {
@@ -425,7 +430,7 @@ fn signed_in_body<'a>(body: &[u8], envelope: &'a Envelope) -> Result<Option<Sign
         .timestamp
         .as_deref()
         .ok_or_else(|| missing("timestamp beside it"))?;
-    let agent = from_wire::agent_id("agentId", agent)?;
+    let agent = signer("agentId", agent)?;
     Ok(Some(Signed {
         agent,
         timestamp,

@@ -36,20 +36,13 @@ impl Seal<'_> {
         operation: &'static str,
     ) -> Result<Guard, Malformed> {
         let nonce = caller.nonce(self.signed_part);
-        let key = match (self.header_key, self.envelope.request_id.as_deref()) {
-            (_, Some(own)) if self.part.is_some() => {
-                from_wire::idempotency_key("requestId", own)?.into()
-            }
-            (Some(header), _) => {
-                let header = from_wire::idempotency_key("Idempotency-Key", header)?;
-                match self.part {
-                    None => header.into(),
-                    // One header stands over a whole batch.
-                    Some(part) => format!("{header}/{part}").into(),
-                }
-            }
-            (None, Some(own)) => from_wire::idempotency_key("requestId", own)?.into(),
-            (None, None) => {
+        let (header, own) = self.keys()?;
+        let key = match (header, own, self.part) {
+            (_, Some(own), Some(_)) | (None, Some(own), None) => own.into(),
+            (Some(header), _, None) => header.into(),
+            // One header stands over a whole batch.
+            (Some(header), None, Some(part)) => format!("{header}/{part}").into(),
+            (None, None, _) => {
                 return Ok(Guard {
                     nonce,
                     ..Guard::default()
@@ -69,6 +62,15 @@ impl Seal<'_> {
             nonce,
             keeps_refusal: None,
         })
+    }
+
+    /// The keys beside the body and in it.
+    pub fn keys(&self) -> Result<(Option<&str>, Option<&str>), Malformed> {
+        let header = self.header_key;
+        let header = header.map(|key| from_wire::idempotency_key("Idempotency-Key", key));
+        let own = self.envelope.request_id.as_deref();
+        let own = own.map(|key| from_wire::idempotency_key("requestId", key));
+        Ok((header.transpose()?, own.transpose()?))
     }
 
     /// The same for the same request, however often it is signed.

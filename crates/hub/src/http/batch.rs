@@ -21,6 +21,7 @@ pub async fn batch(app: AppState, call: Call) -> Result<Reply, Failure> {
         let message = format!("has more than {} items", limits::BATCH_OPERATIONS_MAX);
         return Err(Malformed::field("operations", message).into());
     }
+    call.seal(&envelope).keys()?;
     let outer = Outer {
         app: &app,
         call: &call,

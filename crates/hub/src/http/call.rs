@@ -9,14 +9,14 @@ use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use switchboard_core::rights::Right;
-use switchboard_wire::jetpack::Envelope;
+use switchboard_wire::jetpack::{Envelope, VersionQuery};
 use switchboard_wire::{Malformed, Query};
 
 use super::App;
 use super::body::{self, Share};
 use super::error::Failure;
 use crate::auth::{Beside, Caller, Evidence, Mark};
-use crate::call::Seal;
+use crate::call::{Seal, open};
 
 pub const KEY: &str = "idempotency-key";
 pub const VERSION: &str = "switchboard-protocol-version";
@@ -77,7 +77,20 @@ impl Call {
         let mut call = Self::read(request, known, share).await?;
         call.operation = operation;
         call.right = right;
+        if call.method == Method::GET && call.uri.path().starts_with("/api/") {
+            call.check_version()?;
+        }
         Ok(call)
+    }
+
+    /// A call without a body says which version it speaks in its query, or beside it.
+    fn check_version(&self) -> Result<(), Failure> {
+        let envelope = Envelope {
+            protocol_version: self.query::<VersionQuery>()?.protocol_version,
+            ..Envelope::default()
+        };
+        open::lacks_version(&envelope, self.header(VERSION))?;
+        Ok(())
     }
 
     async fn read(request: Request, known: Option<Caller>, share: Share) -> Result<Call, Failure> {

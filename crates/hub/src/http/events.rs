@@ -33,14 +33,13 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 const EVENTS_PER_PIECE: usize = 64;
 /// What a stream says whose reader has seen what the ledger no longer has.
 const REWOUND: &str = "ledger_rewound";
-/// Types that a query may name.
-const TYPES_MAX: usize = 64;
 
 pub async fn events(app: AppState, call: Call) -> Result<Response, Failure> {
     let caller = app.reader(&call).await?;
     let query: EventQuery = call.query()?;
-    if query.types.len() > TYPES_MAX {
-        return Err(Malformed::field("types", format!("has more than {TYPES_MAX} items")).into());
+    if query.types.len() > limits::EVENT_TYPES_MAX {
+        let message = format!("has more than {} items", limits::EVENT_TYPES_MAX);
+        return Err(Malformed::field("types", message).into());
     }
     let is_known = |kind: &&String| Event::KINDS.contains(&kind.as_str()) || *kind == REWOUND;
     if let Some(unknown) = query.types.iter().find(|kind| !is_known(kind)) {

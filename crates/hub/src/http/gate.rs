@@ -155,7 +155,7 @@ pub fn check_referer(headers: &HeaderMap, uri: &Uri) -> Result<(), Failure> {
 }
 
 /// The name that a request calls the hub by: what its target says, if that is more than a path, or else `Host`.
-fn called_by<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
+pub fn called_by<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
     let host = || headers.get(header::HOST).map(HeaderValue::as_bytes);
     match uri.authority() {
         Some(authority) => authority.as_str(),

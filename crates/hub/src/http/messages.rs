@@ -21,6 +21,7 @@ pub async fn receive(app: AppState, call: Call) -> Result<Reply, Failure> {
     if query.all == Some(true) {
         return everyones(app, call, query).await;
     }
+    from_wire::lists::messages(query.clone())?;
     let request = Request::ReceiveMessages(from_wire::receive_query(query)?);
     let opened = (Envelope::default(), request);
     let asked = app.understand(opened, None, call.header(VERSION))?;

@@ -31,7 +31,8 @@ mod tasks;
 mod watch;
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use switchboard_wire::IsoTime;
 
@@ -42,7 +43,7 @@ pub(crate) use surface::{SURFACE, url};
 
 use crate::auth::Caller;
 use crate::call::{Calls, Class};
-use crate::config::Config;
+use crate::config::{Config, Tls};
 use crate::metrics::Metrics;
 use crate::sql::Sql;
 use body::Room;
@@ -60,6 +61,11 @@ pub struct App {
     /// Figures, and why the ledger is not ready, are for anybody.
     metrics_are_public: bool,
     streams: streams::Streams,
+    tls: bool,
+    /// The OpenAPI document.
+    openapi: OnceLock<String>,
+    /// `hub.json` says where the hub is.
+    pub is_announced: AtomicBool,
     /// Raw SQL, where the ledger has a door for it.
     pub sql: Option<Sql>,
 }
@@ -83,6 +89,9 @@ impl App {
             room: Arc::default(),
             metrics_are_public: config.metrics_are_public,
             streams: streams::Streams::default(),
+            tls: config.http.tls != Tls::Off,
+            openapi: OnceLock::new(),
+            is_announced: AtomicBool::new(false),
             sql,
         }
     }

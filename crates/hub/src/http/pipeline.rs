@@ -4,9 +4,9 @@
 
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use switchboard_wire::hrana::{CursorRequest, Error, PipelineRequest, Refused};
+use switchboard_wire::Malformed;
+use switchboard_wire::hrana::{CursorRequest, Error, PipelineRequest, Refused, parse};
 use switchboard_wire::jetpack::{ErrorBody, ErrorCode};
-use switchboard_wire::{Malformed, parse};
 
 use super::AppState;
 use super::call::Call;

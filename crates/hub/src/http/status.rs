@@ -1,12 +1,13 @@
 //! The hub at a glance, and what machines ask it: alive, ready, figures, the description of all this.
 
-use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
+use serde_json::json;
 use switchboard_core::rights::Right;
 use switchboard_core::verb::Serve;
 use switchboard_core::{Director, Head, Incident, limits};
@@ -14,12 +15,13 @@ use switchboard_wire::jetpack::{
     AgentCounts, EventRange, IdempotencyUse, MessageCounts, ProofQuery, ProofResponse, QueueUse,
     StatusResponse, from_wire, to_wire,
 };
+use switchboard_wire::openapi::{Served, document};
 
 use super::call::Call;
 use super::error::Failure;
 use super::reply::Reply;
-use super::{App, AppState};
-use crate::call::{self, to_json};
+use super::{App, AppState, gate};
+use crate::call;
 use crate::hub::Error;
 
 /// A ledger that does not answer within this is not ready.
@@ -103,6 +105,11 @@ pub async fn healthz(_app: AppState, _call: Call) -> Result<Response, Failure> {
 /// That it is not ready is for anybody to hear, why it is not only for those who may read.
 pub async fn readyz(app: AppState, call: Call) -> Result<Response, Failure> {
     let is_usable = async {
+        if !app.is_announced.load(Ordering::Acquire) {
+            return Err(Error::Unavailable(
+                "the hub is starting or stopping".to_owned(),
+            ));
+        }
         let waits = app.hub.commit_waits();
         if waits >= limits::COMMIT_WAITS_MAX {
             let seconds = waits.as_secs();
@@ -179,10 +186,20 @@ pub async fn metrics(app: AppState, call: Call) -> Result<Response, Failure> {
     ))
 }
 
-pub async fn openapi(_app: AppState, _call: Call) -> Result<Reply, Failure> {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    let document = DOCUMENT.get_or_init(|| to_json(&switchboard_wire::openapi::document()).into());
-    Ok(Reply::bytes(200, document.clone()))
+/// Made once; where the hub was called is put in each time.
+pub async fn openapi(app: AppState, call: Call) -> Result<Reply, Failure> {
+    let hub = Served {
+        is_open: !app.auth.is_asked_for(),
+        ..Served::DEFAULT
+    };
+    let document = app.openapi.get_or_init(|| document(hub).to_string());
+    let scheme = match app.tls || call.header("x-forwarded-proto") == Some("https") {
+        true => "https",
+        false => "http",
+    };
+    let url = format!("{scheme}://{}", gate::called_by(&call.headers, &call.uri));
+    let [from, to] = [hub.url, &url].map(|url| json!(url).to_string());
+    Ok(Reply::bytes(200, document.replacen(&from, &to, 1)))
 }
 
 fn text(kind: &'static str, body: impl Into<Bytes>) -> Response {
@@ -191,4 +208,39 @@ fn text(kind: &'static str, body: impl Into<Bytes>) -> Response {
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::extract::Request;
+    use switchboard_store::SystemClock;
+    use switchboard_store::memory::MemoryEngine;
+    use switchboard_wire::IsoTime;
+    use switchboard_wire::signature::MasterKey;
+
+    use super::*;
+    use crate::auth::Auth;
+    use crate::config::{AuthMode, Config};
+    use crate::hub::{Hub, HubConfig};
+
+    #[tokio::test]
+    async fn a_hub_is_ready_only_once_it_can_be_found() {
+        let home = tempfile::tempdir().unwrap();
+        let config = Config::for_project(home.path().to_owned());
+        let engine = MemoryEngine::new(Box::new(SystemClock::new()));
+        let hub = Hub::start(Box::new(engine), HubConfig::default());
+        let hub = hub.await.unwrap();
+        let auth = Auth::new(AuthMode::None, MasterKey::new([7; 32]));
+        let calls = Arc::new(call::Calls::new(&config, hub, auth));
+        let app = Arc::new(App::new(&config, calls, IsoTime(0), "memory", None));
+        for is_announced in [false, true, false] {
+            app.is_announced.store(is_announced, Ordering::Release);
+            let request = Request::builder().uri("/readyz").body(Body::empty());
+            let call = Call::receive(&app, request.unwrap(), "readyz", None).await;
+            let answer = readyz(Arc::clone(&app), call.unwrap()).await;
+            assert_eq!(answer.is_ok(), is_announced);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use switchboard_core::query::{Readable, TaskRef};
 use switchboard_core::rights::Right;
 use switchboard_core::verb::{AddMissing, CreateTasks, RetryTask, Review, Ruling, Why};
 use switchboard_core::{Refusal, Task, TaskId};
+use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{
     CreateTasksRequest, PatchTaskRequest, RejectTaskRequest, ReleaseTaskRequest, SteerTaskRequest,
     TaskDetails, TaskPage, TaskQuery, TaskResponse, TasksResponse, WhyQuery, from_wire, to_wire,
@@ -123,6 +124,11 @@ async fn named_task(app: &App, call: &Call) -> Result<TaskId, Failure> {
 }
 
 pub async fn change(app: AppState, call: Call) -> Result<Reply, Failure> {
+    if call.body.trim_ascii().is_empty() {
+        return Err(
+            Malformed::whole("a body is required: an object with what is to change").into(),
+        );
+    }
     let (change, patch) = Change::read::<PatchTaskRequest>(&app, &call).await?;
     let verb = from_wire::change(named_task(&app, &call).await?, patch)?;
     change.run(verb, 200, changed).await

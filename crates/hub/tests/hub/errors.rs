@@ -105,11 +105,63 @@ async fn the_field_to_blame_is_named() {
         ("/api/v1/memory/search", "q"),
         ("/api/v1/memory/search?q=a%00b", "q"),
         ("/api/v1/leases/check", "filePath"),
+        ("/api/v1/tasks?status=", "status"),
+        ("/api/v1/tasks?status=ready,", "status"),
+        ("/api/v1/messages?agentId=a1&all=1", "all"),
+        ("/api/v1/messages?agentId=a1&since=yesterday", "since"),
+        (
+            "/api/v1/messages?agentId=a1&since=tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "since",
+        ),
+        ("/api/v1/status?protocolVersion=2.0", "protocolVersion"),
     ];
     for (path, field) in queries {
         let refused = client.get(path).await.refused(400, "invalid_operation");
         assert_eq!(refused["field"], field, "{path}: {refused}");
     }
+    for path in ["/api/v1/tasks", "/api/v1/tasks?protocolVersion=1.0"] {
+        let foreign = [("switchboard-protocol-version", "2.0")];
+        let answer = client.send("GET", path, &foreign, "").await;
+        let refused = answer.refused(400, "invalid_operation");
+        assert_eq!(refused["supported"], json!(["1.0"]), "{path}");
+    }
+    let ours = [("switchboard-protocol-version", "1.0")];
+    let answer = client.send("GET", "/api/v1/tasks", &ours, "").await;
+    answer.expect(200);
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn messages_are_read_since_a_time_or_a_message_and_nothing_else() {
+    let hub = start().await;
+    let client = hub.client;
+    client.register("a1", &[]).await;
+    let message = json!({ "message": { "id": "m1", "type": "custom", "to": "a1" } });
+    client.post("/api/v1/messages", message).await.expect(200);
+    for (since, count) in [
+        ("2026-01-19T10:00:00.000Z", 1),
+        ("m1", 0),
+        // One that is no longer kept lies before those that are.
+        ("msg_01ARZ3NDEKTSV4RRFFQ69G5FAV", 1),
+    ] {
+        let path = format!("/api/v1/messages?agentId=a1&since={since}");
+        let page = client.get(&path).await.expect(200);
+        assert_eq!(page["messages"].as_array().unwrap().len(), count, "{since}");
+    }
+    let body = json!({ "operation": "RECEIVE_MESSAGES", "agentId": "a1", "since": "m2" });
+    let refused = client.post("/api/v1/protocol", body).await;
+    let refused = refused.refused(400, "invalid_operation");
+    assert_eq!(refused["field"], "since", "{refused}");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_change_of_a_task_requires_a_body() {
+    let hub = start().await;
+    let path = format!("/api/v1/tasks/{}", hub.client.task("T").await);
+    let changed = |body: &'static str| hub.client.send("PATCH", &path, &[], body);
+    changed("").await.refused(400, "invalid_operation");
+    changed("{}").await.expect(200);
     hub.running.shutdown().await;
 }
 

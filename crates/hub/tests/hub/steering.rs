@@ -259,6 +259,9 @@ async fn the_hub_describes_itself() {
     assert_eq!(client.get("/readyz").await.text, "ready\n");
     let openapi = client.get("/openapi.json").await.expect(200);
     assert_eq!(openapi["openapi"], "3.1.0");
+    let url = format!("http://{}", client.addr);
+    assert_eq!(openapi["servers"][0]["url"], url, "the hub that answers");
+    assert!(openapi["security"].as_array().unwrap().contains(&json!({})));
     let metrics = client.get("/metrics").await;
     assert_eq!(metrics.status, 200);
     for line in [

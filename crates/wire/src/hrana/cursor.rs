@@ -4,11 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, BatchResult, Column, Error, Value};
+use crate::object::object;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CursorRequest {
     #[serde(default)]
     pub baton: Option<String>,
+    #[serde(deserialize_with = "object")]
     pub batch: Batch,
 }
 

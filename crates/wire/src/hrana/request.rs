@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Value;
+use crate::object::{object, objects, optional};
 
 /// `POST /v2/pipeline`: requests that run in order on one stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -11,6 +12,7 @@ pub struct PipelineRequest {
     /// The baton of the previous response, to continue its stream.
     #[serde(default)]
     pub baton: Option<String>,
+    #[serde(deserialize_with = "objects")]
     pub requests: Vec<StreamRequest>,
 }
 
@@ -19,9 +21,11 @@ pub struct PipelineRequest {
 pub enum StreamRequest {
     Close,
     Execute {
+        #[serde(deserialize_with = "object")]
         stmt: Stmt,
     },
     Batch {
+        #[serde(deserialize_with = "object")]
         batch: Batch,
     },
     /// Any number of statements in one text; their rows are discarded.
@@ -54,9 +58,9 @@ pub struct Stmt {
     pub sql: Option<String>,
     #[serde(default)]
     pub sql_id: Option<i32>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
     pub args: Vec<Value>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "objects")]
     pub named_args: Vec<NamedArg>,
     /// True by default.
     #[serde(default)]
@@ -67,11 +71,13 @@ pub struct Stmt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedArg {
     pub name: String,
+    #[serde(deserialize_with = "object")]
     pub value: Value,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Batch {
+    #[serde(deserialize_with = "objects")]
     pub steps: Vec<Step>,
     #[serde(default)]
     pub replication_index: Option<String>,
@@ -79,8 +85,9 @@ pub struct Batch {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional")]
     pub condition: Option<Condition>,
+    #[serde(deserialize_with = "object")]
     pub stmt: Stmt,
 }
 
@@ -88,11 +95,24 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Condition {
-    Ok { step: u32 },
-    Error { step: u32 },
-    Not { cond: Box<Condition> },
-    And { conds: Vec<Condition> },
-    Or { conds: Vec<Condition> },
+    Ok {
+        step: u32,
+    },
+    Error {
+        step: u32,
+    },
+    Not {
+        #[serde(deserialize_with = "object")]
+        cond: Box<Condition>,
+    },
+    And {
+        #[serde(deserialize_with = "objects")]
+        conds: Vec<Condition>,
+    },
+    Or {
+        #[serde(deserialize_with = "objects")]
+        conds: Vec<Condition>,
+    },
     IsAutocommit,
 }
 
@@ -115,7 +135,35 @@ impl StreamRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse;
+    use crate::hrana::parse;
+
+    #[test]
+    fn structures_are_objects_and_types_are_words() {
+        for (request, fits) in [
+            (r#"{"type":"execute","stmt":{"sql":"SELECT 1"}}"#, true),
+            (
+                r#"{"type":"execute","stmt":["SELECT 1",null,[],[],true]}"#,
+                false,
+            ),
+            (r#"{"type":"batch","batch":[[],null]}"#, false),
+            (r#"{"type":"batch","batch":{"steps":[[null,{}]]}}"#, false),
+            (
+                r#"{"type":"execute","stmt":{"args":[["text","x"]]}}"#,
+                false,
+            ),
+            (
+                r#"{"type":"execute","stmt":{"named_args":[["a",{"type":"null"}]]}}"#,
+                false,
+            ),
+            (r#"["close"]"#, false),
+            (r#"{"type":0}"#, false),
+            (r#"{"type":"sequence","sql":"SELECT '\"type\":0'"}"#, true),
+        ] {
+            let text = format!(r#"{{"requests":[{request}]}}"#);
+            let read = parse::<PipelineRequest>(text.as_bytes());
+            assert_eq!(read.is_ok(), fits, "{text}");
+        }
+    }
 
     #[test]
     fn what_the_client_in_the_wild_sends_is_read() {

@@ -95,7 +95,7 @@ pub struct Described {
 }
 
 /// A pipeline that was not looked at: the hub's one shape of errors, and the code where these clients look for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Refused {
     #[serde(flatten)]
     pub body: ErrorBody,

@@ -15,7 +15,7 @@ pub enum Value {
     Null,
     Integer {
         #[serde(with = "decimal")]
-        #[schemars(with = "String")]
+        #[schemars(with = "String", regex(pattern = r"^[+-]?[0-9]{1,19}$"))]
         value: i64,
     },
     Float {
@@ -27,7 +27,10 @@ pub enum Value {
     },
     Blob {
         #[serde(rename = "base64", with = "blob")]
-        #[schemars(with = "String")]
+        #[schemars(
+            with = "String",
+            regex(pattern = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$")
+        )]
         bytes: Vec<u8>,
     },
 }

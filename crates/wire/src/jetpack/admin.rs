@@ -1,7 +1,8 @@
 //! Keys of agents and tokens of people; secrets are shown once.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::Scope;
 use crate::IsoTime;
@@ -27,12 +28,22 @@ pub struct KeyRevokedResponse {
 /// `POST /tokens`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = agent_of_a_scope)]
 pub struct NewTokenRequest {
     pub name: String,
     pub scope: Scope,
     /// The agent that a token of scope `agent` is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+}
+
+/// A token of scope `agent` is that of one agent, any other of none.
+fn agent_of_a_scope(schema: &mut Schema) {
+    let agent = Scope::Agent.as_str();
+    let one = json!({ "scope": { "const": agent }, "agentId": { "type": "string" } });
+    let none = json!({ "scope": { "not": { "const": agent } }, "agentId": { "type": "null" } });
+    let forms = json!([{ "properties": one, "required": ["agentId"] }, { "properties": none }]);
+    schema.insert("anyOf".to_owned(), forms);
 }
 
 /// A token.

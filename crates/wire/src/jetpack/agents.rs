@@ -1,7 +1,8 @@
 //! Agents: registration, heartbeats, commands, and how an agent is shown.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{AgentStatus, AgentType, CommandType, HeartbeatStatus, Lease, Task, TaskPhase};
 use crate::object::{object, optional};
@@ -146,6 +147,7 @@ pub struct Command {
 /// `POST /agents/:id/commands`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = task_to_release)]
 pub struct CommandRequest {
     #[serde(rename = "type")]
     pub kind: CommandType,
@@ -153,6 +155,14 @@ pub struct CommandRequest {
     pub task_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// What is to be released has to be named.
+fn task_to_release(schema: &mut Schema) {
+    let release = CommandType::ReleaseTask.as_str();
+    let others = json!({ "properties": { "type": { "not": { "const": release } } } });
+    let named = json!({ "properties": { "taskId": { "type": "string" } }, "required": ["taskId"] });
+    schema.insert("anyOf".to_owned(), json!([others, named]));
 }
 
 /// The command that was queued.

@@ -10,6 +10,7 @@ use super::{
     ProgressRequest, ReceiveMessagesRequest, RegisterRequest, ReleaseLeaseRequest,
     SendMessageRequest,
 };
+use crate::query::query;
 use crate::{Json, Malformed, parse};
 
 /// The protocol versions that are spoken here.
@@ -39,6 +40,13 @@ pub struct Envelope {
     pub signature: Option<String>,
 }
 
+query! {
+    /// Any `GET` below `/api/v1`.
+    pub struct VersionQuery {
+        "protocolVersion" => protocol_version: Option<String>, "The protocol version, if it is not in a header.";
+    }
+}
+
 /// How a request stands to the versions spoken here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -58,12 +66,17 @@ impl Envelope {
         }
     }
 
-    /// Judges the version in the body, or else the one in the header.
+    /// Judges the version in the body and the one in the header.
     pub fn version(&self, header: Option<&str>) -> Version {
-        match self.protocol_version.as_deref().or(header) {
-            None => Version::Missing,
-            Some(version) if SUPPORTED_VERSIONS.contains(&version) => Version::Supported,
-            Some(version) => Version::Unsupported(version.to_owned()),
+        let said = [self.protocol_version.as_deref(), header];
+        let mut said = said.into_iter().flatten().peekable();
+        match (
+            said.peek().is_some(),
+            said.find(|it| !SUPPORTED_VERSIONS.contains(it)),
+        ) {
+            (_, Some(foreign)) => Version::Unsupported(foreign.to_owned()),
+            (true, None) => Version::Supported,
+            (false, None) => Version::Missing,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Quality: the baseline, what was measured, and what got worse.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::Severity;
 use crate::number;
@@ -24,12 +25,22 @@ pub struct Regression {
 /// `PUT /quality/baseline`: figures, or those of a task's snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(transform = tell_apart)]
 pub enum BaselineRequest {
     FromTask {
         #[serde(rename = "fromTask")]
         from_task: String,
     },
     Figures(NewBaseline),
+}
+
+/// What has `fromTask` is that, whatever else it has.
+fn tell_apart(schema: &mut Schema) {
+    if let Some(forms) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
+        for form in forms.iter_mut().skip(1) {
+            form["properties"] = json!({ "fromTask": { "type": "null" } });
+        }
+    }
 }
 
 impl BaselineRequest {

@@ -78,7 +78,8 @@ pub enum Answer {
     JsonOrStream(SchemaOf),
     /// Any JSON object.
     Object,
-    Text,
+    /// Text of this media type.
+    Text(&'static str),
 }
 
 impl Route {

@@ -139,12 +139,12 @@ pub const ROUTES: &[Route] = &[
         .right(Right::Sql).tag("sql").takes(of::<PipelineRequest>),
     post("/v3/pipeline", "sqlPipelineV3", "The same in version 3.", json::<PipelineResponse>())
         .right(Right::Sql).tag("sql").takes(of::<PipelineRequest>),
-    post("/v3/cursor", "sqlCursorV3", "One batch, with a response per line.", Answer::Text)
+    post("/v3/cursor", "sqlCursorV3", "One batch, with a response per line.", Answer::Text("text/plain"))
         .right(Right::Sql).tag("sql").takes(of::<CursorRequest>),
-    get("/healthz", "healthz", "Liveness: the process answers.", Answer::Text).open().tag("probes"),
-    get("/readyz", "readyz", "Readiness: the ledger is readable and writable.", Answer::Text).open().tag("probes"),
+    get("/healthz", "healthz", "Liveness: the process answers.", Answer::Text("text/plain")).open().tag("probes"),
+    get("/readyz", "readyz", "Readiness: the ledger is readable and writable.", Answer::Text("text/plain")).open().tag("probes"),
     get("/proof", "proof", "Proof that the hub has the master key.", json::<ProofResponse>())
         .open().tag("probes").query(ProofQuery::PARAMETERS),
-    get("/metrics", "metrics", "Metrics for Prometheus.", Answer::Text).open().tag("probes"),
+    get("/metrics", "metrics", "Metrics for Prometheus.", Answer::Text("application/openmetrics-text")).open().tag("probes"),
     get("/openapi.json", "openapi", "This document.", Answer::Object).open().tag("probes"),
 ];

@@ -1,7 +1,9 @@
 //! Tasks: how one is made, shown, listed, changed and steered by a person.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
+use switchboard_core::limits;
 
 use super::{
     AttemptOutcome, FailureType, ListOrder, OnDependencyFailure, Priority, TaskPhase, TaskStatus,
@@ -103,6 +105,7 @@ pub struct NewTask {
 /// `POST /tasks`: one task, or several that are created all or none.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(transform = tell_apart)]
 pub enum CreateTasksRequest {
     #[serde(rename_all = "camelCase")]
     Many {
@@ -113,6 +116,20 @@ pub enum CreateTasksRequest {
         skip_existing: bool,
     },
     One(Box<NewTask>),
+}
+
+/// What has `tasks` is several, whatever else it has.
+fn tell_apart(schema: &mut Schema) {
+    schema.insert(
+        "anyOf".to_owned(),
+        json!([
+            { "properties": { "tasks": {
+                "type": "array", "minItems": 1, "maxItems": limits::TASKS_PER_CREATE_MAX,
+                "items": { "$ref": "#/components/schemas/NewTask" },
+            } }, "required": ["tasks"] },
+            { "$ref": "#/components/schemas/NewTask", "properties": { "tasks": { "type": "null" } } },
+        ]),
+    );
 }
 
 impl CreateTasksRequest {
@@ -311,7 +328,7 @@ query! {
         "priority" => priority: Vec<Priority>, "Only tasks of one of these priorities.";
         "type" => kind: Vec<TaskType>, "Only tasks of one of these types.";
         "assignedAgent" => assigned_agent: Option<String>, "Only tasks held by this agent.";
-        "skill" => skill: Vec<String>, "Only tasks that require one of these skills.";
+        "skill" => skill: Option<String>, "Only tasks that require this skill.";
         "branch" => branch: Option<String>, "Only tasks on this branch.";
         "order" => order: Option<ListOrder>, "Newest or oldest first.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use switchboard_wire::jetpack::ROUTES;
-use switchboard_wire::openapi::document;
+use switchboard_wire::openapi::Served;
+
+fn document() -> Value {
+    switchboard_wire::openapi::document(Served::DEFAULT)
+}
 
 #[test]
 fn the_copy_in_docs_is_up_to_date() {

@@ -39,9 +39,9 @@ pub struct Args {
     /// Only tasks that this agent holds
     #[arg(long, short, value_name = "AGENT")]
     agent: Option<String>,
-    /// Only tasks that require one of these skills
-    #[arg(long, value_name = "SKILL", value_delimiter = ',')]
-    skill: Vec<String>,
+    /// Only tasks that require this skill
+    #[arg(long, value_name = "SKILL")]
+    skill: Option<String>,
     /// Only tasks on this branch
     #[arg(long, short, value_name = "BRANCH")]
     branch: Option<String>,

@@ -95,17 +95,13 @@ pub fn command(
 ) -> Result<verb::IssueCommand, Malformed> {
     let reason = request.reason.unwrap_or_default();
     check::text("reason", &reason, limits::NOTE_BYTES_MAX)?;
+    let task = check::maybe("taskId", request.task_id, task_id)?;
     let kind = match request.kind {
         CommandType::Shutdown => CommandKind::Shutdown { reason },
-        CommandType::ReleaseTask => {
-            let task = request
-                .task_id
-                .ok_or_else(|| Malformed::missing("taskId"))?;
-            CommandKind::ReleaseTask {
-                task: task_id("taskId", &task)?,
-                reason,
-            }
-        }
+        CommandType::ReleaseTask => CommandKind::ReleaseTask {
+            task: task.ok_or_else(|| Malformed::missing("taskId"))?,
+            reason,
+        },
         CommandType::Ping => CommandKind::Ping,
     };
     Ok(verb::IssueCommand { agent, id, kind })

@@ -117,14 +117,18 @@ pub(super) fn skills(
     field: &str,
     skills: &[String],
 ) -> Result<switchboard_core::Skills, Malformed> {
-    each(field, skills, limits::SKILLS_MAX, |place, skill| {
-        filled(place, skill, limits::SKILL_BYTES_MAX)?;
-        if skill.chars().any(char::is_control) {
-            return Err(Malformed::field(place, "must not have control characters"));
-        }
-        Ok(())
+    each(field, skills, limits::SKILLS_MAX, |place, given| {
+        skill(place, given)
     })?;
     Ok(switchboard_core::Skills::new(skills))
+}
+
+pub(super) fn skill(field: &str, given: &str) -> Result<String, Malformed> {
+    filled(field, given, limits::SKILL_BYTES_MAX)?;
+    if given.chars().any(char::is_control) {
+        return Err(Malformed::field(field, "must not have control characters"));
+    }
+    Ok(given.to_owned())
 }
 
 /// 0 to 100, rounded to a whole number.

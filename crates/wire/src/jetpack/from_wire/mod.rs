@@ -25,6 +25,7 @@ pub use check::{agent_id, idempotency_key, message_id, page_size, task_id, wait_
 pub use leases::{acquire_lease, check_lease, extend_lease, lease_path, release_lease};
 pub use messages::{Fetch, acknowledge, meaning, receive, receive_query, send};
 pub use pause::{pause, resume};
+pub(crate) use quality::NONCE_DIGITS;
 pub use quality::{baseline, proof_nonce, token_name};
 pub use report::{complete, fail, progress};
 pub use tasks::{TaskRef, cancel, change, claim, create, reason, reject, release, task_ref};

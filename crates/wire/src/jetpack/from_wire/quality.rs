@@ -6,7 +6,8 @@ use super::check::{self, filled, task_id};
 use crate::Malformed;
 use crate::jetpack::{BaselineRequest, NewBaseline, ProofQuery};
 
-/// Digits of a nonce.
+/// Digits of a nonce, from and to.
+pub(crate) const NONCE_DIGITS: (usize, usize) = (NONCE_DIGITS_MIN, NONCE_DIGITS_MAX);
 const NONCE_DIGITS_MIN: usize = 32;
 const NONCE_DIGITS_MAX: usize = 128;
 
