@@ -35,6 +35,8 @@ pub enum Missing {
     Curl,
     /// With the packages of `tests/node`.
     Node,
+    /// In its place below `target`.
+    Schemathesis,
 }
 
 impl Missing {
@@ -58,6 +60,10 @@ impl fmt::Display for Missing {
             Missing::Node => (
                 "Node.js with the packages of tests/node",
                 "nodejs npm, then npm ci --prefix tests/node",
+            ),
+            Missing::Schemathesis => (
+                "Schemathesis",
+                "python3-venv, then python3 -m venv target/schemathesis and target/schemathesis/bin/pip install -r tests/openapi/requirements.txt",
             ),
         };
         write!(

@@ -27,6 +27,7 @@ mod machines;
 mod memory_crash;
 mod migrate;
 mod moves;
+mod openapi;
 mod outage;
 mod power;
 mod private;
