@@ -7,6 +7,9 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
     pub path: LeasePath,
+    /// As it was written by SQL, where that is not the normal form: the key of its row, by which it is renewed and deleted
+    /// there.
+    pub spelled: Option<Box<str>>,
     pub agent: AgentId,
     pub task: Option<TaskId>,
     pub acquired_at: Timestamp,
@@ -18,6 +21,11 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// What its row is called.
+    pub fn spelling(&self) -> &str {
+        self.spelled.as_deref().unwrap_or(self.path.as_str())
+    }
+
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at <= now
     }

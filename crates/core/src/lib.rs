@@ -36,6 +36,7 @@ pub mod record;
 pub mod refusal;
 pub mod replay;
 pub mod rights;
+pub mod root;
 pub mod row;
 pub mod said;
 pub mod served;

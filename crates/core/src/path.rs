@@ -33,9 +33,11 @@ impl LeasePath {
         if text.chars().any(char::is_control) {
             return Err("the path has a control character".to_owned());
         }
-        let relative = match text.strip_prefix('/') {
-            None => text,
-            Some(_) => below(text, root)
+        // No two systems agree on which way a slash leans.
+        let slashed = text.replace('\\', "/");
+        let relative = match slashed.strip_prefix('/') {
+            None => &*slashed,
+            Some(_) => below(&slashed, root)
                 .ok_or_else(|| format!("{text} is outside the project; use a path inside it"))?,
         };
         let segments = normalise(relative)
@@ -152,6 +154,8 @@ mod tests {
             ("a//b", Ok("a/b")),
             ("a/../a/b", Ok("a/b")),
             ("a/b/", Ok("a/b")),
+            (r"a\b\.\c.rs", Ok("a/b/c.rs")),
+            (r"..\b", Err("leads outside")),
             (".", Ok(".")),
             ("/home/p/src/x.rs", Ok("src/x.rs")),
             ("/home/p", Ok(".")),

@@ -14,6 +14,7 @@ use crate::director::Director;
 use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
 use crate::incident::Incident;
+use crate::root::Root;
 use crate::row::Row;
 use crate::served::ServedTime;
 use crate::time::Timestamp;
@@ -248,6 +249,7 @@ kinds! {
     EngramEntry = "engram";
     EngramText = "engram_text";
     Duty = "duty";
+    Root = "root";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
-use switchboard_core::verb::{Retention, Serve};
+use switchboard_core::verb::{Retention, Serve, ServeRoot};
 use switchboard_core::{Agent, AgentId, GatePolicy, LedgerEpoch, Refusal, Timestamp, Verb, limits};
 use switchboard_store::{Engine, Error as StoreError, Readable, Reader, Tail};
 use tokio::sync::{Notify, oneshot, watch};
@@ -112,6 +112,8 @@ pub(crate) struct HubState {
     is_shared: bool,
     /// What this process is called among those that serve one ledger.
     pub(crate) name: String,
+    /// Where the project is.
+    root: String,
     readers: Readers,
     wakeups: Wakeups,
     pulses: RwLock<HashMap<AgentId, (Timestamp, u64)>>,
@@ -206,6 +208,7 @@ impl Hub {
         // held back by nobody, and a gap tells by itself.
         let starting = !is_shared;
         self.run(Serve { starting }).await?;
+        self.run(ServeRoot::new(&self.shared.root)).await?;
         match is_shared {
             true => stream::attend(self).await?,
             false => stream::end_all(self).await,
@@ -439,6 +442,7 @@ impl HubState {
             input: Mutex::new(Some(input)),
             is_shared,
             name: Ids::default().fresh("hub"),
+            root: config.root.clone(),
             readers,
             wakeups: Wakeups::default(),
             pulses: RwLock::default(),

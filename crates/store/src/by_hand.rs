@@ -110,9 +110,17 @@ impl RawNote {
             "tasks" => AdoptedRow::Task(key.into()),
             "agents" => AdoptedRow::Agent(key.into()),
             "messages" => AdoptedRow::Message(key.into()),
-            "leases" => AdoptedRow::Lease(LeasePath::stored(key)),
+            "leases" => AdoptedRow::Lease(self.lease_path()),
             _ => AdoptedRow::Baseline,
         }
+    }
+
+    /// The normal form of a lease's path: the row is called as a hand spelled it.
+    pub fn lease_path(&self) -> LeasePath {
+        let rows = [self.became.as_deref(), self.was.as_deref()].into_iter();
+        let mut leases = rows.filter_map(|row| noun(row, rows::LEASE, rows::lease).ok().flatten());
+        let path = leases.next().map(|lease: Lease| lease.path);
+        path.unwrap_or_else(|| LeasePath::stored(&self.key))
     }
 
     fn written(self) -> Result<Written, Unreadable> {

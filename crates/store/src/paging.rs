@@ -55,14 +55,14 @@ pub(crate) fn leases_to_read(filter: &LeaseFilter, page: &Page) -> usize {
 /// The page of leases among those that were read for it.
 pub(crate) fn leases_page(read: Vec<Lease>, filter: &LeaseFilter, page: &Page) -> Pages<Lease> {
     let full = read.len() == leases_to_read(filter, page);
-    let last = read.last().map(|lease| lease.path.to_string());
+    let last = read.last().map(|lease| lease.spelling().to_owned());
     let fits = |lease: &Lease| {
         let near = filter.near.as_ref();
         near.is_none_or(|near| near.overlaps(&lease.path))
     };
     let rows: Vec<Lease> = read.into_iter().filter(fits).collect();
     if rows.len() > page.limit {
-        return pages(rows, page, |lease| lease.path.to_string());
+        return pages(rows, page, |lease| lease.spelling().to_owned());
     }
     Pages {
         rows,

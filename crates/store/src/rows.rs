@@ -81,8 +81,11 @@ pub(crate) fn lane<R: Columns>(row: &R) -> Result<Lane, R::Error> {
 pub(crate) const LEASE: &str = list!(LEASES, READ);
 
 pub(crate) fn lease<R: Columns>(row: &R) -> Result<Lease, R::Error> {
+    let key = text(row, at!(LEASES.file_path))?;
+    let path = optional_text(row, at!(LEASES.path))?;
     Ok(Lease {
-        path: LeasePath::stored(&text(row, at!(LEASES.file_path))?),
+        path: LeasePath::stored(path.as_deref().unwrap_or(&key)),
+        spelled: path.is_some().then(|| key.into()),
         agent: id(row, at!(LEASES.agent_id))?,
         task: optional_text(row, at!(LEASES.task_id))?.map(Into::into),
         acquired_at: when(row, at!(LEASES.acquired_at))?.unwrap_or_default(),

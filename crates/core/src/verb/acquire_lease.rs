@@ -112,6 +112,7 @@ impl AcquireLease {
         });
         Lease {
             path: self.path.clone(),
+            spelled: None,
             agent: self.agent.clone(),
             task: self.task.clone(),
             acquired_at: now,

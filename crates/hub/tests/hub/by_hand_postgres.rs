@@ -13,13 +13,13 @@ use crate::harness::{Client, TestHub, config, registration, result};
 use crate::world::eventually;
 
 /// A hub, and a database that others write, too.
-struct Swarm {
-    hubs: Vec<TestHub>,
-    database: Database,
+pub struct Swarm {
+    pub hubs: Vec<TestHub>,
+    pub database: Database,
 }
 
 impl Swarm {
-    async fn new(what: &str, hubs: usize) -> Option<Swarm> {
+    pub async fn new(what: &str, hubs: usize) -> Option<Swarm> {
         let server = Cluster::shared(what)?;
         let database = server.create_database();
         let mut swarm = Swarm {
@@ -75,7 +75,7 @@ impl Swarm {
         events.filter(|event| event["type"] == kind).collect()
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         for hub in self.hubs {
             hub.running.shutdown().await;
         }
@@ -98,7 +98,7 @@ async fn coordinator(url: &str) -> TestHub {
 }
 
 /// A program with a connection.
-async fn connect(url: &str) -> Sql {
+pub async fn connect(url: &str) -> Sql {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(async move { drop(connection.await) });
     client

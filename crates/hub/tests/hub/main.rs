@@ -5,6 +5,7 @@
 mod bus;
 mod by_hand;
 mod by_hand_agents;
+mod by_hand_both;
 mod by_hand_many;
 mod by_hand_postgres;
 mod by_hand_rules;

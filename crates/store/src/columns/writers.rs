@@ -69,7 +69,8 @@ pub(crate) fn lease(lease: &Lease, row: &mut impl Values) {
         .count(lease.rev)
         .text(lease.path.prefix())
         .count(lease.fencing)
-        .text(lease.path.as_str());
+        .text(lease.spelled.as_ref().map(|_| lease.path.as_str()))
+        .text(lease.spelling());
 }
 
 pub(crate) fn new_message(message: &Message, row: &mut impl Values) {

@@ -326,6 +326,7 @@ pub(super) fn leases_come_back(world: &mut World<'_>) {
     let (mut ledger, _) = world.ledger();
     let full = Lease {
         path: LeasePath::stored("src/**/it's odd.rs"),
+        spelled: None,
         agent: "ann".into(),
         task: Some("t".into()),
         acquired_at: START,
@@ -336,6 +337,7 @@ pub(super) fn leases_come_back(world: &mut World<'_>) {
     };
     let bare = Lease {
         path: LeasePath::stored("."),
+        spelled: None,
         task: None,
         renewals: 0,
         fencing: 10,
@@ -369,6 +371,7 @@ pub(super) fn leases_come_back(world: &mut World<'_>) {
         changes.remove::<Lease>(LeasePath::stored("."));
         changes.put(Lease {
             path: LeasePath::stored("."),
+            spelled: None,
             agent: "bob".into(),
             ..full.clone()
         });

@@ -124,8 +124,8 @@ impl Readable for MemoryReader {
                     .as_ref()
                     .is_none_or(|path| path.overlaps(&lease.path))
         };
-        found.retain(|lease| wanted(lease) && is_after(page, lease.path.as_str()));
-        Ok(cut(found, page, |lease| lease.path.to_string()))
+        found.retain(|lease| wanted(lease) && is_after(page, lease.spelling()));
+        Ok(cut(found, page, |lease| lease.spelling().to_owned()))
     }
 
     fn message(&self, id: &MessageId) -> Result<Option<(Message, Vec<Delivery>)>, Error> {

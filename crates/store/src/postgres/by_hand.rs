@@ -131,8 +131,9 @@ impl Hand {
         if !self.is_noted || !asks.iter().any(|ask| table_of(ask).is_some()) {
             return None;
         }
-        let query =
-            Query::new("SELECT DISTINCT tbl, key FROM sb_hand WHERE tbl IN ('agents', 'leases')");
+        let query = Query::new(
+            "SELECT DISTINCT tbl, coalesce(was ->> 'path', became ->> 'path', key) FROM sb_hand WHERE tbl IN ('agents', 'leases')",
+        );
         Some(load(query, |rows, slice| {
             let (mut agents, mut leases) = (Vec::new(), Vec::new());
             for row in &rows {
@@ -170,7 +171,7 @@ impl Hand {
     pub fn leases_ended(&self, save: &Save<'_>, queries: &mut Vec<Query>) {
         let ended: Vec<_> = save.drops::<Lease>().map(|(path, _)| path).collect();
         if self.is_noted && !ended.is_empty() {
-            let sql = "UPDATE sb_hand SET was = jsonb_set(was, '{rev}', '0') WHERE tbl = 'leases' AND key = ANY($1) AND was IS NOT NULL";
+            let sql = "UPDATE sb_hand SET was = jsonb_set(was, '{rev}', '0') WHERE tbl = 'leases' AND coalesce(was ->> 'path', key) = ANY($1) AND was IS NOT NULL";
             queries.push(Query::new(sql).texts(ended.into_iter().map(LeasePath::as_str)));
         }
     }
@@ -179,7 +180,13 @@ impl Hand {
     pub fn drop_raw(&mut self, queries: &mut Vec<Query>) {
         for ((table, key), raw) in TABLES.iter().zip(&mut self.raw) {
             if !raw.is_empty() {
-                let sql = format!("DELETE FROM {table} WHERE {key} = ANY($1) AND rev = 0");
+                let sql = match *table {
+                    // However they are spelled: the last one that was written is the hub's.
+                    "leases" => "DELETE FROM leases old WHERE coalesce(old.path, old.file_path) = ANY($1) AND (old.rev = 0 OR EXISTS (
+                       SELECT 1 FROM leases new WHERE new.prefix = old.prefix AND (new.fencing, new.rev) > (old.fencing, old.rev)
+                         AND coalesce(new.path, new.file_path) = coalesce(old.path, old.file_path)))".to_owned(),
+                    _ => format!("DELETE FROM {table} WHERE {key} = ANY($1) AND rev = 0"),
+                };
                 let raw = std::mem::take(raw);
                 queries.push(Query::new(sql).texts(raw.iter().map(String::as_str)));
             }

@@ -3,6 +3,7 @@
 //! They are installed under the lock of the migration, and never over those of a newer build: coordinators are replaced
 //! one by one.
 
+use switchboard_core::limits::PATH_BYTES_MAX;
 use switchboard_core::verb::TRANSITIONS;
 
 use super::errors::world;
@@ -15,7 +16,7 @@ use crate::table::{
 use crate::text::checksum;
 
 /// Raised with every change of what is printed.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 pub(super) async fn install(session: &Session) -> Result<(), Error> {
     let (sql, there) = (sql(), Query::new("SELECT version, hash FROM sb_guards"));
@@ -47,6 +48,7 @@ fn sql() -> String {
         .map(|(a, b)| format!("('{a}', '{b}')"))
         .collect();
     sql.replace("{transitions}", &transitions.join(", "))
+        .replace("{path bytes}", &PATH_BYTES_MAX.to_string())
         .replace("{held}", HELD)
 }
 
@@ -90,7 +92,9 @@ fn one(table: &Table, deed: Deed, check: &Check) -> String {
         Check::Rule(rule) => {
             let refused = spelled(rule.refused)
                 .replace("{noted}", "false")
-                .replace("{covers}", COVERS);
+                .replace("{covers}", COVERS)
+                .replace("{glob}", "{path} ~ '[*?{]'")
+                .replace("{path}", path_of(deed));
             let over = |of: &str| format!("{of}.expires_at <= sb_now()");
             let refused = ["NEW", "OLD", "held"].iter().fold(refused, |refused, of| {
                 refused.replace(&format!("{{over {of}}}"), &over(of))
@@ -111,9 +115,17 @@ fn times(table: &Table) -> String {
 }
 
 /// At a directory above it, or below it: '0' is the character after '/'.
-const COVERS: &str = "(held.prefix = ANY (SELECT array_to_string(parts[1:upto], '/') FROM string_to_array(NEW.file_path, '/') AS parts,
+const COVERS: &str = "(held.prefix = ANY (SELECT array_to_string(parts[1:upto], '/') FROM string_to_array({path}, '/') AS parts,
         generate_series(0, cardinality(parts)) AS upto)
-      OR (held.prefix > NEW.file_path || '/' AND held.prefix < NEW.file_path || '0'))";
+      OR (held.prefix > {path} || '/' AND held.prefix < {path} || '0'))";
+
+/// The normal form of a lease's path.
+fn path_of(deed: Deed) -> &'static str {
+    match deed {
+        Deed::Insert => "normal",
+        Deed::Update => "coalesce(NEW.path, NEW.file_path)",
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -128,7 +140,7 @@ mod tests {
         let printed = (VERSION, checksum(&sql()));
         assert_eq!(
             printed,
-            (2, "dda5b77c163837fe".to_owned()),
+            (3, "65317deb24c1e82f".to_owned()),
             "raise the version"
         );
         assert!(!sql().contains("{new ") && !sql().contains("{changed "));

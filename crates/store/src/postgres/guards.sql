@@ -132,10 +132,44 @@ BEGIN
   RETURN NULL;
 END $$;
 
+-- The normal form of a path, relative to a project that is served; NULL if it leads outside of all.
+CREATE OR REPLACE FUNCTION sb_lease_path(value text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  slashed text := replace(value, '\', '/');
+  root text;
+  one text;
+  parts text[] := '{}';
+BEGIN
+  IF value IS NULL OR octet_length(value) > {path bytes} THEN
+    RETURN value;
+  END IF;
+  IF slashed LIKE '/%' THEN
+    SELECT key INTO root FROM sb_record WHERE kind = 'root' AND (slashed = key OR starts_with(slashed, key || '/'))
+      ORDER BY length(key) DESC LIMIT 1;
+    IF NOT FOUND THEN
+      RETURN NULL;
+    END IF;
+    slashed := substr(slashed, length(root) + 2);
+  END IF;
+  FOREACH one IN ARRAY string_to_array(slashed, '/') LOOP
+    IF one = '..' AND cardinality(parts) = 0 THEN
+      RETURN NULL;
+    ELSIF one = '..' THEN
+      parts := parts[1:cardinality(parts) - 1];
+    ELSIF one NOT IN ('', '.') THEN
+      parts := parts || one;
+    END IF;
+  END LOOP;
+  RETURN coalesce(nullif(array_to_string(parts, '/'), ''), '.');
+END $$;
+
 CREATE OR REPLACE FUNCTION sb_leases_new() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  normal text := sb_lease_path(NEW.file_path);
 BEGIN
   {new leases}
-  NEW.prefix := NEW.file_path;
+  NEW.path := nullif(normal, NEW.file_path);
+  NEW.prefix := CASE WHEN normal ~ '[*?{]' THEN NULL WHEN normal = '.' THEN '' ELSE normal END;
   RETURN NEW;
 END $$;
 

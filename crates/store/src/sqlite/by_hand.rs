@@ -98,15 +98,15 @@ impl Before {
             Ask::Row(RowKey::Agent(id)) => ("agents", id.as_str()),
             Ask::Row(RowKey::Message(id)) => ("messages", id.as_str()),
             Ask::PresentAgents if self.agents.is_none() => {
-                let keys = put_all(db, "agents", slice)?;
-                self.agents = Some(keys.into_iter().map(AgentId::from).collect());
+                let notes = put_all(db, "agents", slice)?;
+                self.agents = Some(notes.into_iter().map(|note| note.key.into()).collect());
                 return Ok(());
             }
             Ask::LeasesNear(_) | Ask::LeasesOfAgent(_) | Ask::LeasesOfTask(_)
                 if self.leases.is_none() =>
             {
-                let keys = put_all(db, "leases", slice)?;
-                self.leases = Some(keys.iter().map(|key| LeasePath::stored(key)).collect());
+                let notes = put_all(db, "leases", slice)?;
+                self.leases = Some(notes.iter().map(RawNote::lease_path).collect());
                 return Ok(());
             }
             _ => return Ok(()),
@@ -135,8 +135,8 @@ impl Before {
     }
 }
 
-/// Puts every row of a table that a note is about as the hub knew it; returns their keys.
-fn put_all(db: &Connection, table: &str, slice: &mut Slice) -> rusqlite::Result<Vec<String>> {
+/// Puts every row of a table that a note is about as the hub knew it; returns the first note of each.
+fn put_all(db: &Connection, table: &str, slice: &mut Slice) -> rusqlite::Result<Vec<RawNote>> {
     let first: Vec<RawNote> = db
         .prepare_cached(&format!(
             "SELECT {NOTE} FROM sb_hand h {ROW} WHERE h.n IN (SELECT min(n) FROM sb_hand WHERE tbl = ? GROUP BY key)"
@@ -144,15 +144,22 @@ fn put_all(db: &Connection, table: &str, slice: &mut Slice) -> rusqlite::Result<
         .query_map([table], |row| raw(db, row))?
         .collect::<rusqlite::Result<_>>()?;
     first.iter().for_each(|note| note.put_before(slice));
-    Ok(first.into_iter().map(|note| note.key).collect())
+    Ok(first)
 }
 
 /// The hub has ended this lease: notes of it that are left tell of one that the hub no longer knows.
 pub(super) fn lease_ended(db: &Connection, path: &LeasePath) -> rusqlite::Result<()> {
     db.prepare_cached(
-        "UPDATE sb_hand SET was = json_set(was, '$.rev', 0) WHERE tbl = 'leases' AND key = ? AND was IS NOT NULL",
+        "UPDATE sb_hand SET was = json_set(was, '$.rev', 0) WHERE tbl = 'leases' AND coalesce(json_extract(was, '$.path'), key) = ? AND was IS NOT NULL",
     )?
     .execute([path.as_str()])?;
+    Ok(())
+}
+
+/// Drops the rows of a lease, however its path is spelled.
+pub(super) fn drop_lease(db: &Connection, path: &LeasePath) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM leases WHERE prefix = ? AND coalesce(path, file_path) = ?")?
+        .execute([path.prefix(), path.as_str()])?;
     Ok(())
 }
 

@@ -254,7 +254,7 @@ impl Engine for SqliteEngine {
 
     fn save(&mut self, save: &Save<'_>) -> Result<(), Error> {
         let mark = self.clock.mark();
-        let saved = save::save(&self.db, save, &mark, self.by_hand);
+        let saved = save::save(&self.db, save, &mark, self.before.is_some());
         let pruned = saved.map_err(|error| self.alarm.hear(error))?;
         if !save.adopted.is_empty() {
             self.by_hand = by_hand::is_noted(&self.db).map_err(|error| self.alarm.hear(error))?;

@@ -1,6 +1,7 @@
 //! What is held against a row that a stranger writes: bounds of its columns, what is the hub's, and rules.
 
 use switchboard_core::id::{HUB, STEWARD};
+use switchboard_core::limits::PATH_SEGMENTS_MAX;
 use switchboard_core::verb::DEPENDS_ON_DEPENDENCIES;
 
 use super::{Bound, Column, Owner, Table};
@@ -109,6 +110,7 @@ pub(crate) fn spelled(refused: &str) -> String {
     let (from, to) = DEPENDS_ON_DEPENDENCIES;
     refused
         .replace("{held}", HELD)
+        .replace("{segments}", &PATH_SEGMENTS_MAX.to_string())
         .replace("{reserved}", &format!("('{STEWARD}', '{HUB}')"))
         .replace(
             "{waits}",
@@ -222,6 +224,16 @@ pub(super) const MESSAGE_RULES: &[Rule] = &[
 
 pub(super) const LEASE_RULES: &[Rule] = &[
     of_new(
+        "leases.file_path: it leads outside the project; use a path inside it",
+        "NEW.file_path",
+        "{path} IS NULL",
+    ),
+    of_new(
+        "leases.file_path: it has too many segments",
+        "NEW.file_path",
+        "length({path}) - length(replace({path}, '/', '')) >= {segments}",
+    ),
+    of_new(
         "leases.expires_at: must be in the future",
         "NEW.expires_at",
         "{over NEW}",
@@ -245,7 +257,8 @@ pub(super) const LEASE_RULES: &[Rule] = &[
     of_all(
         "leases.file_path: a lease of another agent covers this path",
         "NEW.file_path",
-        "EXISTS (SELECT 1 FROM leases held WHERE held.agent_id <> NEW.agent_id AND held.file_path <> NEW.file_path
-      AND NOT {over held} AND {covers})",
+        // What a glob matches is nothing that a database can tell: that waits until it is taken in.
+        "NOT {glob} AND EXISTS (SELECT 1 FROM leases held WHERE held.agent_id <> NEW.agent_id AND held.file_path <> NEW.file_path
+      AND NOT {over held} AND coalesce(held.path, held.file_path) IN (held.prefix, '.') AND ({path} = '.' OR {covers}))",
     ),
 ];

@@ -176,6 +176,8 @@ pub(crate) const LEASES: Table = Table {
         own(I, "rev").born("0"),
         own(T, "prefix").born("NULL").shown(),
         own(I, "fencing").born("0"),
+        // Its normal form, where it was written in another.
+        own(T, "path").born("NULL"),
     ],
     rules: LEASE_RULES,
 };

@@ -301,6 +301,7 @@ fn reports_are_answered_as_in_the_golden_files() {
 fn leases_and_messages_are_answered_as_in_the_golden_files() {
     let lease = |agent: &str| Lease {
         path: LeasePath::stored("src/login.ts"),
+        spelled: None,
         agent: agent.into(),
         task: Some("task-1".into()),
         acquired_at: T,

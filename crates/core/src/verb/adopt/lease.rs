@@ -75,10 +75,20 @@ impl HandStep for Take {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        // Where it leads was looked at when it was written, but not whether it makes sense as a glob.
+        if let Err(message) = LeasePath::parse(self.is.path.as_str(), "") {
+            let field = "file_path";
+            return Err(Refusal::Invalid { field, message });
+        }
         let task = self.is.task.as_ref().and_then(|task| slice.task(task));
         let epoch = task.map(|task| task.epoch);
         match Verb::decide(&self.acquire(epoch, now), slice, now)? {
-            (LeaseAnswer::Granted(_), changes) => Ok(changes),
+            (LeaseAnswer::Granted(_), mut changes) => {
+                for lease in changes.rows_mut::<Lease>() {
+                    lease.spelled.clone_from(&self.is.spelled);
+                }
+                Ok(changes)
+            }
             (LeaseAnswer::Held(other), _) => Err(Refusal::Invalid {
                 field: "file_path",
                 message: format!("{} is leased by {}", other.path, other.agent),

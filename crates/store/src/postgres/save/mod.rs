@@ -102,12 +102,13 @@ fn delete(save: &Save<'_>, queries: &mut Vec<Query>) {
         let lanes = save.closed_lanes.iter().map(|lane| signed(lane.0));
         queries.push(Query::new("DELETE FROM sb_lane WHERE lane = ANY($1)").ints(lanes));
     }
-    let paths: Vec<&str> = save
-        .drops::<Lease>()
-        .map(|(path, _)| path.as_str())
-        .collect();
+    let paths = save.drops::<Lease>().map(|(path, _)| path);
+    let (prefixes, paths): (Vec<&str>, Vec<&str>) =
+        paths.map(|path| (path.prefix(), path.as_str())).unzip();
     if !paths.is_empty() {
-        queries.push(Query::new("DELETE FROM leases WHERE file_path = ANY($1)").texts(paths));
+        let sql =
+            "DELETE FROM leases WHERE prefix = ANY($1) AND coalesce(path, file_path) = ANY($2)";
+        queries.push(Query::new(sql).texts(prefixes).texts(paths));
     }
 }
 

@@ -192,7 +192,7 @@ impl Guard {
 /// The body of a trigger of ours.
 fn allows_trigger(action: &AuthAction<'_>) -> Result<Authorization, String> {
     let allowed = match *action {
-        AuthAction::Select => true,
+        AuthAction::Select | AuthAction::Recursive => true,
         AuthAction::Read { table_name, .. }
         | AuthAction::Insert { table_name }
         | AuthAction::Update { table_name, .. }

@@ -107,7 +107,7 @@ pub(super) struct Pruned {
     pub answer_bytes: u64,
 }
 
-/// With hand writes left to take in, rows are written whole: a hand may have changed any part of them.
+/// In a batch with hand writes rows are written whole: a hand may have changed any part of them.
 pub(super) fn save(
     db: &Connection,
     save: &Save<'_>,
@@ -153,6 +153,9 @@ pub(super) fn save(
         })?;
     }
     for (lease, _) in save.puts::<Lease>() {
+        if whole {
+            by_hand::drop_lease(db, &lease.path)?;
+        }
         put(db, &LEASE, |row| columns::lease(lease, row))?;
     }
     for (message, how) in save.puts::<Message>() {
@@ -207,8 +210,7 @@ fn delete(db: &Connection, save: &Save<'_>, whole: bool) -> Result {
             .execute([signed(lane.0)])?;
     }
     for (path, _) in save.drops::<Lease>() {
-        db.prepare_cached("DELETE FROM leases WHERE file_path = ?")?
-            .execute([path.as_str()])?;
+        by_hand::drop_lease(db, path)?;
         if whole {
             by_hand::lease_ended(db, path)?;
         }

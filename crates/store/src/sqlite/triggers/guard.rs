@@ -1,5 +1,7 @@
 //! What is held against hand writes, as SQLite looks at it.
 
+use switchboard_core::limits;
+
 use super::Trigger;
 use crate::table::{Check, Deed, Table, spelled};
 
@@ -72,7 +74,9 @@ fn refused(table: &Table, deed: Deed, check: &Check) -> String {
                 .replace("IS NOT DISTINCT FROM", "IS")
                 .replace("IS DISTINCT FROM", "IS NOT")
                 .replace("{noted}", TASK_NOTED)
-                .replace("{covers}", COVERS);
+                .replace("{covers}", COVERS)
+                .replace("{glob}", "({path} GLOB '*[*?{]*')")
+                .replace("{path}", path_of(deed));
             let at = |of: &str| format!("{{over {of}}}");
             ["NEW", "OLD", "held"].iter().fold(refused, |refused, of| {
                 refused.replace(&at(of), &over(&format!("{of}.expires_at")))
@@ -89,7 +93,10 @@ fn by_trigger(table: &str, column: &str) -> Option<String> {
         }
         // Then it is written anew anyway.
         ("tasks", "lane") => format!("NEW.lane IS NULL AND {TASK_NOTED}"),
-        ("leases", "prefix") => "OLD.prefix IS NULL AND NEW.prefix IS NEW.file_path".to_owned(),
+        ("leases", "prefix" | "path") => {
+            "OLD.rev = 0 AND EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'path' AND key = OLD.file_path)"
+                .to_owned()
+        }
         ("leases", "rev") => {
             "NEW.rev IS 0 AND EXISTS (SELECT 1 FROM sb_hand WHERE tbl = 'leases' AND key = OLD.file_path)"
                 .to_owned()
@@ -101,9 +108,46 @@ fn by_trigger(table: &str, column: &str) -> Option<String> {
 
 const TASK_NOTED: &str = "EXISTS (SELECT 1 FROM sb_hand WHERE tbl = 'tasks' AND key = OLD.id)";
 
-const COVERS: &str = "(held.prefix = '' OR held.prefix = NEW.file_path
-        OR substr(held.prefix, 1, length(NEW.file_path) + 1) = NEW.file_path || '/'
-        OR substr(NEW.file_path, 1, length(held.prefix) + 1) = held.prefix || '/')";
+const COVERS: &str = "(held.prefix = '' OR held.prefix = {path}
+        OR substr(held.prefix, 1, length({path}) + 1) = {path} || '/'
+        OR substr({path}, 1, length(held.prefix) + 1) = held.prefix || '/')";
+
+/// The normal form of a new lease's path, as [`normal_path`] left it.
+pub(super) const NEW_PATH: &str =
+    "(SELECT was FROM sb_was WHERE tbl = 'path' AND key = NEW.file_path)";
+
+fn path_of(deed: Deed) -> &'static str {
+    match deed {
+        Deed::Insert => NEW_PATH,
+        Deed::Update => "coalesce(NEW.path, NEW.file_path)",
+    }
+}
+
+/// Notes the normal form of a new lease's path, relative to a project that is served; NULL if it leads outside of all.
+/// It is walked segment by segment, under the name of the trigger: by that name libSQL's guard knows what a trigger may.
+pub(super) fn normal_path() -> String {
+    let slashed = "replace(NEW.file_path, char(92), '/')";
+    let (segment, bytes) = (
+        "substr(rest, 1, instr(rest, '/') - 1)",
+        limits::PATH_BYTES_MAX,
+    );
+    format!(
+        "DELETE FROM sb_was WHERE tbl = 'path' AND key = NEW.file_path;
+  INSERT INTO sb_was(tbl, key, was) SELECT 'path', NEW.file_path, (
+    WITH RECURSIVE sb_leases_insert_guard(rest, done) AS (
+      SELECT CASE WHEN substr({slashed}, 1, 1) <> '/' THEN {slashed} ELSE (
+        SELECT substr({slashed}, length(key) + 2) FROM sb_record
+        WHERE kind = 'root' AND ({slashed} = key OR substr({slashed}, 1, length(key) + 1) = key || '/')
+        ORDER BY length(key) DESC LIMIT 1) END || '/', ''
+      UNION ALL
+      SELECT substr(rest, instr(rest, '/') + 1), CASE {segment} WHEN '' THEN done WHEN '.' THEN done
+        WHEN '..' THEN CASE WHEN done <> '' THEN rtrim(rtrim(done, replace(done, '/', '')), '/') END
+        ELSE done || '/' || {segment} END
+      FROM sb_leases_insert_guard WHERE rest <> '')
+    SELECT CASE done WHEN '' THEN '.' ELSE substr(done, 2) END FROM sb_leases_insert_guard WHERE rest = '')
+  WHERE typeof(NEW.file_path) = 'text' AND length(CAST(NEW.file_path AS BLOB)) <= {bytes};"
+    )
+}
 
 /// Whether a lease has run out, by the ledger's time: where it was when the hub last wrote, and what the machine's clock
 /// has counted since.

@@ -1,6 +1,6 @@
 //! Leases: taken, renewed and given back by hand.
 
-use super::guard::{guard, over, refuse};
+use super::guard::{NEW_PATH, guard, normal_path, over, refuse};
 use super::{Trigger, forget_replaced, image, remember};
 use crate::sqlite::rows;
 use crate::table::Deed::{Insert, Update};
@@ -9,8 +9,11 @@ use crate::table::LEASES;
 pub(super) fn triggers() -> Vec<Trigger> {
     let was = image("leases", rows::LEASE, &[], "");
     let found = [remember("leases", "file_path", &was)];
+    let mut insert_guard = guard("sb_leases_insert_guard", &LEASES, Insert, found);
+    insert_guard.body.insert(0, normal_path());
+    let path = format!(", 'path', nullif({NEW_PATH}, NEW.file_path)");
     vec![
-        guard("sb_leases_insert_guard", &LEASES, Insert, found),
+        insert_guard,
         Trigger {
             name: "sb_leases_insert",
             on: "AFTER INSERT ON leases".to_owned(),
@@ -26,10 +29,13 @@ pub(super) fn triggers() -> Vec<Trigger> {
                 format!(
                     "INSERT INTO sb_hand(tbl, key, deed, was, became) VALUES ('leases', NEW.file_path, 'insert',
     (SELECT was FROM sb_was WHERE tbl = 'leases' AND key = NEW.file_path), {});",
-                    image("NEW", rows::LEASE, &[], "")
+                    image("NEW", rows::LEASE, &["path"], &path)
                 ),
-                "DELETE FROM sb_was WHERE tbl = 'leases' AND key = NEW.file_path;".to_owned(),
-                "UPDATE leases SET prefix = NEW.file_path WHERE file_path = NEW.file_path;".to_owned(),
+                format!(
+                    "UPDATE leases SET path = nullif({NEW_PATH}, file_path), prefix = CASE WHEN {NEW_PATH} GLOB '*[*?{{]*' THEN NULL
+    WHEN {NEW_PATH} = '.' THEN '' ELSE {NEW_PATH} END WHERE file_path = NEW.file_path;"
+                ),
+                "DELETE FROM sb_was WHERE tbl IN ('leases', 'path') AND key = NEW.file_path;".to_owned(),
             ],
         },
         guard("sb_leases_update_guard", &LEASES, Update, []),

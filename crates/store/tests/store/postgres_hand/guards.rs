@@ -212,12 +212,12 @@ const OTHERS: &[(&str, &str)] = &[
         "messages.delivered_at: a time",
     ),
     (
-        "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('a/../b', 'ann', now() + interval '1 minute')",
-        "leases.file_path: a path relative to the project",
+        "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('a/../../b', 'ann', now() + interval '1 minute')",
+        "leases.file_path: it leads outside the project; use a path inside it; found 'a/../../b'",
     ),
     (
-        "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('*.rs', 'ann', now() + interval '1 minute')",
-        "leases.file_path: a path relative to the project",
+        "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('./src//', 'bob', now() + interval '1 minute')",
+        "leases.file_path: a lease of another agent covers this path; found './src//'",
     ),
     (
         "INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src', 'bob', now() + interval '1 minute')",

@@ -264,24 +264,28 @@ INSERT INTO quality_baseline(id, lint_errors) VALUES (1, 1.5);
 -- CHECK constraint failed
 INSERT INTO quality_baseline(id) VALUES (2);
 
--- a path relative to the project, normalized
+-- leases.file_path: text of 1 to 1024 bytes without control characters
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('.', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('./src', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('/etc/passwd', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src//b.rs', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/../b.rs', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('..', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src\b.rs', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/*.ts', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/?.ts', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('{a,b}', 'bob', datetime('now', '+10 minutes'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('a' || char(0), 'bob', datetime('now', '+10 minutes'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('a' || char(10), 'bob', datetime('now', '+10 minutes'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES (x'61', 'bob', datetime('now', '+10 minutes'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES (printf('%.1025c', 'x'), 'bob', datetime('now', '+10 minutes'));
+
+-- leases.file_path: it has too many segments
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES (replace(printf('%.65c', 'x'), 'x', 'x/') || 'x', 'bob', datetime('now', '+10 minutes'));
+
+-- leases.file_path: it leads outside the project; use a path inside it
+INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('/etc/passwd', 'bob', datetime('now', '+10 minutes'));
+INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('..', 'bob', datetime('now', '+10 minutes'));
+INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src\..\../b.rs', 'bob', datetime('now', '+10 minutes'));
+
+-- leases.file_path: a lease of another agent covers this path
+INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('.', 'bob', datetime('now', '+10 minutes'));
+INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('./src', 'bob', datetime('now', '+10 minutes'));
+INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src//a.rs', 'bob', datetime('now', '+10 minutes'));
+INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/', 'bob', datetime('now', '+10 minutes'));
+INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('lib/../src/a.rs', 'bob', datetime('now', '+10 minutes'));
+INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src\a.rs', 'bob', datetime('now', '+10 minutes'));
 
 -- UNIQUE constraint failed: leases.file_path
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs', 'bob', datetime('now', '+10 minutes'));
@@ -289,8 +293,6 @@ INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs', 'bob', d
 -- a lease of another agent covers this path
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src', 'bob', datetime('now', '+10 minutes'));
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('src/a.rs/deeper', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('lib', 'bob', datetime('now', '+10 minutes'));
-INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('lib/x/y.rs', 'bob', datetime('now', '+10 minutes'));
 
 -- leases.agent_id: no such agent is registered
 INSERT INTO leases(file_path, agent_id, expires_at) VALUES ('b', 'nobody', datetime('now', '+1 hour'));

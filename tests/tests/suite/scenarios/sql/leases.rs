@@ -3,17 +3,11 @@
 use serde_json::{Value, json};
 
 use super::refusal;
-use super::{Answered, No, Play, distance, named, or, text};
+use super::{Answered, No, Play, distance, named, or};
 use crate::scenarios::act::Call;
 
 impl Play {
-    /// Paths are written plainly here.
-    pub(super) async fn acquire(&mut self, call: &Call) -> Option<Answered> {
-        is_plain(text(call, "filePath")?).then_some(())?;
-        Some(self.lease(call).await)
-    }
-
-    async fn lease(&mut self, call: &Call) -> Answered {
+    pub(super) async fn acquire(&mut self, call: &Call) -> Answered {
         let (agent, path) = (named(call, "agentId"), named(call, "filePath"));
         let task = or(call, "taskId", Value::Null);
         let lasts = call.given["durationMs"]
@@ -34,14 +28,16 @@ impl Play {
             .get("listLeases", None, json!({"agentId": agent}))
             .await;
         let leases = listed["leases"].as_array().into_iter().flatten();
-        let mut mine = leases.filter(|lease| lease["filePath"] == path.as_str());
+        let normal = "SELECT coalesce(path, file_path) AS path FROM leases WHERE file_path = ?";
+        let normal = self.row(normal, [&path]).expect("it keeps its spelling");
+        let mut mine = leases.filter(|lease| lease["filePath"] == normal["path"]);
         let lease = mine.next().expect("what was granted is listed");
         Ok(json!({"success": true, "lease": lease}))
     }
 
     /// Fencing tokens are for those who keep files, not for this table.
     pub(super) async fn unlease(&mut self, call: &Call) -> Option<Answered> {
-        if call.given.contains_key("fencingToken") || !is_plain(text(call, "filePath")?) {
+        if call.given.contains_key("fencingToken") {
             return None;
         }
         Some(self.let_lease_go(call).await)
@@ -56,11 +52,4 @@ impl Play {
         }
         Ok(json!({"success": true, "released": true}))
     }
-}
-
-fn is_plain(path: &str) -> bool {
-    let odd = |c: char| "*?{[\\".contains(c);
-    !path.contains(odd)
-        && !path.starts_with('/')
-        && path.split('/').all(|part| !["", ".", ".."].contains(&part))
 }

@@ -16,6 +16,7 @@ fn stage() -> Swarm {
 fn row(swarm: &Swarm, agent: &str, lasts_for: Duration) -> Lease {
     Lease {
         path: LeasePath::stored(PATH),
+        spelled: None,
         agent: agent.into(),
         task: None,
         acquired_at: swarm.now,
@@ -198,6 +199,7 @@ fn leases_by_hand_stop_at_the_bound_of_one_agent() {
         let path = format!("src/{n}.rs");
         let is = Lease {
             path: LeasePath::stored(&path),
+            spelled: None,
             ..row(&swarm, "A", Duration::from_secs(60))
         };
         let written = swarm.lease_by_hand(&path, Some(is));
