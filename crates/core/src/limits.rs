@@ -103,8 +103,8 @@ pub const CLOCK_NOISE: Duration = Duration::from_millis(250);
 pub const CLOCK_SLEW: i64 = 10;
 /// A longer outage is only believed of a machine that was not restarted meanwhile.
 pub const OUTAGE_BELIEVED: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How often a serving hub says so.
-pub const SERVED_EVERY: Duration = Duration::from_secs(5);
+/// How often a serving hub says so. Signs of life that were held back are written with it: no later than after 5 s.
+pub const SERVED_EVERY: Duration = Duration::from_secs(4);
 /// A coordinator that has not said for so long that it serves has ended, and its streams with it.
 pub const COORDINATOR_GONE_AFTER: Duration = Duration::from_secs(15);
 /// A duty is taken for so long, and renewed so often.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use switchboard_core::changes::AdoptedRow;
 use switchboard_core::verb::{AgentWritten, Note, Written};
 use switchboard_core::{
-    Agent, AgentId, Ask, Lease, LeasePath, Message, MessageId, Metrics, Slice, Task,
+    Agent, AgentId, Ask, Lease, LeasePath, Message, MessageId, Metrics, Slice, Task, TaskState,
 };
 
 use crate::rows::{self, Columns, Unreadable};
@@ -175,6 +175,12 @@ impl RawNote {
             image.values.insert(name.to_owned(), text);
         }
         let mut task = rows::task(&image)?;
+        // Of a claim by hand only the public column tells when.
+        if let TaskState::Claimed { at, .. } | TaskState::InProgress { at, .. } = &mut task.state
+            && let Some(claimed) = image.values.get("claimed_at").and_then(Value::as_str)
+        {
+            *at = switchboard_core::iso::parse(claimed).unwrap_or(*at);
+        }
         task.result = task.result.map(|result| as_json(&result));
         Ok(Some(Box::new(task)))
     }

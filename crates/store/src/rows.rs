@@ -4,6 +4,7 @@
 //! reported with what stood there. How nouns are written is in [`crate::columns`].
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use switchboard_core::attempt::{Attempt, Outcome};
@@ -49,6 +50,13 @@ pub(crate) struct Unreadable {
     found: String,
     expected: &'static str,
 }
+
+/// Those that signed off are kept apart.
+pub(crate) static EVERY_AGENT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "(SELECT {AGENT} FROM agents WHERE rev > 0 UNION ALL SELECT {AGENT} FROM sb_gone_agent) AS every_agent"
+    )
+});
 
 pub(crate) const FORMER_AGENT: &str = list!(FORMER_AGENTS, READ);
 

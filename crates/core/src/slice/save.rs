@@ -95,7 +95,9 @@ impl Slice {
         write: impl FnOnce(&Save<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let closed = self.lanes.close_empty();
-        let with_pulses = all_pulses || self.pulses_are_due(now);
+        // A batch that says that the ledger is served is written anyway.
+        let is_serving = self.head.served_at == now;
+        let with_pulses = all_pulses || is_serving || self.pulses_are_due(now);
         let mut save = self.unsaved(&closed);
         if with_pulses {
             save.pulses = self

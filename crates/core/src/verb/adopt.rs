@@ -25,9 +25,10 @@ use crate::want::Want;
 mod agent;
 mod lease;
 mod message;
+mod person;
 mod task;
 
-pub use task::{DEPENDS_ON_DEPENDENCIES, TRANSITIONS, is_stewards};
+pub use task::{TRANSITIONS, is_stewards};
 
 /// One row that was written by hand.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,9 @@
 //! A person takes a task off the list.
 
 use super::Verb;
-use super::ending::{end_claim, tell_dependants, want_dependants_told, want_end};
+use super::ending::{
+    end_claim, holder_of, put_holder, tell_dependants, want_dependants_told, want_end,
+};
 use crate::attempt::Outcome;
 use crate::changes::Changes;
 use crate::id::TaskId;
@@ -42,10 +44,7 @@ impl Verb for Cancel {
         }
         let mut changes = Changes::default();
         if let Some(holder) = task.holder() {
-            let mut agent = slice
-                .agent(holder)
-                .expect("whoever holds a task is known")
-                .clone();
+            let mut agent = holder_of(slice, holder, now);
             end_claim(
                 slice,
                 &mut changes,
@@ -54,7 +53,7 @@ impl Verb for Cancel {
                 &mut agent,
                 now,
             );
-            changes.put(agent);
+            put_holder(&mut changes, agent);
         }
         let (after, event) = task.clone().cancel(&self.reason, now);
         changes.task((after.clone(), event));

@@ -6,7 +6,7 @@ use crate::agent::Agent;
 use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
 use crate::event::Event;
-use crate::id::{AgentId, TaskId};
+use crate::id::{AgentId, STEWARD, TaskId};
 use crate::lane::LaneKey;
 use crate::lease::Lease;
 use crate::limits;
@@ -24,6 +24,20 @@ pub(super) fn want_end(want: &mut Want<'_>, task: &Task) {
     if let Some(holder) = task.holder() {
         want.agent(holder);
         let _ = want.leases_of_task(&task.id);
+    }
+}
+
+/// The row of whoever holds a task. The steward has none: one is made up, and [`put_holder`] drops it.
+pub(super) fn holder_of(slice: &Slice, holder: &AgentId, now: Timestamp) -> Agent {
+    let row = slice.agent(holder).cloned();
+    let row =
+        row.or_else(|| (holder.as_str() == STEWARD).then(|| Agent::newcomer(holder.clone(), now)));
+    row.expect("whoever holds a task is known")
+}
+
+pub(super) fn put_holder(changes: &mut Changes, holder: Agent) {
+    if holder.id.as_str() != STEWARD {
+        changes.put(holder);
     }
 }
 

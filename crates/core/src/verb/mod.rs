@@ -74,9 +74,7 @@ mod why;
 pub use acknowledge::{Acknowledge, Acknowledged};
 pub use acquire_lease::{AcquireLease, LeaseAnswer};
 pub use add_missing::AddMissing;
-pub use adopt::{
-    AgentWritten, DEPENDS_ON_DEPENDENCIES, HandStep, Meant, Note, TRANSITIONS, Written, is_stewards,
-};
+pub use adopt::{AgentWritten, HandStep, Meant, Note, TRANSITIONS, Written, is_stewards};
 pub use adopt_issue::AdoptIssue;
 pub use assign::Assign;
 pub use attend::Attend;

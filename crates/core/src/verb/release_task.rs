@@ -2,8 +2,8 @@
 //!
 //! What a person takes away from a worker of the bus is not pushed to that worker again for a while.
 
-use super::ending::GiveBack;
-use super::{Verb, awake, check_holder};
+use super::ending::{GiveBack, holder_of, put_holder};
+use super::{Verb, check_holder, wake};
 use crate::changes::Changes;
 use crate::id::{AgentId, TaskId};
 use crate::refusal::Refusal;
@@ -57,17 +57,15 @@ impl Verb for ReleaseTask {
             why,
         })?;
         let mut changes = Changes::default();
-        let row = slice.agent(holder).expect("whoever holds a task is known");
-        let mut agent = if self.agent.is_some() {
-            awake(row, &mut changes, now)
-        } else {
-            row.clone()
-        };
+        let mut agent = holder_of(slice, holder, now);
+        if self.agent.is_some() {
+            wake(&mut agent, &mut changes, now);
+        }
         BACK.apply(slice, &mut changes, task, &mut agent, now);
         if self.agent.is_none() && task.watch.is_some() {
             agent.spare(&task.id, now);
         }
-        changes.put(agent);
+        put_holder(&mut changes, agent);
         let after = changes.rows::<Task>().next_back();
         let after = after.cloned().expect("giving back puts the task");
         Ok((after, changes))

@@ -10,7 +10,6 @@ async fn an_agent_deleted_by_sql_keeps_its_history_and_comes_back_with_it() {
         "INSERT INTO agents(id, name) VALUES ('s1', 'again')",
         "INSERT OR REPLACE INTO agents(id, name) VALUES ('s1', 'again')",
         "INSERT INTO agents(id, name) VALUES ('s1', 'again') ON CONFLICT(id) DO UPDATE SET name = excluded.name",
-        "UPDATE agents SET status = 'idle', name = 'again', last_heartbeat = CURRENT_TIMESTAMP WHERE id = 's1'",
     ] {
         let mixed = Mixed::start().await;
         mixed.sql("INSERT INTO agents(id, name, machine_id, pid) VALUES ('s1', 's1', 'box', 7), ('s2', 's2', NULL, NULL)").await;
@@ -156,7 +155,7 @@ async fn what_an_agent_says_it_does_holds_and_a_beat_says_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn signing_off_by_status_is_final_until_it_speaks_again() {
+async fn signing_off_by_status_is_final_until_it_registers_again() {
     let mixed = Mixed::start().await;
     mixed
         .sql("INSERT INTO agents(id, name) VALUES ('s1', 's1'), ('s2', 's2')")
@@ -168,16 +167,15 @@ async fn signing_off_by_status_is_final_until_it_speaks_again() {
     // A sweep of a client's own that marks everyone wakes nobody.
     mixed.sql("UPDATE agents SET status = 'offline'; UPDATE agents SET total_runtime_minutes = 3 WHERE id = 's1'").await;
     assert_eq!(mixed.said(before).await, ["agent_deregistered"]);
-    assert_eq!(
-        mixed.one("SELECT group_concat(presence) FROM agents"),
-        "gone,gone"
-    );
+    assert!(all(&mixed.hand, "SELECT id FROM agents").is_empty());
+    let heartbeat = "UPDATE agents SET last_heartbeat = CURRENT_TIMESTAMP WHERE id = 's1'";
+    assert_eq!(mixed.hand.execute(heartbeat, []), Ok(0), "register again");
     mixed
-        .sql("UPDATE agents SET last_heartbeat = CURRENT_TIMESTAMP WHERE id = 's1'")
+        .sql("INSERT INTO agents(id, name) VALUES ('s1', 's1')")
         .await;
     assert_eq!(
-        mixed.one("SELECT group_concat(presence) FROM (SELECT presence FROM agents ORDER BY id)"),
-        "live,gone"
+        mixed.one("SELECT group_concat(presence) FROM agents"),
+        "live"
     );
     mixed.stop().await;
 }
@@ -355,7 +353,7 @@ async fn insert_claim_and_complete_in_one_transaction_are_all_taken_in_order() {
     assert_eq!(
         all(
             &mixed.hand,
-            "SELECT presence, tasks_completed, inbox FROM agents"
+            "SELECT presence, tasks_completed, inbox FROM sb_gone_agent"
         ),
         [["gone", "1", "0"]]
     );

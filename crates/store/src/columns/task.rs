@@ -33,7 +33,8 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
     let state = match status.as_str() {
         "blocked" => TaskState::Waiting,
         "ready" => TaskState::Ready,
-        // Written by hand, and not seen yet.
+        // Written by hand.
+        "pending" if text(row, at!(TASKS.blockers))? != "[]" => TaskState::Waiting,
         "pending" => TaskState::Ready,
         "claimed" => TaskState::Claimed { by: by()?, at },
         "in_progress" => TaskState::InProgress { by: by()?, at },

@@ -204,14 +204,15 @@ fn table_of(ask: &Ask) -> Option<&'static str> {
 }
 
 const ROWS: &str = "LEFT JOIN tasks t ON h.tbl = 'tasks' AND t.id = h.key LEFT JOIN messages m ON h.tbl = 'messages' AND m.id = h.key
-  LEFT JOIN agents a ON h.tbl = 'agents' AND a.id = h.key LEFT JOIN leases l ON h.tbl = 'leases' AND l.file_path = h.key
+  LEFT JOIN agents a ON h.tbl = 'agents' AND a.id = h.key LEFT JOIN sb_gone_agent g ON h.tbl = 'agents' AND g.id = h.key
+  LEFT JOIN leases l ON h.tbl = 'leases' AND l.file_path = h.key
   LEFT JOIN quality_snapshots s ON s.id = t.quality_snapshot_id";
 const SIZE: &str = "coalesce(pg_column_size(h.was), 0) + coalesce(pg_column_size(h.became), 0) + coalesce(octet_length(t.description), 0)
   + coalesce(octet_length(t.result), 0) + coalesce(octet_length(m.payload), 0)";
 /// A note with what stands of its row, a task's texts before a later note changed them, and what its snapshot has measured.
 static NOTE: LazyLock<String> = LazyLock::new(|| {
     let note = "h.n, h.tbl, h.key, h.deed, h.was::text, h.became::text, coalesce(t.description, m.payload), t.result,
-  coalesce(t.rev, m.rev, a.rev, l.rev), (SELECT (later.was -> 'texts')::text FROM sb_hand later
+  coalesce(t.rev, m.rev, l.rev, greatest(a.rev, g.rev)), (SELECT (later.was -> 'texts')::text FROM sb_hand later
     WHERE h.tbl = 'tasks' AND later.tbl = h.tbl AND later.key = h.key AND later.n > h.n AND later.was ? 'texts' ORDER BY later.n LIMIT 1)";
     format!("{note}, {}", qualified(rows::SNAPSHOT, "s"))
 });

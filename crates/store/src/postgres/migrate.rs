@@ -127,6 +127,12 @@ const STEPS: &[Migration] = &[
         sql: include_str!("schema/0019_deliveries.sql"),
         floor: 5,
     },
+    // Older builds would not find the keys of agents that signed off.
+    Migration {
+        name: "0020_deletes",
+        sql: include_str!("schema/0020_deletes.sql"),
+        floor: 20,
+    },
 ];
 
 /// A step of a build after this one, for tests: this one can do without it.

@@ -210,7 +210,10 @@ impl Readable for PostgresReader {
     }
 
     fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error> {
-        let query = select(rows::AGENT, "agents WHERE id = $1 AND rev > 0");
+        let query = select(
+            rows::AGENT,
+            &format!("{} WHERE id = $1", *rows::EVERY_AGENT),
+        );
         self.row(&query.text(id.as_str()), rows::agent)
     }
 
@@ -224,8 +227,9 @@ impl Readable for PostgresReader {
         }
         let limit = conditions.int(rows_max(page.limit + 1));
         let sql = format!(
-            "SELECT {} FROM agents WHERE rev > 0 AND {} ORDER BY id LIMIT {limit}",
+            "SELECT {} FROM {} WHERE {} ORDER BY id LIMIT {limit}",
             rows::AGENT,
+            *rows::EVERY_AGENT,
             conditions.sql()
         );
         let found = self.rows(&conditions.query(sql), rows::agent)?;

@@ -21,13 +21,14 @@ pub(super) fn is_noted(db: &Connection) -> rusqlite::Result<bool> {
 
 const NOTE: &str = "h.n, h.tbl, h.key, h.deed, h.was, h.became,
     CASE h.tbl WHEN 'tasks' THEN t.description WHEN 'messages' THEN m.payload END, t.result, t.quality_snapshot_id,
-    coalesce(t.rev, m.rev, a.rev, l.rev), (SELECT json_extract(later.was, '$.texts') FROM sb_hand later
+    coalesce(t.rev, m.rev, l.rev, max(coalesce(a.rev, 0), coalesce(g.rev, 0))), (SELECT json_extract(later.was, '$.texts') FROM sb_hand later
       WHERE h.tbl = 'tasks' AND later.tbl = h.tbl AND later.key = h.key AND later.n > h.n
         AND json_type(later.was, '$.texts') = 'array'
         AND NOT EXISTS (SELECT 1 FROM sb_hand earlier WHERE earlier.tbl = h.tbl AND earlier.key = h.key AND earlier.n < h.n)
       ORDER BY later.n LIMIT 1)";
 const ROW: &str = "LEFT JOIN tasks t ON h.tbl = 'tasks' AND t.id = h.key LEFT JOIN messages m ON h.tbl = 'messages' AND m.id = h.key
-    LEFT JOIN agents a ON h.tbl = 'agents' AND a.id = h.key LEFT JOIN leases l ON h.tbl = 'leases' AND l.file_path = h.key";
+    LEFT JOIN agents a ON h.tbl = 'agents' AND a.id = h.key LEFT JOIN sb_gone_agent g ON h.tbl = 'agents' AND g.id = h.key
+    LEFT JOIN leases l ON h.tbl = 'leases' AND l.file_path = h.key";
 
 /// The oldest notes; what the hub knew of their rows goes into the working set.
 pub(super) fn notes(

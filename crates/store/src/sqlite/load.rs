@@ -1,5 +1,7 @@
 //! Answers asks into the working set, one prepared statement each.
 
+use std::sync::LazyLock;
+
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
@@ -21,7 +23,12 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     match ask {
         Ask::Row(RowKey::Agent(id)) => agent(db, id, slice),
         Ask::PresentAgents => {
-            let found = agents(db, slice, "presence <> 'gone' ORDER BY id", [])?;
+            let found = agents(
+                db,
+                slice,
+                "agents WHERE rev > 0 AND presence <> 'gone' ORDER BY id",
+                [],
+            )?;
             slice.ranges.present_agents = Some(found);
             Ok(())
         }
@@ -29,7 +36,7 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             let found = agents(
                 db,
                 slice,
-                "presence = 'live' AND seen_at + silent_ms <= ?1 AND silent_ms <= ?1 - ?2
+                "agents WHERE rev > 0 AND presence = 'live' AND seen_at + silent_ms <= ?1 AND silent_ms <= ?1 - ?2
                  ORDER BY seen_at + silent_ms, id LIMIT ?3",
                 params![now.0, floor.0, rows_max(*limit)],
             )?;
@@ -41,7 +48,10 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             let found = agents(
                 db,
                 slice,
-                "presence = 'gone' AND presence_at < ? ORDER BY presence_at, id LIMIT ?",
+                &format!(
+                    "{} WHERE presence = 'gone' AND presence_at < ? ORDER BY presence_at, id LIMIT ?",
+                    *rows::EVERY_AGENT
+                ),
                 params![before.0, rows_max(*limit)],
             )?;
             slice.ranges.gone_agents.insert((*before, *limit), found);
@@ -143,8 +153,11 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     }
 }
 
+pub(super) static ONE_AGENT: LazyLock<String> =
+    LazyLock::new(|| format!("{} WHERE id = ? LIMIT 1", *rows::EVERY_AGENT));
+
 fn agent(db: &Connection, id: &AgentId, slice: &mut Slice) -> Result {
-    let row = select(db, rows::AGENT, "agents WHERE id = ? AND rev > 0")?
+    let row = select(db, rows::AGENT, &ONE_AGENT)?
         .query_row([id.as_str()], rows::agent)
         .optional()?;
     if row.is_none() {
@@ -163,11 +176,7 @@ fn agents(
     which: &str,
     params: impl Params,
 ) -> Result<Vec<AgentId>> {
-    let mut statement = select(
-        db,
-        rows::AGENT,
-        &format!("agents WHERE rev > 0 AND {which}"),
-    )?;
+    let mut statement = select(db, rows::AGENT, which)?;
     let found: Vec<Agent> = statement
         .query_map(params, rows::agent)?
         .collect::<Result<_>>()?;

@@ -60,6 +60,10 @@ const STEPS: &[Migration] = &[
         name: "0011_deliveries",
         sql: include_str!("schema/0011_deliveries.sql"),
     },
+    Migration {
+        name: "0012_gone_agents",
+        sql: include_str!("schema/0012_gone_agents.sql"),
+    },
 ];
 
 /// The newest schema this build knows.

@@ -15,6 +15,7 @@ use switchboard_core::{
 use super::alarm::Alarm;
 use super::condition::Condition;
 use super::errors::open_error;
+use super::load::ONE_AGENT;
 use super::load::{self, list, rows_max, select, signed};
 use super::rows;
 use super::text::Iso;
@@ -266,7 +267,7 @@ impl Readable for SqliteReader {
     }
 
     fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error> {
-        select(&self.db, rows::AGENT, "agents WHERE id = ? AND rev > 0")
+        select(&self.db, rows::AGENT, &ONE_AGENT)
             .and_then(|mut s| s.query_row([id.as_str()], rows::agent).optional())
             .map_err(|error| self.alarm.hear(error))
     }
@@ -280,7 +281,8 @@ impl Readable for SqliteReader {
         }
         conditions.values.push(rows_max(page.limit + 1).into());
         let sql = format!(
-            "agents WHERE rev > 0 AND {} ORDER BY id LIMIT ?",
+            "{} WHERE {} ORDER BY id LIMIT ?",
+            *rows::EVERY_AGENT,
             conditions.sql()
         );
         let found: Vec<Agent> = self.rows(rows::AGENT, &sql, &conditions.values, rows::agent)?;

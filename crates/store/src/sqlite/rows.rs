@@ -17,8 +17,8 @@ use crate::clock::Mark;
 use crate::rows::{self, Columns, Unreadable};
 
 pub(super) use crate::rows::{
-    AGENT, ATTEMPT, BASELINE, DELIVERY, FORMER_AGENT, HEAD, HELD, KEPT, LANE, LEARNING, LEASE,
-    MARK, MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, record_range,
+    AGENT, ATTEMPT, BASELINE, DELIVERY, EVERY_AGENT, FORMER_AGENT, HEAD, HELD, KEPT, LANE,
+    LEARNING, LEASE, MARK, MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, record_range,
 };
 
 /// The readers of nouns, in the shape that rusqlite takes.

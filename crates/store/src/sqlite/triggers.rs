@@ -6,6 +6,8 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use switchboard_core::verb::TRANSITIONS;
 
+use crate::table::Table;
+
 mod agents;
 mod guard;
 mod leases;
@@ -130,6 +132,23 @@ fn forget_replaced(table: &str, key: &str) -> String {
     AND EXISTS (SELECT 1 FROM sb_was WHERE tbl = '{table}' AND key = NEW.{key});"
     )
 }
+
+/// What is deleted stays, for its history: DELETE counts the row, and finds it put back.
+fn put_back(table: &Table) -> String {
+    let names = table.columns.iter().map(|column| column.name);
+    let names: Vec<&str> = names.collect();
+    format!(
+        "INSERT OR IGNORE INTO sb_was(tbl, key) VALUES ('back', OLD.id);
+  INSERT INTO {}({}) VALUES (OLD.{});
+  DELETE FROM sb_was WHERE tbl = 'back' AND key = OLD.id;",
+        table.name,
+        names.join(", "),
+        names.join(", OLD.")
+    )
+}
+
+/// Not of a row that [`put_back`] inserts.
+const IS_NEW: &str = "WHEN NOT EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'back' AND key = NEW.id)";
 
 /// Names under which direct clients would make triggers of their own, which would write after every write.
 fn taken_names() -> Vec<Trigger> {

@@ -2,7 +2,6 @@
 
 use switchboard_core::id::{HUB, STEWARD};
 use switchboard_core::limits::PATH_SEGMENTS_MAX;
-use switchboard_core::verb::DEPENDS_ON_DEPENDENCIES;
 
 use super::{Bound, Column, Owner, Table};
 
@@ -107,15 +106,10 @@ impl Check {
 
 /// A condition with its names replaced that mean the same in both dialects.
 pub(crate) fn spelled(refused: &str) -> String {
-    let (from, to) = DEPENDS_ON_DEPENDENCIES;
     refused
         .replace("{held}", HELD)
         .replace("{segments}", &PATH_SEGMENTS_MAX.to_string())
         .replace("{reserved}", &format!("('{STEWARD}', '{HUB}')"))
-        .replace(
-            "{waits}",
-            &format!("OLD.status = '{from}' AND NEW.status = '{to}'"),
-        )
 }
 
 const fn of_new(sentence: &'static str, found: &'static str, refused: &'static str) -> Rule {
@@ -162,21 +156,28 @@ pub(super) const TASK_RULES: &[Rule] = &[
         "EXISTS (SELECT 1 FROM json_each(NEW.dependencies) needs WHERE NOT EXISTS (SELECT 1 FROM tasks known WHERE known.id = needs.value))",
     ),
     of_changed(
-        "tasks.status: this change is not allowed; the table sb_task_transition lists those that are",
+        "tasks.status: this change is not allowed; docs/direct-sql.md lists those that are",
         "OLD.status || ' to ' || NEW.status",
         "NEW.status IS DISTINCT FROM OLD.status AND NOT EXISTS (SELECT 1 FROM sb_task_transition WHERE a = OLD.status AND b = NEW.status)",
     ),
     of_changed(
-        "tasks.status: it waits for dependencies that are not completed",
-        "OLD.dependencies",
-        "{waits} AND EXISTS (SELECT 1 FROM json_each(OLD.dependencies) needs
-      JOIN tasks known ON known.id = needs.value WHERE known.status <> 'completed')",
+        "tasks.assigned_agent: a claim must name its agent",
+        "",
+        "NEW.status = 'claimed' AND OLD.status NOT {held} AND NEW.assigned_agent IS NULL",
     ),
     of_changed(
         "tasks.assigned_agent: no such agent is registered; insert it into agents first",
         "NEW.assigned_agent",
-        "NEW.status {held} AND OLD.status NOT {held}
+        "NEW.status {held} AND OLD.status NOT {held} AND NEW.assigned_agent IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM agents WHERE id = NEW.assigned_agent AND presence <> 'gone')",
+    ),
+    // Without an agent's name these are a person's acts.
+    of_changed(
+        "tasks.assigned_agent: an agent can claim only what is ready, and finish only what it has claimed",
+        "OLD.status || ' to ' || NEW.status",
+        "NEW.assigned_agent IS NOT NULL AND NEW.assigned_agent IS DISTINCT FROM OLD.assigned_agent
+      AND (OLD.status IN ('blocked', 'pending_retry') AND NEW.status {held}
+        OR OLD.status NOT {held} AND NEW.status IN ('completed', 'failed'))",
     ),
     of_changed(
         "tasks.assigned_agent: another agent holds this task",
@@ -207,7 +208,8 @@ pub(super) const MESSAGE_RULES: &[Rule] = &[
     of_new(
         "messages.to_agent: no agent with this id exists; NULL sends to everyone",
         "NEW.to_agent",
-        "NEW.to_agent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM agents WHERE id = NEW.to_agent)",
+        "NEW.to_agent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM agents WHERE id = NEW.to_agent)
+      AND NOT EXISTS (SELECT 1 FROM sb_gone_agent WHERE id = NEW.to_agent)",
     ),
     of_new(
         "messages: a new message must be neither delivered nor acknowledged",

@@ -14,8 +14,8 @@ pub(crate) use bound::Bound;
 pub(crate) use guard::{Check, Deed, HELD, Rule, spelled};
 
 pub(crate) use private::{
-    ANSWERS, ATTEMPTS, DELIVERIES, DEPS, FORMER_AGENTS, HEADS, LANES, LEARNINGS, LOG, NONCES,
-    RECORDS, REPS, SQL_AGENTS, TOKENS,
+    ANSWERS, ATTEMPTS, DELIVERIES, DEPS, FORMER_AGENTS, GONE_AGENTS, HEADS, LANES, LEARNINGS, LOG,
+    NONCES, RECORDS, REPS, SQL_AGENTS, TOKENS,
 };
 pub(crate) use public::{
     AGENTS, BASELINES, LEASES, MESSAGES, METADATA, MIGRATIONS, SNAPSHOTS, TASKS,
@@ -42,6 +42,7 @@ pub(crate) const TABLES: &[&Table] = &[
     &NONCES,
     &TOKENS,
     &SQL_AGENTS,
+    &GONE_AGENTS,
     &FORMER_AGENTS,
     &LOG,
 ];

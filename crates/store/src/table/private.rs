@@ -1,7 +1,8 @@
 //! The hub's own tables.
 
 use super::Kind::{Bytes as B, Int as I, Text as T};
-use super::{Column, NEW, Table, WORK, own};
+use super::public::AGENTS;
+use super::{Column, NEW, Owner, Table, WORK, own};
 
 /// One row that is there from the beginning.
 #[rustfmt::skip]
@@ -90,6 +91,20 @@ pub(crate) const FORMER_AGENTS: Table = table("sb_former_agent", &["id"], &[
     own(T, "id"), own(T, "name"), own(I, "completed"), own(I, "failed"), own(I, "runtime_ms"),
     own(I, "registered_at"), own(I, "gone_at"),
 ]);
+
+/// Agents that signed off: as they were in `agents`, where strangers no longer see them.
+pub(crate) const GONE_AGENTS: Table = table("sb_gone_agent", AGENTS.key, &GONE_COLUMNS);
+
+const GONE_COLUMNS: [Column; AGENTS.columns.len()] = {
+    let mut columns = [AGENTS.columns[0]; AGENTS.columns.len()];
+    let mut at = 0;
+    while at < columns.len() {
+        columns[at] = AGENTS.columns[at];
+        columns[at].owner = Owner::Hub;
+        at += 1;
+    }
+    columns
+};
 
 const fn table(
     name: &'static str,

@@ -27,7 +27,7 @@ pub(super) fn steps(
         // Whoever has signed off comes back by saying that it is there, not by any word about it.
         (None, Some(is)) if how != AgentWritten::Inserted && !is.is_live() => {}
         (None, Some(is)) => {
-            steps.push(Box::new(register(is)));
+            steps.push(Box::new(Register::of(is, how)));
             if !is.is_live() {
                 steps.push(Box::new(sign_off()));
             }
@@ -43,7 +43,7 @@ pub(super) fn steps(
             };
             if how == AgentWritten::Inserted && !is_same_process(was, is) {
                 steps.push(Box::new(sign_off()));
-                steps.push(Box::new(register(is)));
+                steps.push(Box::new(Register::of(is, how)));
                 return;
             }
             if says_otherwise(was, is) {
@@ -56,6 +56,7 @@ pub(super) fn steps(
                     beat: beat(was, is, doing),
                     register: register(is),
                     says: was.presence != is.presence && !is_default,
+                    counts: how != AgentWritten::Changed,
                 }));
             }
         }
@@ -122,6 +123,36 @@ fn here<'a>(slice: &'a Slice, id: &AgentId) -> Option<&'a Agent> {
     slice.agent(id).filter(|agent| !agent.is_gone())
 }
 
+/// Joins, since the instant that a new row says.
+struct Register {
+    join: Join,
+    since: Option<Timestamp>,
+}
+
+impl Register {
+    fn of(is: &Agent, how: AgentWritten) -> Register {
+        Register {
+            join: register(is),
+            since: (how == AgentWritten::Inserted).then_some(is.registered_at),
+        }
+    }
+}
+
+impl HandStep for Register {
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        Verb::asks(&self.join, want, now);
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
+        let (_, mut changes) = Verb::decide(&self.join, slice, now)?;
+        if let Some(since) = self.since.filter(|at| (1..=now.0).contains(&at.0)) {
+            let agents = changes.rows_mut::<Agent>();
+            agents.for_each(|agent| agent.registered_at = since);
+        }
+        Ok(changes)
+    }
+}
+
 /// Leaves, unless it has left already.
 struct SignOff(Deregister);
 
@@ -144,6 +175,8 @@ struct Appear {
     register: Join,
     /// The word for what it does is its own, not the one that it found in the row.
     says: bool,
+    /// Or only news of what it does, which is a sign of life, too.
+    counts: bool,
 }
 
 impl HandStep for Appear {
@@ -160,7 +193,17 @@ impl HandStep for Appear {
             {
                 beat.doing = doing;
             }
-            return Verb::decide(&beat, slice, now).map(|(_, changes)| changes);
+            let (_, mut changes) = Verb::decide(&beat, slice, now)?;
+            if !self.counts {
+                for agent in changes.rows_mut::<Agent>() {
+                    agent.heartbeats = here.heartbeats;
+                }
+                changes
+                    .pulses
+                    .iter_mut()
+                    .for_each(|pulse| pulse.heartbeat = false);
+            }
+            return Ok(changes);
         }
         Verb::decide(&self.register, slice, now).map(|(_, changes)| changes)
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::person::{Act, ByPerson};
 use super::{HandStep, Steps};
 use crate::attempt::Outcome;
 use crate::changes::Changes;
 use crate::description::Patch;
 use crate::event::Event;
-use crate::id::{AgentId, TaskId};
+use crate::id::{AgentId, STEWARD, TaskId};
 use crate::lane::LaneKey;
 use crate::limits;
 use crate::quality::{GatePolicy, Metrics};
@@ -17,9 +18,7 @@ use crate::row::Row;
 use crate::slice::Slice;
 use crate::task::{Failure, FailureKind, Phase, Task, TaskState, TaskStatus};
 use crate::time::Timestamp;
-use crate::verb::ending::{
-    end_claim, release_dependants, want_dependants_released, want_dependants_told, want_end,
-};
+use crate::verb::ending::{end_claim, release_dependants, want_dependants_released, want_end};
 use crate::verb::{
     Cancel, ChangeTask, Complete, CreateTasks, Fail, NewTask, ReleaseTask, ReportProgress,
     RetryTask, Review, Ruling, Verb, awake, check_holder, speaker,
@@ -32,13 +31,21 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("pending", "ready"),
     ("pending", "blocked"),
     ("pending", "claimed"),
+    ("pending", "in_progress"),
+    ("pending", "completed"),
+    ("pending", "failed"),
     ("pending", "canceled"),
     ("ready", "pending"),
     ("ready", "claimed"),
     ("ready", "in_progress"),
+    ("ready", "completed"),
+    ("ready", "failed"),
     ("ready", "canceled"),
     ("blocked", "pending"),
     ("blocked", "ready"),
+    ("blocked", "in_progress"),
+    ("blocked", "completed"),
+    ("blocked", "failed"),
     ("blocked", "canceled"),
     ("claimed", "in_progress"),
     ("claimed", "completed"),
@@ -58,6 +65,8 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("in_progress", "canceled"),
     ("pending_retry", "ready"),
     ("pending_retry", "pending"),
+    ("pending_retry", "in_progress"),
+    ("pending_retry", "completed"),
     ("pending_retry", "failed"),
     ("pending_retry", "canceled"),
     ("needs_review", "completed"),
@@ -70,17 +79,16 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("canceled", "pending"),
 ];
 
-/// Those of them that only a steward makes: a task is canceled, ruled on, or tried again.
+/// Those of them that only a steward makes: a task is canceled, ruled on, tried again, or finished though no agent held
+/// it. So is one that is begun in no agent's name.
 pub fn is_stewards(from: &str, to: &str) -> bool {
-    to == "canceled"
-        || matches!(
-            from,
-            "needs_review" | "pending_retry" | "failed" | "canceled"
-        )
+    match (from, to) {
+        (_, "canceled") | ("needs_review" | "pending_retry" | "failed" | "canceled", _) => true,
+        ("pending" | "ready" | "blocked", "completed" | "failed") => true,
+        ("blocked", "ready" | "in_progress") => true,
+        _ => false,
+    }
 }
-
-/// The one of them that holds only when every dependency is completed.
-pub const DEPENDS_ON_DEPENDENCIES: (&str, &str) = ("blocked", "ready");
 
 pub(super) fn steps(
     steps: &mut Steps,
@@ -91,13 +99,19 @@ pub(super) fn steps(
 ) {
     match (was, is) {
         (None, Some(is)) => created(steps, is),
-        (Some(was), Some(is)) if is_freed(was, is) => {
-            moved(steps, was, is, metrics, policy);
-            described(steps, was, is);
-        }
         (Some(was), Some(is)) => {
-            described(steps, was, is);
+            let is_freed = is_freed(was, is);
+            if !is_freed {
+                described(steps, was, is);
+            }
             moved(steps, was, is, metrics, policy);
+            if is_freed {
+                described(steps, was, is);
+            }
+            if was.last_failure != is.last_failure || was.previous_agents != is.previous_agents {
+                let (was, is) = (Box::new(was.clone()), Box::new(is.clone()));
+                steps.push(Box::new(Remember { was, is }));
+            }
         }
         (Some(was), None) => steps.push(Box::new(Cancel {
             task: was.id.clone(),
@@ -157,8 +171,18 @@ fn moved(
     if was.status() == is.status() {
         return;
     }
-    if let Some(holder) = was.holder() {
-        return ended(steps, was, holder, is, metrics, policy);
+    match was.holder() {
+        Some(holder) if holder.as_str() == STEWARD => {
+            if let Some(act) = Act::of_holder(is) {
+                return steps.push(Box::new(ByPerson { task, act }));
+            }
+            return ended(steps, was, holder, is, metrics, policy);
+        }
+        Some(holder) => return ended(steps, was, holder, is, metrics, policy),
+        None => {}
+    }
+    if let Some(act) = Act::of_nobody(was, is) {
+        return steps.push(Box::new(ByPerson { task, act }));
     }
     match (was.status(), is.status()) {
         (_, TaskStatus::Claimed | TaskStatus::InProgress) => {
@@ -183,10 +207,6 @@ fn moved(
             }));
         }
         (TaskStatus::Failed | TaskStatus::Canceled, _) => steps.push(Box::new(RetryTask { task })),
-        (TaskStatus::RetryWait, TaskStatus::Failed) => steps.push(Box::new(GiveUp {
-            task,
-            failure: failure_of(is),
-        })),
         (TaskStatus::RetryWait | TaskStatus::Waiting | TaskStatus::Ready, _) => {
             steps.push(Box::new(Reopen { task }));
         }
@@ -257,6 +277,7 @@ fn take(steps: &mut Steps, is: &Task, agent: &AgentId) {
     steps.push(Box::new(Take {
         task: is.id.clone(),
         agent: agent.clone(),
+        at: is.claimed_at(),
     }));
     if is.status() == TaskStatus::InProgress {
         steps.push(Box::new(start(is, agent)));
@@ -281,14 +302,14 @@ fn start(task: &Task, agent: &AgentId) -> ReportProgress {
     }
 }
 
-fn failure_of(is: &Task) -> Failure {
+pub(super) fn failure_of(is: &Task) -> Failure {
     is.last_failure.clone().unwrap_or(Failure {
         kind: FailureKind::TaskError,
         message: "failed by hand".to_owned(),
     })
 }
 
-fn find<'a>(slice: &'a Slice, id: &TaskId) -> Result<&'a Task, Refusal> {
+pub(super) fn find<'a>(slice: &'a Slice, id: &TaskId) -> Result<&'a Task, Refusal> {
     slice
         .task(id)
         .ok_or_else(|| Refusal::TaskNotFound { task: id.clone() })
@@ -298,6 +319,8 @@ fn find<'a>(slice: &'a Slice, id: &TaskId) -> Result<&'a Task, Refusal> {
 struct Take {
     task: TaskId,
     agent: AgentId,
+    /// When, as the hand wrote it.
+    at: Option<Timestamp>,
 }
 
 impl HandStep for Take {
@@ -335,7 +358,15 @@ impl HandStep for Take {
         }
         agent.hold(&self.task, now);
         changes.put(agent);
-        changes.task(task.clone().claim(&self.agent, now));
+        let (mut claimed, event) = task.clone().claim(&self.agent, now);
+        // Some write whole seconds.
+        let since = Timestamp(task.created_at.0 - 1000);
+        if let (TaskState::Claimed { at, .. }, Some(written)) = (&mut claimed.state, self.at)
+            && (since..=now).contains(&written)
+        {
+            *at = written;
+        }
+        changes.task((claimed, event));
         Ok(changes)
     }
 }
@@ -419,31 +450,42 @@ impl HandStep for Reopen {
     }
 }
 
-/// A retry that is not waited for.
-struct GiveUp {
-    task: TaskId,
-    failure: Failure,
+/// What the hand wrote of former failures and of who failed it.
+struct Remember {
+    was: Box<Task>,
+    is: Box<Task>,
 }
 
-impl HandStep for GiveUp {
+impl Remember {
+    fn after(&self, known: &Task) -> Task {
+        let Remember { was, is } = self;
+        let mut task = known.clone();
+        // The verbs may have had their say about the same failure.
+        if was.last_failure != is.last_failure && known.last_failure == was.last_failure {
+            task.last_failure.clone_from(&is.last_failure);
+        }
+        if was.previous_agents != is.previous_agents {
+            let added = known.previous_agents.iter();
+            let added = added.filter(|agent| !was.previous_agents.contains(agent));
+            task.previous_agents = is.previous_agents.iter().chain(added).cloned().collect();
+            task.previous_agents.sort();
+            task.previous_agents.dedup();
+        }
+        task
+    }
+}
+
+impl HandStep for Remember {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        if let Some(task) = want.task(&self.task) {
-            want_dependants_told(want, task);
+        if let Some(task) = want.task(&self.was.id) {
+            want.lane_of(task);
+            want.lane_for(&LaneKey::of(&self.after(task)));
         }
     }
 
-    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<Changes, Refusal> {
-        let task = find(slice, &self.task)?;
-        if task.status() != TaskStatus::RetryWait {
-            return Err(Refusal::WrongState {
-                task: self.task.clone(),
-                status: task.status(),
-                wanted: TaskStatus::RetryWait.as_str(),
-            });
-        }
+    fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<Changes, Refusal> {
         let mut changes = Changes::default();
-        changes.task(task.clone().fail(self.failure.clone(), now));
-        crate::verb::ending::tell_dependants(slice, &mut changes, &self.task, now);
+        changes.put(self.after(find(slice, &self.was.id)?));
         Ok(changes)
     }
 }

@@ -10,6 +10,7 @@ mod created;
 mod described;
 mod leases;
 mod messages;
+mod persons;
 mod statuses;
 
 /// A state as it is read from a row whose public columns alone a hand has written.
@@ -32,6 +33,9 @@ fn state(word: &str, by: &str) -> TaskState {
 
 /// A hand sets T's status, in A's name.
 fn set(swarm: &mut Swarm, status: &str) -> Result<(), Refusal> {
+    // So the store reads a row whose blockers a hand has left.
+    let is_blocked = status == "pending" && !swarm.task("T").blockers.is_empty();
+    let status = if is_blocked { "blocked" } else { status };
     let written = swarm.task_by_hand("T", |task| task.state = state(status, "A"));
     swarm.adopt(written)
 }

@@ -190,7 +190,8 @@ fn agents<'a>(ids: Vec<&'a AgentId>, loads: &mut Vec<Load<'a>>) {
             Ok(())
         },
     ));
-    let query = select(rows::AGENT, "agents WHERE id = ANY($1) AND rev > 0").texts(words());
+    let query = format!("{} WHERE id = ANY($1)", *rows::EVERY_AGENT);
+    let query = select(rows::AGENT, &query).texts(words());
     loads.push(load(query, move |rows, slice| {
         put_agents(&rows, slice)?;
         ids.into_iter().for_each(|id| slice.put_agent(id, None));
@@ -373,7 +374,7 @@ fn one(ask: &Ask) -> Load<'_> {
         Ask::GoneAgents { before, limit } => load(
             select(
                 rows::AGENT,
-                "agents WHERE presence = 'gone' AND rev > 0 AND presence_at < $1 ORDER BY presence_at, id LIMIT $2",
+                &format!("{} WHERE presence = 'gone' AND presence_at < $1 ORDER BY presence_at, id LIMIT $2", *rows::EVERY_AGENT),
             )
             .int(before.0)
             .int(rows_max(*limit)),

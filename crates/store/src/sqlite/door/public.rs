@@ -43,6 +43,7 @@ pub(super) const FUNCTIONS: &[&str] = &[
 
 /// What our triggers touch beside the public tables.
 pub(super) const TRIGGERS_TOUCH: &[&str] = &[
+    "sb_gone_agent",
     "sb_hand",
     "sb_head",
     "sb_record",

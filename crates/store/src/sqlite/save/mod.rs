@@ -27,7 +27,7 @@ mod copies;
 mod records;
 mod tasks;
 
-use agents::{put_agent, put_pulse, update_agent};
+use agents::{drop_from, put_agent, put_gone, put_pulse, update_agent};
 use tasks::{describe_task, insert_task, requeue_task, update_task};
 
 type Result = rusqlite::Result<()>;
@@ -135,8 +135,13 @@ pub(super) fn save(
         update_task(db, task)?;
     }
     for (agent, how) in save.puts::<Agent>() {
-        if how.is_new || whole || how.has(Agent::DESCRIBED) {
+        if agent.is_gone() {
+            put_gone(db, agent)?;
+        } else if how.is_new || whole || how.has(Agent::DESCRIBED) {
             put_agent(db, agent)?;
+            if !how.is_new {
+                drop_from(db, "sb_gone_agent", &agent.id)?;
+            }
         } else {
             update_agent(db, agent)?;
         }
@@ -189,10 +194,9 @@ pub(super) fn save(
 fn delete(db: &Connection, save: &Save<'_>, whole: bool) -> Result {
     by_hand::drop_notes(db, save)?;
     for (id, _) in save.drops::<Agent>() {
-        db.prepare_cached("DELETE FROM agents WHERE id = ?")?
-            .execute([id.as_str()])?;
-        db.prepare_cached("DELETE FROM sb_sql_agent WHERE id = ?")?
-            .execute([id.as_str()])?;
+        for table in ["agents", "sb_gone_agent", "sb_sql_agent"] {
+            drop_from(db, table, id)?;
+        }
     }
     for (former, _) in save.puts::<FormerAgent>() {
         agents::put_former(db, former)?;

@@ -1,7 +1,7 @@
 //! Messages: sent, read and confirmed by hand.
 
 use super::guard::{guard, refuse};
-use super::{Trigger, image, remember};
+use super::{IS_NEW, Trigger, image, put_back, remember};
 use crate::sqlite::rows;
 use crate::table::Deed::{Insert, Update};
 use crate::table::MESSAGES;
@@ -20,17 +20,22 @@ pub(super) fn triggers() -> Vec<Trigger> {
     let everyones = [
         "SELECT RAISE(IGNORE) WHERE OLD.to_agent IS NULL AND NEW.number = OLD.number;".to_owned(),
     ];
+    let mut insert_guard = guard("sb_messages_insert_guard", &MESSAGES, Insert, found);
+    insert_guard.on = format!("{} {IS_NEW}", insert_guard.on);
     vec![
-        guard("sb_messages_insert_guard", &MESSAGES, Insert, found),
+        insert_guard,
         Trigger {
             name: "sb_messages_insert",
-            on: "AFTER INSERT ON messages".to_owned(),
+            on: format!("AFTER INSERT ON messages {IS_NEW}"),
             body: vec![
                 refuse(
                     "messages: a sent message cannot be replaced",
                     "EXISTS (SELECT 1 FROM sb_was WHERE tbl = 'messages' AND key = NEW.id)",
                 ),
-                "UPDATE messages SET number = min(-1, (SELECT min(number) FROM messages)) - 1 WHERE id = NEW.id;".to_owned(),
+                // What is for everyone is read in the copies that the hub makes of it, and only there.
+                "UPDATE messages SET number = min(-1, (SELECT min(number) FROM messages)) - 1,
+    delivered_at = CASE WHEN to_agent IS NULL THEN created_at END, acknowledged_at = CASE WHEN to_agent IS NULL THEN created_at END
+    WHERE id = NEW.id;".to_owned(),
                 format!(
                     "INSERT INTO sb_hand(tbl, key, deed, became) VALUES ('messages', NEW.id, 'insert', {});",
                     image_of("NEW")
@@ -40,7 +45,10 @@ pub(super) fn triggers() -> Vec<Trigger> {
         guard("sb_messages_update_guard", &MESSAGES, Update, everyones),
         Trigger {
             name: "sb_messages_update",
-            on: format!("AFTER UPDATE OF {} ON messages", changed.join(", ")),
+            on: format!(
+                "AFTER UPDATE OF {} ON messages WHEN OLD.to_agent IS NOT NULL",
+                changed.join(", ")
+            ),
             body: vec![format!(
                 "INSERT INTO sb_hand(tbl, key, deed, was, became) VALUES ('messages', {key}, 'update', {}, {});",
                 image("OLD", rows::MESSAGE, &["payload"], ""),
@@ -49,10 +57,10 @@ pub(super) fn triggers() -> Vec<Trigger> {
         },
         Trigger {
             name: "sb_messages_delete",
-            on: "BEFORE DELETE ON messages".to_owned(),
+            on: "AFTER DELETE ON messages".to_owned(),
             body: vec![
+                put_back(&MESSAGES),
                 "UPDATE messages SET delivered_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE id = OLD.id AND delivered_at IS NULL;".to_owned(),
-                "SELECT RAISE(IGNORE);".to_owned(),
             ],
         },
     ]

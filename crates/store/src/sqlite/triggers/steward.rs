@@ -1,10 +1,11 @@
 //! What only a steward may, refused to whoever is none.
 
+use switchboard_core::STEWARD;
 use switchboard_core::verb::{TRANSITIONS, is_stewards};
 
 use super::guard::refuse;
 use super::{IS_STEWARD, Trigger, kept};
-use crate::table::TASKS;
+use crate::table::{HELD, TASKS};
 
 pub(super) fn triggers() -> Vec<Trigger> {
     let trigger = |name, on: &str, sentence: &str, condition: &str| Trigger {
@@ -22,7 +23,7 @@ pub(super) fn triggers() -> Vec<Trigger> {
         trigger(
             "sb_steward_status",
             "BEFORE UPDATE OF status ON tasks",
-            "tasks.status: only a steward may cancel a task, decide a review, or retry a task",
+            "tasks.status: only a steward may cancel a task, decide a review, retry a task, or act on one in no agent's name",
             &rulings(),
         ),
         trigger(
@@ -68,5 +69,9 @@ pub(super) fn triggers() -> Vec<Trigger> {
 fn rulings() -> String {
     let rulings = TRANSITIONS.iter().filter(|(a, b)| is_stewards(a, b));
     let pairs: Vec<String> = rulings.map(|(a, b)| format!("'{a} {b}'")).collect();
-    format!("OLD.status || ' ' || NEW.status IN ({})", pairs.join(", "))
+    format!(
+        "OLD.status || ' ' || NEW.status IN ({}) OR NEW.status = 'in_progress' AND OLD.status NOT {HELD} AND NEW.assigned_agent IS NULL
+    OR OLD.status {HELD} AND OLD.assigned_agent = '{STEWARD}'",
+        pairs.join(", ")
+    )
 }

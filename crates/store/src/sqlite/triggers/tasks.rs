@@ -1,7 +1,7 @@
 //! Tasks: what is noted of them.
 
 use super::guard::{guard, refuse};
-use super::{Trigger, image, remember};
+use super::{IS_NEW, Trigger, image, put_back, remember};
 use crate::sqlite::rows;
 use crate::table::Deed::{Insert, Update};
 use crate::table::{HELD, TASKS};
@@ -9,7 +9,7 @@ use crate::table::{HELD, TASKS};
 pub(super) fn triggers() -> Vec<Trigger> {
     let insert = Trigger {
         name: "sb_tasks_insert",
-        on: "AFTER INSERT ON tasks".to_owned(),
+        on: format!("AFTER INSERT ON tasks {IS_NEW}"),
         body: vec![
             refuse(
                 "tasks: REPLACE would delete the history of this task; use UPDATE",
@@ -44,31 +44,27 @@ pub(super) fn triggers() -> Vec<Trigger> {
     };
     let delete = Trigger {
         name: "sb_tasks_delete",
-        on: "BEFORE DELETE ON tasks".to_owned(),
+        on: "AFTER DELETE ON tasks".to_owned(),
         body: vec![
             refuse(
                 "tasks: finished tasks cannot be deleted; the hub prunes them by its [retention]",
                 "OLD.status IN ('completed', 'failed', 'canceled')",
             ),
+            put_back(&TASKS),
             "UPDATE tasks SET status = 'canceled' WHERE id = OLD.id;".to_owned(),
-            "SELECT RAISE(IGNORE);".to_owned(),
         ],
     };
     let mut update_guard = guard("sb_tasks_update_guard", &TASKS, Update, []);
     // While work is paused a claim finds nothing, and is no error. A pause that is over is taken away by the hub.
     let paused = format!(
-        "SELECT RAISE(IGNORE) WHERE NEW.status {HELD} AND OLD.status NOT {HELD} AND EXISTS (SELECT 1 FROM sb_record
+        "SELECT RAISE(IGNORE) WHERE NEW.status {HELD} AND OLD.status NOT {HELD} AND NEW.assigned_agent IS NOT NULL AND EXISTS (SELECT 1 FROM sb_record
     WHERE kind = 'director' AND coalesce(json_extract(value, '$.paused.at'), json_extract(value, '$.cooldown_until')) IS NOT NULL);"
     );
     update_guard.body.insert(0, paused);
     let found = [remember("tasks", "id", "NULL")];
-    vec![
-        guard("sb_tasks_insert_guard", &TASKS, Insert, found),
-        insert,
-        update_guard,
-        update,
-        delete,
-    ]
+    let mut insert_guard = guard("sb_tasks_insert_guard", &TASKS, Insert, found);
+    insert_guard.on = format!("{} {IS_NEW}", insert_guard.on);
+    vec![insert_guard, insert, update_guard, update, delete]
 }
 
 /// Large texts that a claim does not touch: in a note only when one of them changed.

@@ -59,7 +59,7 @@ const CONTRADICTIONS: &[(&str, &str)] = &[
     ),
     (
         "a holder does not know its task",
-        "SELECT id, assigned_agent FROM tasks WHERE status IN ('claimed', 'in_progress') AND NOT EXISTS (
+        "SELECT id, assigned_agent FROM tasks WHERE status IN ('claimed', 'in_progress') AND assigned_agent <> 'steward' AND NOT EXISTS (
            SELECT 1 FROM agents a, json_each(a.holds) h WHERE a.id = tasks.assigned_agent AND h.value = tasks.id AND presence <> 'gone')",
     ),
     (
@@ -69,9 +69,14 @@ const CONTRADICTIONS: &[(&str, &str)] = &[
          UNION ALL SELECT a.id, h.value FROM agents a, json_each(a.holds) h GROUP BY 1, 2 HAVING count(*) > 1",
     ),
     (
+        "who signed off is among those that are there, or the other way round",
+        "SELECT id, presence FROM agents WHERE presence = 'gone' UNION ALL SELECT id, presence FROM sb_gone_agent WHERE presence <> 'gone'
+         UNION ALL SELECT id, presence FROM agents WHERE id IN (SELECT id FROM sb_gone_agent)",
+    ),
+    (
         "an inbox counts",
-        "SELECT id, inbox FROM agents
-         WHERE inbox <> (SELECT count(*) FROM sb_delivery WHERE agent = agents.id AND state = 'queued')",
+        "SELECT id, inbox FROM (SELECT id, inbox FROM agents UNION ALL SELECT id, inbox FROM sb_gone_agent) a
+         WHERE inbox <> (SELECT count(*) FROM sb_delivery WHERE agent = a.id AND state = 'queued')",
     ),
     (
         "a delivery of no message",

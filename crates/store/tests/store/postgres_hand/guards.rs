@@ -99,12 +99,20 @@ const TASKS: &[(&str, &str)] = &[
         "tasks.when_spent is set by the hub; omit it",
     ),
     (
-        "UPDATE tasks SET status = 'completed' WHERE id = 'free'",
-        "tasks.status: this change is not allowed; the table sb_task_transition lists those that are; found 'ready to completed'",
+        "UPDATE tasks SET status = 'needs_review' WHERE id = 'free'",
+        "tasks.status: this change is not allowed; docs/direct-sql.md lists those that are; found 'ready to needs_review'",
     ),
     (
-        "UPDATE tasks SET status = 'ready' WHERE id = 'waits'",
-        "tasks.status: it waits for dependencies that are not completed; found '[\"free\"]'",
+        "UPDATE tasks SET status = 'claimed' WHERE id = 'free'",
+        "tasks.assigned_agent: a claim must name its agent",
+    ),
+    (
+        "UPDATE tasks SET status = 'in_progress', assigned_agent = 'bob' WHERE id = 'waits'",
+        "tasks.assigned_agent: an agent can claim only what is ready, and finish only what it has claimed; found 'blocked to in_progress'",
+    ),
+    (
+        "UPDATE tasks SET status = 'completed', assigned_agent = 'bob' WHERE id = 'free'",
+        "tasks.assigned_agent: an agent can claim only what is ready, and finish only what it has claimed; found 'ready to completed'",
     ),
     (
         "UPDATE tasks SET status = 'claimed', assigned_agent = 'zoe' WHERE id = 'free'",
@@ -140,7 +148,7 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "DELETE FROM tasks WHERE id = 'done'",
-        "tasks: finished tasks are history",
+        "tasks: finished tasks cannot be deleted; the hub prunes them by its [retention]",
     ),
     ("TRUNCATE tasks", "tasks: TRUNCATE would erase"),
 ];

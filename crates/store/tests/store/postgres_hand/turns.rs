@@ -221,7 +221,7 @@ fn a_hand_write_ends_the_wait_for_news_with_and_without_notifications() {
     }
     assert_eq!(
         hand.one("SELECT schema_floor FROM sb_head"),
-        "8",
-        "older builds, which know nothing of pauses and of claims that were resumed, stay away"
+        "20",
+        "older builds, which do not find the keys of agents that signed off, stay away"
     );
 }

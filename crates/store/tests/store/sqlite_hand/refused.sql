@@ -107,16 +107,20 @@ INSERT INTO tasks(id, title) VALUES ('ready', 't');
 -- no such agent is registered; insert it into agents first
 UPDATE tasks SET status = 'claimed', assigned_agent = 'nobody' WHERE id = 'ready';
 UPDATE tasks SET status = 'claimed', assigned_agent = 'zoe' WHERE id = 'ready';
+
+-- tasks.assigned_agent: a claim must name its agent
 UPDATE tasks SET status = 'claimed' WHERE id = 'ready';
+
+-- tasks.assigned_agent: an agent can claim only what is ready, and finish only what it has claimed
+UPDATE tasks SET status = 'in_progress', assigned_agent = 'ann' WHERE id = 'blocked';
+UPDATE tasks SET status = 'completed', assigned_agent = 'ann' WHERE id = 'ready';
+UPDATE tasks SET status = 'failed', assigned_agent = 'ann' WHERE id = 'ready';
 
 -- another agent holds this task
 UPDATE tasks SET assigned_agent = 'bob' WHERE id = 'claimed';
 UPDATE tasks SET status = 'in_progress', assigned_agent = 'bob' WHERE id = 'claimed';
 UPDATE tasks SET status = 'completed', assigned_agent = 'bob' WHERE id = 'in_progress';
 UPDATE tasks SET assigned_agent = NULL WHERE id = 'in_progress';
-
--- it waits for dependencies that are not completed
-UPDATE tasks SET status = 'ready' WHERE id = 'blocked';
 
 -- tasks.status: this change is not allowed
 UPDATE tasks SET status = 'done' WHERE id = 'claimed';

@@ -158,9 +158,8 @@ fn a_budget_changed_in_the_same_write_counts_for_the_failure() {
 
 #[test]
 fn columns_that_the_hub_keeps_are_put_back_without_a_word() {
-    let edits: [Edit; 7] = [
+    let edits: [Edit; 6] = [
         |task| task.retries = 9,
-        |task| task.previous_agents = vec!["B".into()],
         |task| task.blockers = vec!["D".into()],
         |task| task.started_at = Some(Timestamp(5)),
         |task| task.result = Some("{}".into()),

@@ -52,6 +52,7 @@ const fn case(
 
 const UNTOUCHED: (u32, (u64, u64), &str) = (0, (0, 0), "blocked");
 const FAILED_ONCE: (u32, (u64, u64), &str) = (1, (0, 1), "blocked");
+const BY_PERSON: (u32, (u64, u64), &str) = (0, (0, 0), "ready");
 const DONE: (u32, (u64, u64), &str) = (0, (1, 0), "ready");
 const DROPPED: &[&str] = &["task_canceled", "dependency_failed"];
 
@@ -60,14 +61,22 @@ const CASES: &[Case] = &[
     case(("pending", "ready", "ready"), &[], None, UNTOUCHED),
     case(("pending", "blocked", "ready"), &[], None, UNTOUCHED),
     case(("pending", "claimed", "claimed"), &["task_claimed"], None, UNTOUCHED),
+    case(("pending", "in_progress", "in_progress"), &["task_claimed", "task_progressed"], None, UNTOUCHED),
+    case(("pending", "completed", "completed"), &["task_completed", "task_ready"], None, BY_PERSON),
+    case(("pending", "failed", "failed"), &["task_failed", "dependency_failed"], None, UNTOUCHED),
     case(("pending", "canceled", "canceled"), DROPPED, None, UNTOUCHED),
     case(("ready", "pending", "ready"), &[], None, UNTOUCHED),
     case(("ready", "claimed", "claimed"), &["task_claimed"], None, UNTOUCHED),
     case(("ready", "in_progress", "in_progress"), &["task_claimed", "task_progressed"], None, UNTOUCHED),
+    case(("ready", "completed", "completed"), &["task_completed", "task_ready"], None, BY_PERSON),
+    case(("ready", "failed", "failed"), &["task_failed", "dependency_failed"], None, UNTOUCHED),
     case(("ready", "canceled", "canceled"), DROPPED, None, UNTOUCHED),
-    // D is not completed.
+    // D is not completed; a person may go on without it.
     case(("blocked", "pending", "blocked"), &[], None, UNTOUCHED),
-    case(("blocked", "ready", "blocked"), &[], None, UNTOUCHED),
+    case(("blocked", "ready", "ready"), &["task_ready"], None, UNTOUCHED),
+    case(("blocked", "in_progress", "in_progress"), &["task_claimed", "task_progressed"], None, UNTOUCHED),
+    case(("blocked", "completed", "completed"), &["task_completed", "task_ready"], None, BY_PERSON),
+    case(("blocked", "failed", "failed"), &["task_failed", "dependency_failed"], None, UNTOUCHED),
     case(("blocked", "canceled", "canceled"), DROPPED, None, UNTOUCHED),
     case(("claimed", "in_progress", "in_progress"), &["task_progressed"], None, UNTOUCHED),
     case(("claimed", "completed", "completed"), &["lease_released", "task_completed", "task_ready"], Some(Outcome::Completed), DONE),
@@ -88,6 +97,8 @@ const CASES: &[Case] = &[
     case(("in_progress", "canceled", "canceled"), &["lease_released", "task_canceled", "dependency_failed"], Some(Outcome::Canceled), UNTOUCHED),
     case(("pending_retry", "ready", "ready"), &["task_ready"], None, FAILED_ONCE),
     case(("pending_retry", "pending", "ready"), &["task_ready"], None, FAILED_ONCE),
+    case(("pending_retry", "in_progress", "in_progress"), &["task_claimed", "task_progressed"], None, FAILED_ONCE),
+    case(("pending_retry", "completed", "completed"), &["task_completed", "task_ready"], None, (1, (0, 1), "ready")),
     case(("pending_retry", "failed", "failed"), &["task_failed", "dependency_failed"], None, FAILED_ONCE),
     case(("pending_retry", "canceled", "canceled"), DROPPED, None, FAILED_ONCE),
     case(("needs_review", "completed", "completed"), &["task_completed", "task_ready"], None, DONE),
@@ -117,8 +128,10 @@ fn what_ends_revives_or_rules_on_a_task_is_a_stewards() {
     {
         stewards.push(format!("{from} {to}"));
     }
-    let expected = "pending canceled, ready canceled, blocked canceled, claimed canceled, in_progress canceled, \
-        pending_retry ready, pending_retry pending, pending_retry failed, pending_retry canceled, \
+    let expected = "pending completed, pending failed, pending canceled, ready completed, ready failed, ready canceled, \
+        blocked ready, blocked in_progress, blocked completed, blocked failed, blocked canceled, claimed canceled, \
+        in_progress canceled, pending_retry ready, pending_retry pending, pending_retry in_progress, \
+        pending_retry completed, pending_retry failed, pending_retry canceled, \
         needs_review completed, needs_review ready, needs_review failed, needs_review canceled, \
         failed ready, failed pending, canceled ready, canceled pending";
     assert_eq!(stewards.join(", "), expected);
@@ -268,13 +281,12 @@ fn a_failed_task_readied_by_hand_has_its_budget_anew_and_a_waiting_retry_keeps_i
 }
 
 #[test]
-fn a_task_readied_by_hand_before_its_dependencies_are_done_stays_blocked() {
+fn a_task_readied_by_a_person_no_longer_waits_for_its_dependencies() {
     let mut swarm = Swarm::with_task(TaskStatus::Waiting);
     set(&mut swarm, "ready").expect("a hand may");
-    assert_eq!(swarm.task("T").status(), TaskStatus::Waiting);
+    assert_eq!(swarm.task("T").status(), TaskStatus::Ready);
     swarm.hold("A", "D");
-    let written = swarm.task_by_hand("D", |task| task.state = state("completed", "A"));
-    swarm.adopt(written).expect("A holds D");
+    swarm.ok(complete("A", "D"));
     assert_eq!(swarm.task("T").status(), TaskStatus::Ready);
 }
 

@@ -66,8 +66,8 @@ fn a_status_that_only_a_steward_gives() {
     let mut session = world.door.open().unwrap();
     for (from, to) in TRANSITIONS {
         let sql = format!(
-            "UPDATE tasks SET status = '{to}', assigned_agent = CASE WHEN '{to}' IN ('claimed', 'in_progress') THEN 'ann' END
-             WHERE id = '{from}'"
+            "UPDATE tasks SET status = '{to}', assigned_agent = CASE WHEN '{to}' IN ('claimed', 'in_progress')
+               AND '{from}' NOT IN ('blocked', 'pending_retry') THEN 'ann' END WHERE id = '{from}'"
         );
         let only_steward = wants_steward(&mut session, Rank::Agent, &sql);
         assert_eq!(only_steward, is_stewards(from, to), "{from} -> {to}");
