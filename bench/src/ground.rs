@@ -42,6 +42,13 @@ impl Place {
         self.home.path().join("data/switchboard.db")
     }
 
+    /// Stops the hub; its ledger's file is there as long as its home.
+    pub fn stop(self) -> anyhow::Result<(PathBuf, TempDir)> {
+        let file = self.file();
+        self.hub.stop()?;
+        Ok((file, self.home))
+    }
+
     /// The directory of requests and answers.
     pub fn protocol_dir(&self) -> PathBuf {
         self.home.path().join("project/.jetpack/protocol")

@@ -46,6 +46,11 @@ fn main() -> anyhow::Result<()> {
     match arguments.child {
         Some(ChildCommand::ServeEcho) => return echo::serve(),
         Some(ChildCommand::ServeLines) => return bus::lines::serve(),
+        Some(ChildCommand::Claim {
+            agent,
+            seconds,
+            file,
+        }) => return doors::claims::run(&agent, seconds, &file),
         None => {}
     }
     let settings = Settings::new(&arguments)?;

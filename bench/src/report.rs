@@ -58,6 +58,7 @@ rows! {
     /// Direct SQL and files.
     DoorsReport {
         hand_events: Vec<WaitRow>,
+        claims: Vec<ClaimRow>,
         files: Vec<WaitRow>,
         /// How often the hub looks through the directory of requests.
         rescan_ms: f64,
@@ -139,6 +140,15 @@ rows! {
         fresh_mb: f64,
         waiting_mb: f64,
         ready_after_s: f64,
+    }
+
+    /// Claims in deferred transactions: how many failed at first, beside the hub and beside none.
+    ClaimRow {
+        processes: usize,
+        claims: u64,
+        failed_percent: f64,
+        bare_claims: u64,
+        bare_failed_percent: f64,
     }
 
     /// How long something took to come, round by round.

@@ -63,6 +63,13 @@ pub enum ChildCommand {
     /// A bare server of lines of a running bench
     #[command(hide = true)]
     ServeLines,
+    /// A program that claims by SQL, of a running bench
+    #[command(hide = true)]
+    Claim {
+        agent: String,
+        seconds: f64,
+        file: PathBuf,
+    },
 }
 
 /// A part of the bench that can be run by itself.

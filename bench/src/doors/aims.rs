@@ -1,11 +1,15 @@
 //! What the other doors are meant to reach.
 
+use super::claims::PROCESSES;
 use super::files::{HEARD, STALE, UNHEARD};
 use crate::aims::{Aim, at_most};
 use crate::report::{DoorsReport, WaitRow};
 
 const HAND_EVENT_MS_MAX: f64 = 100.0;
 const FILE_MS_MAX: f64 = 15.0;
+const CLAIMS_FAILED_PERCENT_MAX: f64 = 1.0;
+/// Compared to the same without a hub.
+const CLAIMS_FAILED_RATIO_MAX: f64 = 1.5;
 
 /// Judges what was measured at the other doors.
 pub fn judge(report: Option<&DoorsReport>, aims: &mut Vec<Aim>) {
@@ -13,6 +17,17 @@ pub fn judge(report: Option<&DoorsReport>, aims: &mut Vec<Aim>) {
     let slowest = events.iter().map(|row| row.p99_ms).reduce(f64::max);
     let name = "hand write to its event, p99".to_owned();
     aims.push(at_most(name, HAND_EVENT_MS_MAX, "ms", slowest));
+
+    for (row, processes) in (0..).zip(PROCESSES) {
+        let row = report.and_then(|report| report.claims.get(row));
+        let name = format!("claims by SQL that fail at first, {processes} processes");
+        // One process alone has nobody in its way but the hub.
+        let most = match (processes, row) {
+            (1, _) | (_, None) => CLAIMS_FAILED_PERCENT_MAX,
+            (_, Some(row)) => row.bare_failed_percent * CLAIMS_FAILED_RATIO_MAX,
+        };
+        aims.push(at_most(name, most, "%", row.map(|row| row.failed_percent)));
+    }
 
     let files = |of: &'static str| {
         let found = move |row: &&WaitRow| row.of == of;

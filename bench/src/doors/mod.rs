@@ -3,6 +3,7 @@
 //! `ground` is what both need, `statements` what hands write; each other file measures one thing.
 
 pub mod aims;
+pub mod claims;
 mod files;
 mod ground;
 mod hand_events;
@@ -27,6 +28,9 @@ pub fn measure(settings: &Settings, binary: &Path, notes: &mut Vec<String>) -> D
     let mut report = DoorsReport::default();
     crate::attempt("doors: events of hand writes", notes, || {
         hand_events::measure(&ground, &mut report)
+    });
+    crate::attempt("doors: claims", notes, || {
+        claims::measure(&ground, &mut report)
     });
     crate::attempt("doors: files", notes, || {
         files::measure(&ground, &mut report)
