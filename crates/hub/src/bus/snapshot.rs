@@ -24,9 +24,7 @@ const SHOWN_FOR_TTLS: u32 = 10;
 
 /// To one operator; false if it has to wait, because it had the last one a moment ago.
 pub(super) async fn send(bus: &BusState, outbox: &Outbox) -> bool {
-    outbox.owe_whole();
-    let takes_it = outbox.lacks_whole() == Some(true);
-    let is_sent = takes_it && outbox.push_whole(frames(&make(bus).await));
+    let is_sent = outbox.begin_whole() && push(outbox, &make(bus).await);
     if !is_sent {
         bus.board.ask();
     }
@@ -49,27 +47,30 @@ pub(super) fn owe_all(bus: &BusState) {
 /// To those who are owed one and can take it now.
 pub(super) async fn send_owed(bus: &BusState) {
     let mut owed = bus.registry.operator_outboxes();
-    owed.retain(|operator| operator.lacks_whole() == Some(true));
+    owed.retain(|operator| operator.lacks_whole() && operator.begin_whole());
     if owed.is_empty() {
         return;
     }
     let parts = make(bus).await;
     for operator in owed {
-        operator.push_whole(frames(&parts));
+        push(&operator, &parts);
     }
 }
 
 /// Whether somebody is owed one.
 pub(super) fn is_owed(bus: &BusState) -> bool {
     let operators = bus.registry.operator_outboxes();
-    let mut lacks = operators.iter().map(|operator| operator.lacks_whole());
-    lacks.any(|lacks| lacks.is_some())
+    operators.iter().any(|operator| operator.lacks_whole())
 }
 
-fn frames(parts: &[ProjectStateSnapshot]) -> impl Iterator<Item = Frame> {
-    parts
-        .iter()
-        .map(|part| Frame::Message(Box::new(part.clone().into())))
+/// False if it is not taken, or if there is none.
+fn push(outbox: &Outbox, parts: &[ProjectStateSnapshot]) -> bool {
+    if parts.is_empty() {
+        outbox.owe_whole();
+        return false;
+    }
+    let frame = |part: &ProjectStateSnapshot| Frame::Message(Box::new(part.clone().into()));
+    outbox.push_whole(parts.iter().map(frame))
 }
 
 async fn make(bus: &BusState) -> Vec<ProjectStateSnapshot> {

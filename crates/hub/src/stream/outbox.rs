@@ -120,7 +120,6 @@ impl<F: Frame> Outbox<F> {
             queue.lacks_whole = true;
             return false;
         }
-        queue.lacks_whole = false;
         // Not counted: it is one of a kind, and the next one waits for it.
         queue
             .frames
@@ -137,11 +136,18 @@ impl<F: Frame> Outbox<F> {
         self.queue.lock().lacks_whole = true;
     }
 
-    /// Whether one is owed; and if so, whether the next one would be.
-    pub fn lacks_whole(&self) -> Option<bool> {
+    /// Whether one is owed.
+    pub fn lacks_whole(&self) -> bool {
         let queue = self.queue.lock();
-        let lacks = queue.lacks_whole && queue.takes_more();
-        lacks.then(|| queue.takes_whole())
+        queue.lacks_whole && queue.takes_more()
+    }
+
+    /// Whether it takes one now. If so, it is owed no longer; what changes before it is pushed makes another one due.
+    pub fn begin_whole(&self) -> bool {
+        let mut queue = self.queue.lock();
+        let takes_it = queue.takes_more() && queue.takes_whole();
+        queue.lacks_whole = !takes_it;
+        takes_it
     }
 
     pub fn end(&self, why: Ended) {
@@ -255,22 +261,21 @@ mod tests {
     async fn a_large_message_is_taken_whole_and_the_next_one_waits_until_it_is_read_and_a_second_old()
      {
         let outbox = Outbox::new(512);
-        assert!(outbox.push_whole([probe(), probe(), probe()]));
-        assert_eq!(outbox.lacks_whole(), None);
+        assert!(outbox.begin_whole() && outbox.push_whole([probe(), probe(), probe()]));
+        assert!(!outbox.lacks_whole());
         tokio::time::advance(WHOLE_EVERY).await;
         assert!(!outbox.push_whole([probe()]));
-        assert_eq!(outbox.lacks_whole(), Some(false));
+        assert!(outbox.lacks_whole() && !outbox.begin_whole());
         assert_eq!(lines(&outbox), 3);
-        assert_eq!(outbox.lacks_whole(), Some(true));
-        assert!(outbox.push_whole([probe()]));
-        assert_eq!((lines(&outbox), outbox.lacks_whole()), (1, None));
+        assert!(outbox.begin_whole() && !outbox.lacks_whole());
         outbox.owe_whole();
-        tokio::time::advance(WHOLE_EVERY - Duration::from_millis(1)).await;
-        assert!(!outbox.push_whole([probe()]));
-        assert_eq!(outbox.lacks_whole(), Some(false));
-        tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(outbox.lacks_whole(), Some(true));
         assert!(outbox.push_whole([probe()]));
+        assert_eq!(lines(&outbox), 1);
+        assert!(outbox.lacks_whole(), "something changed meanwhile");
+        tokio::time::advance(WHOLE_EVERY - Duration::from_millis(1)).await;
+        assert!(!outbox.begin_whole() && outbox.lacks_whole());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(outbox.begin_whole() && outbox.push_whole([probe()]));
     }
 
     /// Takes everything that waits; how many they are.

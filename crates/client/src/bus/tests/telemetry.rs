@@ -147,29 +147,34 @@ async fn a_probe_is_answered_at_once_and_moves_the_next_heartbeat() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_director_says_how_often_unless_the_worker_was_told() {
-    let (dial, mut tries) = Pipes::lay();
-    let (_worker, _events) =
-        Worker::connect_by(WorkerConfig::new("pipe", "worker-3"), dial).unwrap();
-    let mut conn: Conn = tries.recv().await.unwrap().take();
-    conn.hello().await;
-    conn.welcome_with(
-        WelcomeDirector {
-            run_id: "run_1".to_owned(),
-            ..WelcomeDirector::default()
-        },
-        Some(WelcomeLimits {
-            max_message_bytes: 65_536,
-            heartbeat_interval_seconds: 4,
-            heartbeat_ttl_seconds: 30,
-        }),
-    )
-    .await;
-    conn.next_beat().await;
-    let first = Instant::now();
-    conn.next_beat().await;
-    let between = first.elapsed();
-    assert!((4..5).contains(&between.as_secs()), "{between:?}");
+async fn the_director_says_how_often_at_the_most() {
+    // agentbus.limits.heartbeat_throttle
+    for (own, between) in [(None, 4), (Some(1), 4), (Some(6), 6)] {
+        let (dial, mut tries) = Pipes::lay();
+        let config = WorkerConfig {
+            heartbeat_every: own.map(Duration::from_secs),
+            ..WorkerConfig::new("pipe", "worker-3")
+        };
+        let (_worker, _events) = Worker::connect_by(config, dial).unwrap();
+        let mut conn: Conn = tries.recv().await.unwrap().take();
+        conn.hello().await;
+        conn.welcome_with(
+            WelcomeDirector {
+                run_id: "run_1".to_owned(),
+                ..WelcomeDirector::default()
+            },
+            Some(WelcomeLimits {
+                max_message_bytes: 65_536,
+                heartbeat_interval_seconds: 4,
+                heartbeat_ttl_seconds: 30,
+            }),
+        )
+        .await;
+        conn.next_beat().await;
+        let first = Instant::now();
+        conn.next_beat().await;
+        assert_eq!(first.elapsed().as_secs(), between, "{own:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

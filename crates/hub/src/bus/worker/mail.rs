@@ -29,8 +29,11 @@ impl Worker {
             Ok(_) => Ok(MailState::Accepted),
             // Sent again after a cut: it is kept already, if it is the same.
             Err(Error::Refused(Refusal::MessageAlreadyExists { .. })) => {
-                let id = message.id.clone();
-                let read = bus.hub.read(move |reader| reader.message(&id)).await;
+                let look = || {
+                    let id = message.id.clone();
+                    bus.hub.read(move |reader| reader.message(&id))
+                };
+                let read = self.stream.until_decided(look).await;
                 match read.map_err(|error| error.to_string())? {
                     Some((known, _)) if message.is_kept_as(&known) => {
                         let is_acknowledged = known.acknowledged.is_some();
