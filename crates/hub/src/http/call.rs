@@ -85,10 +85,12 @@ impl Call {
 
     /// A call without a body says which version it speaks in its query, or beside it.
     fn check_version(&self) -> Result<(), Failure> {
-        let envelope = Envelope {
-            protocol_version: self.query::<VersionQuery>()?.protocol_version,
-            ..Envelope::default()
-        };
+        let query = self.uri.query().unwrap_or_default();
+        let mut envelope = Envelope::default();
+        // Few say it there, and reading a query costs.
+        if query.contains("protocolVersion") {
+            envelope.protocol_version = VersionQuery::from_query(query)?.protocol_version;
+        }
         open::lacks_version(&envelope, self.header(VERSION))?;
         Ok(())
     }

@@ -21,7 +21,9 @@ pub async fn receive(app: AppState, call: Call) -> Result<Reply, Failure> {
     if query.all == Some(true) {
         return everyones(app, call, query).await;
     }
-    from_wire::lists::messages(query.clone())?;
+    if query.from.is_some() || query.to.is_some() || query.after.is_some() {
+        from_wire::lists::messages(query.clone())?;
+    }
     let request = Request::ReceiveMessages(from_wire::receive_query(query)?);
     let opened = (Envelope::default(), request);
     let asked = app.understand(opened, None, call.header(VERSION))?;
