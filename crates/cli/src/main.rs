@@ -151,23 +151,6 @@ mod tests {
     }
 
     #[test]
-    fn a_paragraph_of_help_is_one_line_so_that_it_wraps_at_any_width() {
-        let command = Cli::command();
-        for name in ["bus", "cert"] {
-            let group = command.find_subcommand(name).expect("it is there");
-            for inner in group.get_subcommands().chain([group]) {
-                let help = inner.get_after_help().map(ToString::to_string);
-                let help = help.unwrap_or_default();
-                let prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
-                for pair in help.lines().collect::<Vec<_>>().windows(2) {
-                    let is_broken = prose(pair[0]) && prose(pair[1]);
-                    assert!(!is_broken, "{}: {pair:?}", inner.get_name());
-                }
-            }
-        }
-    }
-
-    #[test]
     fn the_commands_of_the_document_are_all_there() {
         for line in [
             "up --http 127.0.0.1:0 --store sqlite:x.db --data-dir d --project p --config c.toml --auth hmac --tls-self-signed --host hub.example --abandon-move --log json",

@@ -15,8 +15,8 @@ use crate::context::Context;
 use crate::failure::Failure;
 
 pub const EXAMPLES: &str = "\
-Workers and operators connect to the bus over TCP and send one JSON object per line. \
-With mutual TLS the certificate proves the identity. With auth = \"hmac\" the hello is signed with --token or with the \
+Workers and operators connect to the bus over TCP and send one JSON object per line.
+With mutual TLS the certificate proves the identity. With auth = \"hmac\" the hello is signed with --token or with the
 key of the hub on this machine.
 
 Examples:

@@ -12,7 +12,7 @@ use crate::screen::{Tone, paint};
 /// Create the certificate authority (CA) and the director's certificate
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-It is safe to repeat: it only replaces a director's certificate that is missing, expires soon or lacks a name. \
+It is safe to repeat: it only replaces a director's certificate that is missing, expires soon or lacks a name.
 Whoever has the authority's key (bus/ca.key in the data directory) can issue certificates: back it up and keep it secret.
 
 Examples:

@@ -11,7 +11,7 @@ use crate::words::one_of;
 /// Create a key and a certificate for a worker or an operator
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Writes ID.pem, ID.key and ca.pem. On the bus its holder must use this id as sender.id, and this role. \
+Writes ID.pem, ID.key and ca.pem. On the bus its holder must use this id as sender.id, and this role.
 An id may have several valid certificates, so that it can switch to a new one without an interruption.
 
 Examples:

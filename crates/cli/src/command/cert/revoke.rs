@@ -12,7 +12,7 @@ use crate::screen::clean;
 /// Revoke certificates; their holders are disconnected within a second
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-An id revokes all of its live certificates, a serial number (see 'switchboard cert list') only that one. \
+An id revokes all of its live certificates, a serial number (see 'switchboard cert list') only that one.
 This cannot be undone, but you can issue the id a new certificate at any time.
 
 Examples:

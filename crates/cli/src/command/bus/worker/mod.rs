@@ -36,16 +36,16 @@ const PRETENDS: &str =
 /// Run a small worker, to try out the bus
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Takes tasks from the director, one at a time. Without --run it only pretends: it steps through the stages of a worker \
-and reports the task as done. With --run it runs the command in a shell for each task, with TASK_ID, ISSUE_NUMBER, TITLE, \
-DESCRIPTION, ATTEMPT, EPOCH, BRANCH and WORKER_ID in its environment and the whole assignment as JSON on its stdin. The \
+Takes tasks from the director, one at a time. Without --run it only pretends: it steps through the stages of a worker
+and reports the task as done. With --run it runs the command in a shell for each task, with TASK_ID, ISSUE_NUMBER, TITLE,
+DESCRIPTION, ATTEMPT, EPOCH, BRANCH and WORKER_ID in its environment and the whole assignment as JSON on its stdin. The
 last line of its output becomes the summary; an exit code other than 0 is reported as an error.
 
-Ctrl-C or SIGTERM stops the command and sends worker_leaving.v1: the task returns to the queue, no retry is spent, and \
-this worker gets no more tasks. After a disconnect the worker continues its task, and resends a result until the \
+Ctrl-C or SIGTERM stops the command and sends worker_leaving.v1: the task returns to the queue, no retry is spent, and
+this worker gets no more tasks. After a disconnect the worker continues its task, and resends a result until the
 director acknowledges it.
 
-A hub with auth = \"hmac\" requires a signed hello: with SWITCHBOARD_AGENT and SWITCHBOARD_KEY, as 'switchboard agent \
+A hub with auth = \"hmac\" requires a signed hello: with SWITCHBOARD_AGENT and SWITCHBOARD_KEY, as 'switchboard agent
 add' prints them, with the token given, or with the key of the hub on this machine.
 
 Examples:
