@@ -175,8 +175,16 @@ fn got(found: &str) -> String {
             if let Some(text) = found.strip_prefix("string \"") {
                 return shown(text.strip_suffix('"').unwrap_or(text));
             }
-            let value = found.split_once('`').map(|(_, value)| value);
-            value.map_or_else(|| found.to_owned(), |value| value.replace('`', ""))
+            let Some((kind, value)) = found.split_once('`') else {
+                return found.to_owned();
+            };
+            // For who sends 2.0 where a whole number is meant, the digits alone would tell nothing.
+            let the = if kind == "floating point " {
+                "the decimal "
+            } else {
+                ""
+            };
+            format!("{the}{}", value.replace('`', ""))
         }
     }
 }
@@ -299,7 +307,7 @@ mod tests {
             ),
             (
                 "invalid type: floating point `1.5`, expected u64",
-                "expected a whole number, 0 or more, not 1.5",
+                "expected a whole number, 0 or more, not the decimal 1.5",
             ),
             (
                 "invalid value: integer `-1`, expected u8",

@@ -110,8 +110,7 @@ pub enum CreateTasksRequest {
     #[serde(rename_all = "camelCase")]
     Many {
         tasks: Vec<NewTask>,
-        /// True: tasks whose ids exist already are left as they are, and the response has only the new ones; false (the
-        /// default): the request is refused.
+        /// Tasks whose ids exist already are left alone, instead of being a reason to refuse.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         skip_existing: bool,
     },
@@ -126,6 +125,9 @@ fn tell_apart(schema: &mut Schema) {
             { "properties": { "tasks": {
                 "type": "array", "minItems": 1, "maxItems": limits::TASKS_PER_CREATE_MAX,
                 "items": { "$ref": "#/components/schemas/NewTask" },
+            }, "skipExisting": {
+                "type": "boolean", "default": false,
+                "description": "Leaves tasks alone whose ids exist already; the response has only the new ones.",
             } }, "required": ["tasks"] },
             { "$ref": "#/components/schemas/NewTask", "properties": { "tasks": { "type": "null" } } },
         ]),

@@ -3,7 +3,7 @@
 //! A length is told in characters, as JSON Schema counts; the hub counts bytes. They are the same for ASCII.
 
 use serde_json::{Map, Value, json};
-use switchboard_core::limits as max;
+use switchboard_core::{Event, limits as max};
 
 use crate::jetpack::{SUPPORTED_VERSIONS, from_wire};
 
@@ -37,6 +37,8 @@ pub(super) enum Bound {
     Place,
     /// The same in a list of private rows.
     RecordPlace,
+    /// The type of an event.
+    Event,
 }
 
 use Bound::{AtLeast, Between, Filled, Id, Items, Line, Percent, Text};
@@ -168,7 +170,7 @@ pub(super) const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("receiveMessages", "limit", AtLeast(1)),
     ("receiveMessages", "types", TYPES),
     ("receiveMessages", "after", Bound::Place),
-    ("events", "types", Items(1, max::EVENT_TYPES_MAX, &Filled(max::ID_BYTES_MAX))),
+    ("events", "types", Items(1, max::EVENT_TYPES_MAX, &Bound::Event)),
     ("listTasks", "after", Bound::Place),
     ("listSnapshots", "after", Bound::Place),
     ("listIncidents", "after", Bound::RecordPlace),
@@ -237,6 +239,7 @@ impl Bound {
             Bound::Digits(min, max) => text(min, max, "^[0-9A-Fa-f]+$".to_owned()),
             Bound::Place => text(1, from_wire::lists::PLACE_DIGITS_MAX, "^[0-9]+$".to_owned()),
             Bound::RecordPlace => json!({ "pattern": r"^-?[0-9]{1,18}(\..*)?$" }),
+            Bound::Event => json!({ "enum": Event::KINDS }),
             Bound::Items(..) => unreachable!("a list is bounded where its items are"),
         };
         match keywords {
