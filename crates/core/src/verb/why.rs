@@ -136,7 +136,7 @@ fn about_the_agents(slice: &Slice, task: &Task, ids: &[AgentId], now: Timestamp)
             |agent| about_the_agent(slice, task, agent, now),
         );
         if reasons.is_empty() {
-            let busy_with = agent.and_then(|agent| agent.holds.iter().next().cloned());
+            let busy_with = agent.and_then(|agent| agent.holds.first().cloned());
             able.push((id.clone(), busy_with));
         } else {
             unable.push((id.clone(), reasons));
