@@ -1,7 +1,5 @@
 //! Answers asks into the working set, one prepared statement each.
 
-use std::sync::LazyLock;
-
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
@@ -45,15 +43,8 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
             Ok(())
         }
         Ask::GoneAgents { before, limit } => {
-            let found = agents(
-                db,
-                slice,
-                &format!(
-                    "{} WHERE presence = 'gone' AND presence_at < ? ORDER BY presence_at, id LIMIT ?",
-                    *rows::EVERY_AGENT
-                ),
-                params![before.0, rows_max(*limit)],
-            )?;
+            let params = params![before.0, rows_max(*limit)];
+            let found = agents(db, slice, &rows::GONE_AGENTS, params)?;
             slice.ranges.gone_agents.insert((*before, *limit), found);
             Ok(())
         }
@@ -153,11 +144,8 @@ pub(super) fn load(db: &Connection, ask: &Ask, slice: &mut Slice) -> Result {
     }
 }
 
-pub(super) static ONE_AGENT: LazyLock<String> =
-    LazyLock::new(|| format!("{} WHERE id = ? LIMIT 1", *rows::EVERY_AGENT));
-
 fn agent(db: &Connection, id: &AgentId, slice: &mut Slice) -> Result {
-    let row = select(db, rows::AGENT, &ONE_AGENT)?
+    let row = select(db, rows::AGENT, &rows::ONE_AGENT)?
         .query_row([id.as_str()], rows::agent)
         .optional()?;
     if row.is_none() {

@@ -15,7 +15,6 @@ use switchboard_core::{
 use super::alarm::Alarm;
 use super::condition::Condition;
 use super::errors::open_error;
-use super::load::ONE_AGENT;
 use super::load::{self, list, rows_max, select, signed};
 use super::rows;
 use super::text::Iso;
@@ -267,7 +266,7 @@ impl Readable for SqliteReader {
     }
 
     fn agent(&self, id: &AgentId) -> Result<Option<Agent>, Error> {
-        select(&self.db, rows::AGENT, &ONE_AGENT)
+        select(&self.db, rows::AGENT, &rows::ONE_AGENT)
             .and_then(|mut s| s.query_row([id.as_str()], rows::agent).optional())
             .map_err(|error| self.alarm.hear(error))
     }

@@ -1,6 +1,7 @@
 //! SQLite's rows as [`Columns`].
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Type, ValueRef};
@@ -20,6 +21,16 @@ pub(super) use crate::rows::{
     AGENT, ATTEMPT, BASELINE, DELIVERY, EVERY_AGENT, FORMER_AGENT, HEAD, HELD, KEPT, LANE,
     LEARNING, LEASE, MARK, MESSAGE, SNAPSHOT, TASK, TASK_COLUMNS, TOKEN, record_range,
 };
+
+/// One agent, whether it is there or has signed off.
+pub(super) static ONE_AGENT: LazyLock<String> =
+    LazyLock::new(|| format!("{} WHERE id = ? LIMIT 1", *EVERY_AGENT));
+
+/// Those that signed off before an instant, the first one first.
+pub(super) static GONE_AGENTS: LazyLock<String> = LazyLock::new(|| {
+    let which = "presence = 'gone' AND presence_at < ? ORDER BY presence_at, id LIMIT ?";
+    format!("{} WHERE {which}", *EVERY_AGENT)
+});
 
 /// The readers of nouns, in the shape that rusqlite takes.
 macro_rules! readers {
