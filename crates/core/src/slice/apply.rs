@@ -32,6 +32,7 @@ impl Slice {
             self.head.served_at = served.at;
             self.head.floor = served.floor.unwrap_or(self.head.floor);
             self.unsaved.head = true;
+            self.unsaved.is_serving = true;
         }
         if let Some(epoch) = changes.epoch {
             self.head.epoch = epoch;

@@ -14,6 +14,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct Unsaved {
     pub head: bool,
+    /// Among it is that the ledger is served, which is written anyway.
+    pub is_serving: bool,
     pub prunes: Vec<Prune>,
     pub adopted: Vec<Adopted>,
 }
@@ -95,9 +97,7 @@ impl Slice {
         write: impl FnOnce(&Save<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let closed = self.lanes.close_empty();
-        // A batch that says that the ledger is served is written anyway.
-        let is_serving = self.head.served_at == now;
-        let with_pulses = all_pulses || is_serving || self.pulses_are_due(now);
+        let with_pulses = all_pulses || self.unsaved.is_serving || self.pulses_are_due(now);
         let mut save = self.unsaved(&closed);
         if with_pulses {
             save.pulses = self
@@ -111,6 +111,7 @@ impl Slice {
         write(&save)?;
         self.pulses_saved = with_pulses;
         self.unsaved.head = false;
+        self.unsaved.is_serving = false;
         self.mark_saved();
         Ok(())
     }
@@ -145,7 +146,8 @@ impl Slice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::changes::Changes;
+    use crate::agent::Agent;
+    use crate::changes::{Changes, Served};
     use crate::idempotency::{Key, Remembered};
 
     #[test]
@@ -170,5 +172,35 @@ mod tests {
         assert!(slice.is_dirty(now), "nothing else follows");
         slice.save_all(now, false, |_| Ok::<_, ()>(())).unwrap();
         assert!(!slice.is_dirty(now));
+    }
+
+    /// So they are at most as late as that word is rare.
+    #[test]
+    fn signs_of_life_are_written_with_the_word_that_the_ledger_is_served() {
+        let (mut slice, now) = (Slice::default(), Timestamp(1_000_000));
+        slice.put_row(Agent::newcomer("a".into(), now));
+        let mut changes = Changes::default();
+        changes.pulse(&"a".into(), now);
+        slice.apply(changes, now);
+        let written = |slice: &mut Slice| {
+            let mut written = 0;
+            let save = |save: &Save<'_>| {
+                written = save.pulses.len();
+                Ok::<_, ()>(())
+            };
+            slice.save_all(now, false, save).unwrap();
+            written
+        };
+        assert_eq!(written(&mut slice), 0, "held back");
+        let served = Some(Served {
+            at: now,
+            floor: None,
+        });
+        let changes = Changes {
+            served,
+            ..Changes::default()
+        };
+        slice.apply(changes, now);
+        assert_eq!(written(&mut slice), 1);
     }
 }

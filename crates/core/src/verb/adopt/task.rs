@@ -359,10 +359,11 @@ impl HandStep for Take {
         agent.hold(&self.task, now);
         changes.put(agent);
         let (mut claimed, event) = task.clone().claim(&self.agent, now);
-        // Some write whole seconds.
+        // Some write whole seconds: such a one that is not over says no more than that it was just now.
         let since = Timestamp(task.created_at.0 - 1000);
         if let (TaskState::Claimed { at, .. }, Some(written)) = (&mut claimed.state, self.at)
             && (since..=now).contains(&written)
+            && written.0 != now.0 - now.0 % 1000
         {
             *at = written;
         }
