@@ -82,12 +82,13 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
 /// Those of them that only a steward makes: a task is canceled, ruled on, tried again, or finished though no agent held
 /// it. So is one that is begun in no agent's name.
 pub fn is_stewards(from: &str, to: &str) -> bool {
-    match (from, to) {
-        (_, "canceled") | ("needs_review" | "pending_retry" | "failed" | "canceled", _) => true,
-        ("pending" | "ready" | "blocked", "completed" | "failed") => true,
-        ("blocked", "ready" | "in_progress") => true,
-        _ => false,
-    }
+    matches!(
+        (from, to),
+        (_, "canceled")
+            | ("needs_review" | "pending_retry" | "failed" | "canceled", _)
+            | ("pending" | "ready" | "blocked", "completed" | "failed")
+            | ("blocked", "ready" | "in_progress")
+    )
 }
 
 pub(super) fn steps(
