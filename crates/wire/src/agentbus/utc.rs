@@ -48,10 +48,8 @@ impl FromStr for UtcTime {
     type Err = NotUtc;
 
     fn from_str(text: &str) -> Result<Self, NotUtc> {
-        let endings = UTC_ENDINGS.iter();
-        let said = endings
-            .filter_map(|ending| text.strip_suffix(ending))
-            .next();
+        let mut endings = UTC_ENDINGS.iter();
+        let said = endings.find_map(|ending| text.strip_suffix(ending));
         let (date, clock) = said
             .and_then(|said| said.split_once(['T', 't']))
             .ok_or(NotUtc)?;

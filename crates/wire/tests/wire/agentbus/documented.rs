@@ -81,8 +81,8 @@ fn every_member_is_documented() {
         for member in members {
             // What is passed on as it is has members of its own, and the signature a table.
             let is_known = |place: &str| known.contains(&(name.to_owned(), place.to_owned()));
-            let kept_whole = ["event.", "body.", "auth."].iter();
-            let outer = kept_whole.filter(|outer| member.starts_with(*outer)).next();
+            let mut kept_whole = ["event.", "body.", "auth."].iter();
+            let outer = kept_whole.find(|outer| member.starts_with(**outer));
             let place = outer.map_or(member.as_str(), |outer| outer.trim_end_matches('.'));
             assert!(is_known(place), "{name}: {member} is not in the table");
         }
