@@ -135,16 +135,8 @@ pub(super) fn save(
         update_task(db, task)?;
     }
     for (agent, how) in save.puts::<Agent>() {
-        if agent.is_gone() {
-            put_gone(db, agent)?;
-        } else if how.is_new || whole || how.has(Agent::DESCRIBED) {
-            put_agent(db, agent)?;
-            if !how.is_new {
-                drop_from(db, "sb_gone_agent", &agent.id)?;
-            }
-        } else {
-            update_agent(db, agent)?;
-        }
+        let described = how.is_new || whole || how.has(Agent::DESCRIBED);
+        save_agent(db, agent, how.is_new, described)?;
     }
     for (agent, at, heartbeats) in &save.pulses {
         put_pulse(db, agent, *at, *heartbeats)?;
@@ -189,6 +181,20 @@ pub(super) fn save(
         put_head(db, head, mark, &pruned)?;
     }
     Ok(pruned)
+}
+
+fn save_agent(db: &Connection, agent: &Agent, is_new: bool, described: bool) -> Result {
+    if agent.is_gone() {
+        return put_gone(db, agent);
+    }
+    if !described {
+        return update_agent(db, agent);
+    }
+    put_agent(db, agent)?;
+    match is_new {
+        true => Ok(()),
+        false => drop_from(db, "sb_gone_agent", &agent.id),
+    }
 }
 
 fn delete(db: &Connection, save: &Save<'_>, whole: bool) -> Result {
