@@ -23,7 +23,7 @@ async fn what_is_no_request_is_rejected_with_the_reason_and_answered() {
     let wrong =
         |version: &str| json!({ "operation": "CLAIM", "agentId": "a", "protocolVersion": version });
     let cases = [
-        ("list", "[]".to_owned(), "sequence"),
+        ("list", "[]".to_owned(), "not a list"),
         ("nothing", "{}".to_owned(), "operation"),
         (
             "unknown",

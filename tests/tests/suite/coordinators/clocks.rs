@@ -20,7 +20,11 @@ const WRONG_BY_S: [i64; 3] = [0, HOUR_S, -HOUR_S];
 const LEASE_MS: i64 = 2500;
 
 fn team(database: &Database, change: impl Fn(Project) -> Project) -> Team {
-    let project = |seconds: &i64| with_wrong_clock(change(Project::on(&database.url)), *seconds);
+    let project = |seconds: &i64| {
+        // So that it says something, with its time.
+        let talks = Project::on(&database.url).with_variable("SWITCHBOARD_LOG_FILTER", "debug");
+        with_wrong_clock(change(talks), *seconds)
+    };
     let team = Team::of(WRONG_BY_S.iter().map(project).collect());
     for (hub, seconds) in team.hubs.iter().zip(WRONG_BY_S) {
         let off_ms = clock_of(hub) - wall_ms() - seconds * 1000;
@@ -29,13 +33,18 @@ fn team(database: &Database, change: impl Fn(Project) -> Project) -> Team {
     team
 }
 
-/// What a coordinator writes in front of its first words.
+/// The time that a coordinator writes beside its first words.
 fn clock_of(hub: &Hub) -> i64 {
     let said = until("it says something", || {
         let said = hub.stderr();
         said.contains('\n').then_some(said)
     });
-    let to_the_second = said.get(..19).expect("a line begins with the time");
+    let is_time = |text: &&str| {
+        let bytes = text.as_bytes();
+        (bytes[4], bytes[10], bytes[13], bytes[16]) == (b'-', b'T', b':', b':')
+    };
+    let mut places = (0..said.len()).filter_map(|from| said.get(from..from + 19));
+    let to_the_second = places.find(is_time).expect("a line has its time");
     at(&json!(format!("{to_the_second}.000Z")))
 }
 
