@@ -5,7 +5,8 @@ use super::files::{HEARD, STALE, UNHEARD};
 use crate::aims::{Aim, at_most};
 use crate::report::{DoorsReport, WaitRow};
 
-const HAND_EVENT_MS_MAX: f64 = 100.0;
+/// Hand writes are taken in 500 ms after them at the latest; a look every 25 ms finds them.
+const HAND_EVENT_MS_MAX: f64 = 525.0;
 const FILE_MS_MAX: f64 = 15.0;
 const CLAIMS_FAILED_PERCENT_MAX: f64 = 1.0;
 /// Compared to the same without a hub.

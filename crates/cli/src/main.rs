@@ -16,6 +16,7 @@ mod screen;
 mod show;
 mod words;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
@@ -96,6 +97,8 @@ fn log_quietly(verbose: bool) {
     let set = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(verbose)
         .without_time()
         .try_init();
     set.expect("nobody set up logging before");

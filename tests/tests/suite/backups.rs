@@ -158,3 +158,27 @@ fn what_is_no_backup_changes_nothing_and_a_ledger_that_was_moved_stays_so() {
     });
     assert_eq!(partial.count(), 0);
 }
+
+#[test]
+fn a_database_of_somebody_else_is_no_backup_and_the_ledger_is_not_overwritten() {
+    let (project, copy) = backed_up(&[]);
+    let other = project.root().join("other.db");
+    let db = rusqlite::Connection::open(&other).expect("a file");
+    db.execute_batch("CREATE TABLE a (b)").expect("a table");
+    drop(db);
+    refused(&cli(&project, &["restore", "other.db"]), "not a backup");
+    let hub = project.start();
+    let mut client = hub.client();
+    assert_eq!(client.task("one")["id"], "one", "nothing was replaced");
+    let ledger = project.database();
+    let ledger = ledger.to_str().expect("plain");
+    let onto_itself = ["backup", ledger, "--force"];
+    refused(&cli(&project, &onto_itself), "the ledger itself");
+    client.create("two");
+    hub.stop();
+    // Reading a backup leaves nothing beside it.
+    done(&cli(&project, &["restore", "copy.db", "--json"]));
+    for end in ["-wal", "-shm"] {
+        assert!(!beside(&copy, end).exists(), "{end}");
+    }
+}

@@ -187,6 +187,35 @@ fn unknown_types_of_events_are_refused() {
 }
 
 #[test]
+fn the_last_events_of_a_type_are_found_however_far_back() {
+    let (project, hub) = started();
+    hub.client().create("first");
+    for _ in 0..2 {
+        ok(&project, &["pause"]);
+        ok(&project, &["resume"]);
+    }
+    let found = ok(
+        &project,
+        &["events", "-t", "task_created", "-n", "1", "--json"],
+    );
+    let page: Value = serde_json::from_str(&found).expect("a page");
+    assert_eq!(page["events"].as_array().map(Vec::len), Some(1), "{page}");
+    let none = ok(&project, &["events", "-t", "task_failed", "-n", "3"]);
+    assert_eq!(none, "");
+    hub.stop();
+}
+
+#[test]
+fn a_project_that_is_not_there_is_not_made() {
+    let project = Project::new();
+    let nowhere = project.root().join("no/such/place");
+    let named = nowhere.to_str().expect("plain");
+    let (_, said) = fails(&project, &["up", "--project", named], 1);
+    has(&said, &["there is no such directory"]);
+    assert!(!nowhere.exists());
+}
+
+#[test]
 fn what_a_task_took_and_its_retries_are_told_as_they_were() {
     let (project, hub) = started();
     let mut client = hub.client();

@@ -8,7 +8,7 @@ use switchboard_test_cluster::{Cluster, Missing};
 use switchboard_tests::{API, Hub, Project, switchboard, until};
 
 /// The programs in `tests/node`, if Node and their packages are here.
-fn node(what: &str) -> Option<PathBuf> {
+pub fn node(what: &str) -> Option<PathBuf> {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("node");
     let runs = Command::new("node")
         .arg("--version")
@@ -47,7 +47,7 @@ pub fn exports(project: &Project) -> Vec<(String, String)> {
 
 /// Runs a program and tells what it printed.
 #[track_caller]
-fn run(programs: &Path, program: &str, environment: &[(String, String)]) -> String {
+pub fn run(programs: &Path, program: &str, environment: &[(String, String)]) -> String {
     let output = Command::new("node")
         .arg(program)
         .current_dir(programs)

@@ -72,6 +72,15 @@ pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         Some(file) => file,
         None => in_folder(&data_dir.join(BACKUPS))?,
     };
+    if target
+        .canonicalize()
+        .is_ok_and(|file| source.canonicalize().ok() == Some(file))
+    {
+        return Err(Failure::Failed(format!(
+            "{} is the ledger itself; choose another name for the copy",
+            target.display()
+        )));
+    }
     let key_file = key_beside(&target);
     let there = [&target, &key_file].into_iter().find(|file| file.exists());
     if let Some(file) = there.filter(|_| !args.force) {

@@ -15,6 +15,8 @@ use crate::failure::Failure;
 use crate::page::gather;
 use crate::screen::{Screen, Tone, brief, clean, paint};
 
+/// How far back events of some types are looked for at first.
+const FIRST_LOOK: u64 = 250;
 /// Longest value of a member in a line.
 const VALUE_MAX: usize = 60;
 
@@ -68,28 +70,49 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
 
 /// The page that was asked for, or the last events there are.
 async fn page(args: &Args, client: &Client) -> Result<EventPage, Failure> {
-    let query = |after: EventPlace, limit| EventQuery {
-        after: Some(after),
-        limit: Some(limit),
-        types: args.types.clone(),
+    let Some(start) = args.after else {
+        return last(args, client).await;
     };
-    let start = match args.after {
-        Some(after) => after,
-        None => {
-            let newest = EventQuery {
-                after: None,
-                limit: Some(1),
-                types: Vec::new(),
-            };
-            let latest = client.events().list(&newest).await?.latest;
-            latest.saturating_sub(u64::from(args.limit)).into()
+    from(start, args.limit.max(1), args, client).await
+}
+
+/// The last events of these types: looked for further and further back.
+async fn last(args: &Args, client: &Client) -> Result<EventPage, Failure> {
+    let newest = EventQuery {
+        limit: Some(1),
+        ..EventQuery::default()
+    };
+    let latest = client.events().list(&newest).await?.latest;
+    let wanted = args.limit as usize;
+    let mut back = u64::from(args.limit);
+    loop {
+        let start = latest.saturating_sub(back);
+        // Of few types far back no more than a window has.
+        let most = u32::try_from(latest - start).unwrap_or(u32::MAX).max(1);
+        let mut page = from(start.into(), most, args, client).await?;
+        let surplus = page.events.len().saturating_sub(wanted);
+        if page.events.len() >= wanted || start == 0 || args.types.is_empty() {
+            page.events.drain(..surplus);
+            return Ok(page);
         }
-    };
-    let page = gather(args.limit.max(1), async |after: Option<u64>, limit| {
-        client
-            .events()
-            .list(&query(after.map_or(start, EventPlace::from), limit))
-            .await
+        back = back.max(FIRST_LOOK).saturating_mul(4);
+    }
+}
+
+/// Events after a place.
+async fn from(
+    start: EventPlace,
+    limit: u32,
+    args: &Args,
+    client: &Client,
+) -> Result<EventPage, Failure> {
+    let page = gather(limit, async |after: Option<u64>, limit| {
+        let query = EventQuery {
+            after: Some(after.map_or(start, EventPlace::from)),
+            limit: Some(limit),
+            types: args.types.clone(),
+        };
+        client.events().list(&query).await
     })
     .await?;
     Ok(page)

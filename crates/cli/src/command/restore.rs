@@ -103,15 +103,24 @@ fn put_back(file: &Path, ledger: &Path, wall: Wall) -> Result<Restored, String> 
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }
     let partial = beside(ledger);
+    // Reading the backup may leave these beside it.
+    let traces = ["-wal", "-shm"].map(|end| with_end(file, end));
+    let traces = traces.into_iter().filter(|trace| !trace.exists());
+    let traces: Vec<PathBuf> = traces.collect();
     let restored = copy_into(file, &partial)
         .and_then(|_| copy::restore(&partial, ledger, wall).map_err(|error| error.to_string()));
     // What is left of a copy that did not get its place, and of its log.
-    for end in ["", "-wal", "-shm"] {
-        let mut name = partial.clone().into_os_string();
-        name.push(end);
-        let _ = fs::remove_file(name);
+    let left = ["", "-wal", "-shm"].map(|end| with_end(&partial, end));
+    for trace in traces.into_iter().chain(left) {
+        let _ = fs::remove_file(trace);
     }
     restored
+}
+
+fn with_end(file: &Path, end: &str) -> PathBuf {
+    let mut name = file.to_owned().into_os_string();
+    name.push(end);
+    name.into()
 }
 
 /// The key that the ledger had until now goes with it.

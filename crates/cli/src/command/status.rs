@@ -170,7 +170,7 @@ fn print(screen: &mut Screen, status: &StatusResponse, client: &Client) -> io::R
     let mut facts = Table::facts();
     if let Some(paused) = &status.paused {
         let words = crate::command::pause::words(paused);
-        facts.fact("paused", toned(words, Tone::Warn));
+        facts.fact("work", toned(words, Tone::Warn));
     }
     if status.incidents > 0 {
         let words = format!("{} open; see 'switchboard incident list'", status.incidents);

@@ -29,6 +29,10 @@ pub fn restore(copy: &Path, ledger: &Path, wall: Wall) -> Result<Restored, Failu
     let cannot = |why: &dyn std::fmt::Display| {
         Failure::Refused(format!("{} cannot be replaced: {why}", ledger.display()))
     };
+    if !is_ledger(copy) {
+        let why = "it is not a backup of a Switchboard ledger".to_owned();
+        return Err(Failure::Refused(why));
+    }
     let (replaced, mark) = found_in(ledger).unwrap_or_default();
     if let Some(mark) = mark.filter(|mark| mark.kind == Kind::Moved) {
         let name = format!("sqlite:{}", ledger.display());
@@ -54,6 +58,14 @@ pub fn restore(copy: &Path, ledger: &Path, wall: Wall) -> Result<Restored, Failu
     };
     drop(held);
     Ok(Restored { epoch, kept })
+}
+
+/// Whether the file has a ledger's head; opening it would make one.
+fn is_ledger(file: &Path) -> bool {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(file, flags);
+    let head = db.and_then(|db| db.query_row("SELECT seq FROM sb_head", [], |_| Ok(())));
+    head.is_ok()
 }
 
 /// The epoch of a ledger and its last event, and its mark, if it can be read.

@@ -58,7 +58,6 @@ pub fn table(agents: &[Agent]) -> Table {
         empty,
     );
     for agent in agents {
-        let seen = agent.last_heartbeat.max(agent.last_active_at);
         table.row([
             cell(&agent.id),
             agent_status(agent.status),
@@ -66,7 +65,7 @@ pub fn table(agents: &[Agent]) -> Table {
             maybe(agent.current_task.as_ref().map(|task| &task.id)),
             cell(agent.tasks_completed),
             cell(agent.tasks_failed),
-            maybe(seen.map(|at| relative(at, now))),
+            maybe(agent.last_heartbeat.map(|at| relative(at, now))),
             cell(brief(&agent.capabilities.skills.join(", "), 40)),
         ]);
     }

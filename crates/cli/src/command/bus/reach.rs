@@ -171,6 +171,11 @@ fn unescaped(stem: &str) -> String {
 }
 
 fn bus_of(found: &Found, context: &Context) -> Result<String, Failure> {
+    if let Some(url) = &context.options.url {
+        return Err(Failure::NoHub(format!(
+            "the bus of the hub at {url} must be named: pass its address with --addr HOST:PORT, or set SWITCHBOARD_BUS (a hub's bus listens on loopback unless '--bus' says otherwise)"
+        )));
+    }
     let Found::Running { data_dir, hub } = found else {
         return Err(Failure::NoHub(context.no_hub(found)));
     };
