@@ -51,7 +51,7 @@ pub(crate) struct BusState {
     pub budgets: Budgets,
     /// At most so many workers have a task at a time, if there is a bound.
     pub slots: Option<Arc<Semaphore>>,
-    pub connections: AtomicUsize,
+    pub connections: Arc<AtomicUsize>,
     pub tally: Tally,
     started: Instant,
 }
@@ -129,7 +129,7 @@ impl Bus {
                 .director
                 .max_workers
                 .map(|max| Arc::new(Semaphore::new(max as usize))),
-            connections: AtomicUsize::new(0),
+            connections: Arc::default(),
             tally: Tally::default(),
             started: Instant::now(),
             calls: Arc::clone(calls),

@@ -12,10 +12,11 @@ use switchboard_wire::Malformed;
 use tokio::sync::Semaphore;
 
 use super::act::{self, Patience, Remedy, Request, act, remedy};
-use super::place::{Dirs, Place};
-use super::request_file::{Fate, Found, Identity, Origin, answer_name};
+use super::place::Dirs;
+use super::request_file::{Fate, Origin, answer_name};
 use super::surface::Tally;
 use crate::call::{Calls, Failure, to_json};
+use crate::spool::{Found, Identity, Place};
 
 /// A request whose turn it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +66,8 @@ impl Context {
     ) -> io::Result<T> {
         let _permit = self.disk.acquire().await.map_err(io::Error::other)?;
         let context = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || errand(&context, &context.place.open()?));
+        let done =
+            tokio::task::spawn_blocking(move || errand(&context, &Dirs::open(&context.place)?));
         done.await.map_err(io::Error::other)?
     }
 

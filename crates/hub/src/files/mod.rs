@@ -6,11 +6,9 @@
 //! is in `docs/files.md`.
 //!
 //! [`scanner`] is the loop, [`queue`] what it knows, [`job`] one request's way, [`act`] what is done about it,
-//! [`request_file`] the steps on disk, [`place`] the directories, [`cleanup`] the end of old files.
+//! [`request_file`] the steps on disk, [`place`] the directories; all stand on [`crate::spool`].
 
 mod act;
-mod cleanup;
-mod hints;
 mod job;
 mod place;
 mod queue;
@@ -22,6 +20,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::call::Calls;
 
+#[cfg(test)]
+pub(crate) use self::place::Dirs;
 pub(crate) use self::surface::SURFACE;
 
 /// What files are held against: a clock that was set forward makes none of them old.

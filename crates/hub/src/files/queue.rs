@@ -11,7 +11,8 @@ use switchboard_core::AgentId;
 use tokio::time::Instant;
 
 use super::job::{Item, Verdict};
-use super::request_file::{Identity, Origin};
+use super::request_file::Origin;
+use crate::spool::Identity;
 
 /// Names that are known at a time. The rest waits in the directory.
 pub const KNOWN_MAX: usize = 100_000;

@@ -9,25 +9,16 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest;
-use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use switchboard_core::limits;
-use switchboard_wire::signature::to_hex;
 
 use super::job::Verdict;
-use super::place::{Dirs, names};
-use crate::projection::folder::{self, READ};
-
-/// What tells one file of a name from the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    pub ino: u64,
-    pub mtime_ns: i128,
-    pub size: u64,
-}
+use super::place::Dirs;
+use crate::projection::folder::READ;
+use crate::spool::{FILE_NAME_BYTES_MAX, Found, Identity, explain, is_lasting, names, put};
 
 /// Which directory a request lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,18 +26,6 @@ pub enum Origin {
     Requests,
     /// A hub acted on it, and did not come to put it away.
     Taken,
-}
-
-/// What a file turned out to be.
-#[derive(Debug)]
-pub enum Found {
-    Gone,
-    /// It is being written to.
-    Changing(Identity),
-    TooLarge(Identity),
-    /// Nothing that could be read; why.
-    Unfit(Identity, String),
-    Whole(Identity, Vec<u8>),
 }
 
 /// Where a request goes that was answered.
@@ -66,8 +45,6 @@ enum Taken {
 
 const SUFFIX: &[u8] = b".json";
 const ANSWER: &[u8] = b"-response.json";
-const REASON: &[u8] = b".reason.txt";
-const FILE_NAME_BYTES_MAX: usize = 255;
 /// Answers that are looked after in one go.
 const LEFT_BEHIND_MAX: usize = 1024;
 /// Whether a name in `requests` is that of a request.
@@ -86,44 +63,6 @@ pub fn is_answer(name: &[u8]) -> bool {
     name.ends_with(ANSWER)
 }
 
-fn reason_name(name: &OsStr) -> OsString {
-    let room = FILE_NAME_BYTES_MAX - REASON.len();
-    let kept = name.as_bytes();
-    let kept = &kept[..kept.len().min(room)];
-    OsStr::from_bytes(&[kept, REASON].concat()).to_owned()
-}
-
-impl Identity {
-    pub fn of(stat: &Stat) -> Identity {
-        const NANOS: i128 = 1_000_000_000;
-        Identity {
-            ino: stat.st_ino,
-            mtime_ns: i128::from(stat.st_mtime) * NANOS + i128::from(stat.st_mtime_nsec),
-            size: u64::try_from(stat.st_size).unwrap_or_default(),
-        }
-    }
-
-    /// How long ago it was written; nothing if that lies ahead.
-    pub fn age(&self, now: SystemTime) -> Duration {
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
-        let nanos = u64::try_from((now - self.mtime_ns).max(0)).unwrap_or(u64::MAX);
-        Duration::from_nanos(nanos)
-    }
-
-    /// The idempotency key of a request that brings none: the same for this file of this name and content, and for no other.
-    pub fn key(&self, name: &OsStr, body: &[u8]) -> String {
-        let mut context = digest::Context::new(&digest::SHA256);
-        context.update(name.as_bytes());
-        context.update(b"\0");
-        context.update(&self.ino.to_be_bytes());
-        context.update(&self.mtime_ns.to_be_bytes());
-        context.update(&self.size.to_be_bytes());
-        context.update(body);
-        format!("file:{}", to_hex(context.finish().as_ref()))
-    }
-}
-
 impl Dirs {
     fn of(&self, origin: Origin) -> &OwnedFd {
         match origin {
@@ -133,54 +72,12 @@ impl Dirs {
     }
 
     pub fn identity(&self, origin: Origin, name: &OsStr) -> io::Result<Option<Identity>> {
-        match statat(self.of(origin), name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(Identity::of(&stat))),
-            Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Identity::at(self.of(origin), name)
     }
 
     /// Reads a request whole, and only if it is an ordinary file.
     pub fn read(&self, origin: Origin, name: &OsStr) -> io::Result<Found> {
-        let dir = self.of(origin);
-        let seen = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(Found::Gone),
-            Err(error) => return Err(error.into()),
-        };
-        let identity = Identity::of(&seen);
-        if let Some(kind) = oddity(&seen) {
-            return Ok(Found::Unfit(identity, format!("it is {kind}, not a file")));
-        }
-        let file = match openat(dir, name, READ, Mode::empty()) {
-            Ok(file) => File::from(file),
-            Err(Errno::NOENT) => return Ok(Found::Gone),
-            Err(Errno::LOOP) => return Ok(Found::Changing(identity)),
-            Err(error @ (Errno::ACCESS | Errno::PERM)) => {
-                return Ok(Found::Unfit(
-                    identity,
-                    format!("it cannot be read: {error}"),
-                ));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let before = fstat(&file)?;
-        if oddity(&before).is_some() {
-            return Ok(Found::Changing(identity));
-        }
-        let identity = Identity::of(&before);
-        let mut body = Vec::new();
-        let most = limits::BODY_BYTES_MAX as u64 + 1;
-        (&file).take(most).read_to_end(&mut body)?;
-        if body.len() > limits::BODY_BYTES_MAX {
-            return Ok(Found::TooLarge(identity));
-        }
-        let is_whole =
-            Identity::of(&fstat(&file)?) == identity && body.len() as u64 == identity.size;
-        Ok(match is_whole {
-            true => Found::Whole(identity, body),
-            false => Found::Changing(identity),
-        })
+        Found::read(self.of(origin), name, limits::BODY_BYTES_MAX)
     }
 
     /// Answers a request that was acted on, and puts it away.
@@ -214,9 +111,7 @@ impl Dirs {
         let to = match fate {
             Fate::Done => &self.done,
             Fate::Rejected(reason) => {
-                let reason = format!("{reason}\n");
-                let beside = reason_name(name);
-                put(&self.rejected, &beside, reason.as_bytes(), &self.rejected)?;
+                explain(&self.rejected, name, reason)?;
                 &self.rejected
             }
         };
@@ -356,41 +251,6 @@ impl Dirs {
 
 fn blocked(answer: &OsStr) -> Fate {
     Fate::Rejected(format!("it cannot be answered: {answer:?} is a directory"))
-}
-
-/// Whether trying again is of no use.
-fn is_lasting(error: Errno) -> bool {
-    [
-        Errno::ACCESS,
-        Errno::PERM,
-        Errno::BUSY,
-        Errno::ROFS,
-        Errno::ISDIR,
-        Errno::NOTDIR,
-        Errno::NOTEMPTY,
-        Errno::EXIST,
-        Errno::XDEV,
-    ]
-    .contains(&error)
-}
-
-/// What a file is, if it is no ordinary one.
-fn oddity(stat: &Stat) -> Option<&'static str> {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => None,
-        FileType::Symlink => Some("a symbolic link"),
-        FileType::Directory => Some("a directory"),
-        FileType::Fifo => Some("a pipe"),
-        FileType::Socket => Some("a socket"),
-        FileType::CharacterDevice | FileType::BlockDevice => Some("a device"),
-        FileType::Unknown => Some("something unknown"),
-    }
-}
-
-/// Writes a file whole. Who may enter `readers` may read it.
-fn put(dir: &OwnedFd, name: &OsStr, bytes: &[u8], readers: &OwnedFd) -> io::Result<()> {
-    let mode = Mode::from_raw_mode(fstat(readers)?.st_mode) & Mode::from_raw_mode(0o666);
-    folder::put(dir, name, bytes, mode)
 }
 
 #[cfg(test)]

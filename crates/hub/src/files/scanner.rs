@@ -14,14 +14,13 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::act::glance;
-use super::cleanup::Cleanup;
-use super::hints::{Heard, Hints};
 use super::job::{Context, Item, Verdict, handle};
-use super::place::{Dirs, Lock, REQUESTS, names};
+use super::place::{Dirs, REQUESTS};
 use super::queue::{Queue, Turn};
-use super::request_file::{Found, Origin, is_request};
+use super::request_file::{Origin, is_request};
 use crate::call::Calls;
 use crate::config::Files;
+use crate::spool::{self, Cleanup, Found, Heard, Hints, Interest, Lock, names};
 
 /// Names that one rescan reads; the next goes on where it ended.
 const NAMES_PER_RESCAN: usize = 200_000;
@@ -68,7 +67,10 @@ impl Scanner {
         Scanner {
             context: Arc::new(context),
             settings,
-            hints: Hints::default(),
+            hints: Hints::new(Interest {
+                is_ours: is_request,
+                only_whole: false,
+            }),
             queue: Queue::default(),
             jobs: JoinSet::new(),
             in_work: HashMap::new(),
@@ -208,7 +210,7 @@ impl Scanner {
         let keep_for = self.settings.keep_for;
         let now = super::now(&self.context.calls);
         let survey = self.context.with(move |_, dirs| {
-            if let Err(error) = cleanup.step(dirs, keep_for, now) {
+            if let Err(error) = cleanup.step(&dirs.cleaned(), keep_for, now) {
                 tracing::debug!("cannot clean up: {error}");
             }
             let (met, sweep) = sweep_on(dirs, sweep)?;
@@ -216,7 +218,7 @@ impl Scanner {
                 met,
                 sweep,
                 cleanup,
-                requests_id: dirs.requests_id()?,
+                requests_id: spool::id(&dirs.requests)?,
             })
         });
         survey.await.map(Some)
@@ -227,13 +229,14 @@ impl Scanner {
         let held = self.lock.take();
         let entered = self.context.with(move |_, dirs| {
             let (lock, left_for) = match held {
-                Some(held) if dirs.is_locked_by(&held) => (Some(held), LEFT_BEHIND_AFTER),
-                Some(_) | None => (dirs.lock()?, Duration::ZERO),
+                Some(held) if held.is_of(&dirs.base) => (Some(held), LEFT_BEHIND_AFTER),
+                Some(_) | None => (Lock::take(&dirs.base)?, Duration::ZERO),
             };
             if lock.is_some() {
                 dirs.publish_left_behind(left_for, SystemTime::now())?;
             }
-            Ok((lock, dirs.requests_id()?, dirs.is_remote()))
+            let is_remote = spool::is_remote(&dirs.requests);
+            Ok((lock, spool::id(&dirs.requests)?, is_remote))
         });
         let (lock, requests_id, is_remote) = entered.await?;
         let is_ours = lock.is_some();

@@ -11,13 +11,13 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::job::Context;
-use super::place::Place;
 use super::queue::IN_WORK_MAX;
 use super::scanner::Scanner;
 use crate::call::Calls;
 use crate::config::{Config, Entry, count, read};
 use crate::metrics::{counter, gauge};
 use crate::serve::GRACE;
+use crate::spool::Place;
 use crate::surface::{Open, Opener, Surface};
 
 pub(crate) const SURFACE: Surface = Surface {

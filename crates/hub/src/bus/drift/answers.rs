@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Behind;
-use super::git::Sha;
+use crate::git::Sha;
 
 /// Answers of one generation; at most twice as many are kept.
 const GENERATION_MAX: usize = 2048;

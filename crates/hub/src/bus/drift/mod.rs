@@ -3,7 +3,6 @@
 //! One task asks git, one command at a time. [`Drift`] is the handle to it; [`Policy`] and [`Told`] are pure.
 
 mod answers;
-mod git;
 mod policy;
 #[cfg(test)]
 mod tests;
@@ -16,8 +15,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::config::SyncMain;
+use crate::git::{self, Git, Sha};
 use answers::Answers;
-use git::{Git, Sha};
 pub use policy::{Expected, Finding, Policy, Seen, Told, Verdict};
 
 /// How often the head of the main branch is looked at.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::files::place::Place;
+use crate::spool::Place;
 
 struct Kit {
     _home: tempfile::TempDir,
@@ -17,7 +17,7 @@ impl Kit {
         let home = tempfile::tempdir().unwrap();
         let place = Place::new(home.path(), &home.path().join("door"));
         Kit {
-            dirs: place.open().unwrap(),
+            dirs: Dirs::open(&place).unwrap(),
             path: place.path(),
             _home: home,
         }

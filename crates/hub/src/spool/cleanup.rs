@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat, unlinkat};
 
-use super::place::{Dirs, names};
-use super::request_file::is_answer;
+use super::place::names;
 use crate::projection::folder::TEMPORARY;
 
 /// Names that are looked at in one step.
@@ -27,32 +26,29 @@ pub struct Cleanup {
 }
 
 /// A directory, and which names in it are ours to remove.
-type Cleaned = (fn(&Dirs) -> &OwnedFd, fn(&[u8]) -> bool);
-
-const CLEANED: [Cleaned; 4] = [
-    (|dirs| &dirs.done, |_| true),
-    (|dirs| &dirs.rejected, |_| true),
-    (|dirs| &dirs.responses, is_answer),
-    (|dirs| &dirs.ready, |_| false),
-];
+pub type Cleaned<'a> = (&'a OwnedFd, fn(&[u8]) -> bool);
 
 impl Cleanup {
     /// Goes on for a step, or begins a new round when it is time to.
-    pub fn step(&mut self, dirs: &Dirs, keep_for: Duration, now: SystemTime) -> io::Result<()> {
+    pub fn step(
+        &mut self,
+        cleaned: &[Cleaned<'_>],
+        keep_for: Duration,
+        now: SystemTime,
+    ) -> io::Result<()> {
         if self.rests_until.is_some_and(|until| now < until) {
             return Ok(());
         }
         self.rests_until = None;
         let mut left = STEP;
         while left > 0 {
-            let Some((dir, is_ours)) = CLEANED.get(self.next) else {
+            let Some((dir, is_ours)) = cleaned.get(self.next) else {
                 *self = Cleanup {
                     rests_until: Some(now + ROUND_EVERY.min(keep_for)),
                     ..Cleanup::default()
                 };
                 return Ok(());
             };
-            let dir = dir(dirs);
             let listing = match &mut self.names {
                 Some(listing) => listing,
                 None => self.names.insert(names(dir)?),
@@ -122,7 +118,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::files::place::Place;
+    use crate::files::Dirs;
+    use crate::spool::Place;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -144,7 +141,7 @@ mod tests {
     fn what_has_lain_for_long_is_removed_and_nothing_that_is_not_ours() {
         let home = tempfile::tempdir().unwrap();
         let place = place(home.path());
-        let dirs = place.open().unwrap();
+        let dirs = Dirs::open(&place).unwrap();
         fill(&place, "done", &["a.json"]);
         fill(&place, "rejected", &["b.json", "b.json.reason.txt"]);
         fill(&place, "responses", &["a-response.json", ".sb-1", "README"]);
@@ -152,7 +149,7 @@ mod tests {
         fill(&place, "ready", &["d-response.json", ".sb-3"]);
         std::fs::create_dir(place.path().join("rejected/d.json")).unwrap();
         let left = |at: SystemTime| {
-            Cleanup::default().step(&dirs, DAY, at).unwrap();
+            Cleanup::default().step(&dirs.cleaned(), DAY, at).unwrap();
             ["done", "rejected", "responses", "requests", "ready"].map(|name| count(&place, name))
         };
         let now = SystemTime::now();
@@ -169,7 +166,7 @@ mod tests {
     fn a_step_looks_at_so_many_names_and_the_next_goes_on() {
         let home = tempfile::tempdir().unwrap();
         let place = place(home.path());
-        let dirs = place.open().unwrap();
+        let dirs = Dirs::open(&place).unwrap();
         let names: Vec<String> = (0..STEP + 10)
             .map(|number| format!("{number}.json"))
             .collect();
@@ -177,15 +174,17 @@ mod tests {
         fill(&place, "done", &names);
         let late = SystemTime::now() + DAY * 2;
         let mut cleanup = Cleanup::default();
-        cleanup.step(&dirs, DAY, late).unwrap();
+        cleanup.step(&dirs.cleaned(), DAY, late).unwrap();
         // Two of the names are those of the directory itself and of the one above.
         assert!((10..=12).contains(&count(&place, "done")));
-        cleanup.step(&dirs, DAY, late).unwrap();
+        cleanup.step(&dirs.cleaned(), DAY, late).unwrap();
         assert_eq!(count(&place, "done"), 0);
         fill(&place, "done", &["next.json"]);
-        cleanup.step(&dirs, DAY, late).unwrap();
+        cleanup.step(&dirs.cleaned(), DAY, late).unwrap();
         assert_eq!(count(&place, "done"), 1, "it rests between rounds");
-        cleanup.step(&dirs, DAY, late + ROUND_EVERY).unwrap();
+        cleanup
+            .step(&dirs.cleaned(), DAY, late + ROUND_EVERY)
+            .unwrap();
         assert_eq!(count(&place, "done"), 0);
     }
 }

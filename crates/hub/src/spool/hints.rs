@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +14,6 @@ use tokio::sync::Notify;
 /// Names that are remembered until somebody asks; past it, the whole directory is looked through.
 const NAMES_MAX: usize = 4096;
 
-#[derive(Default)]
 pub struct Hints {
     inbox: Arc<Inbox>,
     /// And which directory it watches.
@@ -22,8 +22,16 @@ pub struct Hints {
     complained: bool,
 }
 
-#[derive(Default)]
+/// What is worth hearing of.
+#[derive(Clone, Copy)]
+pub struct Interest {
+    pub is_ours: fn(name: &[u8]) -> bool,
+    /// Whether only files that were just closed or moved into place are told of, or whatever may be there now.
+    pub only_whole: bool,
+}
+
 struct Inbox {
+    interest: Interest,
     heard: Mutex<Heard>,
     bell: Notify,
 }
@@ -37,6 +45,18 @@ pub struct Heard {
 }
 
 impl Hints {
+    pub fn new(interest: Interest) -> Hints {
+        Hints {
+            inbox: Arc::new(Inbox {
+                interest,
+                heard: Mutex::default(),
+                bell: Notify::new(),
+            }),
+            watcher: None,
+            complained: false,
+        }
+    }
+
     /// Watches this directory, unless it does already.
     pub fn watch(&mut self, path: &Path, id: u64) {
         if matches!(self.watcher, Some((_, watched)) if watched == id) {
@@ -84,9 +104,9 @@ impl Inbox {
         let mut heard = self.heard.lock();
         match event {
             Ok(event) if event.need_rescan() => heard.more = true,
-            Ok(event) if tells_of_a_file(event.kind) => {
+            Ok(event) if self.interest.is_met_by(event.kind) => {
                 for path in &event.paths {
-                    heard.add(path);
+                    heard.add(path, self.interest.is_ours);
                 }
             }
             Ok(_) => return,
@@ -98,14 +118,10 @@ impl Inbox {
 }
 
 impl Heard {
-    fn add(&mut self, path: &Path) {
-        use std::os::unix::ffi::OsStrExt as _;
-        let Some(name) = path.file_name() else {
+    fn add(&mut self, path: &Path, is_ours: fn(&[u8]) -> bool) {
+        let Some(name) = path.file_name().filter(|name| is_ours(name.as_bytes())) else {
             return;
         };
-        if !super::request_file::is_request(name.as_bytes()) {
-            return;
-        }
         if self.names.len() < NAMES_MAX {
             self.names.insert(name.to_owned());
         } else {
@@ -114,13 +130,18 @@ impl Heard {
     }
 }
 
-/// Whether a file may be there, whole, that was not before.
-fn tells_of_a_file(kind: EventKind) -> bool {
-    match kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
-        EventKind::Access(_) | EventKind::Remove(_) => false,
-        EventKind::Modify(ModifyKind::Name(RenameMode::From)) => false,
-        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Other => true,
+impl Interest {
+    /// Whether a file may be there, whole, that was not before.
+    fn is_met_by(self, kind: EventKind) -> bool {
+        match kind {
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+            EventKind::Access(_) | EventKind::Remove(_) => false,
+            EventKind::Modify(ModifyKind::Name(RenameMode::From)) => false,
+            EventKind::Modify(ModifyKind::Name(_)) => true,
+            EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Other => {
+                !self.only_whole
+            }
+        }
     }
 }
 
@@ -128,17 +149,21 @@ fn tells_of_a_file(kind: EventKind) -> bool {
 mod tests {
     use super::*;
 
+    fn is_request(name: &[u8]) -> bool {
+        name.ends_with(b".json") && !name.starts_with(b".")
+    }
+
     #[test]
     fn so_many_names_are_remembered_and_then_only_that_there_are_more() {
         let mut heard = Heard::default();
         for number in 0..NAMES_MAX {
-            heard.add(Path::new(&format!("/x/{number}.json")));
+            heard.add(Path::new(&format!("/x/{number}.json")), is_request);
         }
         assert!(!heard.more);
-        heard.add(Path::new("/x/.half.json"));
-        heard.add(Path::new("/x/notes.txt"));
+        heard.add(Path::new("/x/.half.json"), is_request);
+        heard.add(Path::new("/x/notes.txt"), is_request);
         assert!(!heard.more, "what is no request is not remembered");
-        heard.add(Path::new("/x/last.json"));
+        heard.add(Path::new("/x/last.json"), is_request);
         assert!(heard.more);
         assert_eq!(heard.names.len(), NAMES_MAX);
     }
@@ -146,7 +171,10 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_is_renamed_into_place_is_heard_of() {
         let home = tempfile::tempdir().unwrap();
-        let mut hints = Hints::default();
+        let mut hints = Hints::new(Interest {
+            is_ours: is_request,
+            only_whole: true,
+        });
         hints.watch(home.path(), 1);
         let (half, whole) = (home.path().join(".a"), home.path().join("a.json"));
         std::fs::write(&half, "{}").unwrap();

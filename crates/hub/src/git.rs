@@ -122,6 +122,15 @@ impl Git {
         time.parse().map_err(|_| Failed::Senseless)
     }
 
+    /// Whether everything in the worktree is committed.
+    pub async fn is_clean(&mut self) -> Result<bool, Failed> {
+        let said = self.run(&["status", "--porcelain"]).await?;
+        match said.out.is_empty() {
+            true => said.expect_success().map(|_| true),
+            false => Ok(false),
+        }
+    }
+
     async fn verify(&mut self, name: &str) -> Result<Option<Sha>, Failed> {
         let said = self
             .run(&["rev-parse", "--quiet", "--verify", "--end-of-options", name])
