@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::doors::{Door, longest};
+use crate::doors::{Door, Silence, longest};
 use crate::event::Event;
 use crate::id::{AgentId, CommandId, MessageId, TaskId};
 use crate::limits;
@@ -57,6 +57,8 @@ pub struct Stream {
     pub unacknowledged: Vec<MessageId>,
     /// Tasks that were taken back from it, oldest first.
     pub taken_back: Vec<TakenBack>,
+    /// How long it said it may be silent, at the door where that is told.
+    pub silent_after: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,6 +181,11 @@ impl Agent {
         matches!(self.presence, Presence::Gone { .. })
     }
 
+    /// Whether its messages can be handed to it: it is there, or it is none and has a mailbox.
+    pub fn is_reached(&self) -> bool {
+        self.is_live() || self.id.is_no_agent()
+    }
+
     pub fn is_stopping(&self) -> bool {
         self.commands
             .iter()
@@ -238,6 +245,9 @@ impl Agent {
     /// Signs on at a door; whoever is there by several is alive while the most patient one says so.
     pub fn open_door(&mut self, door: Door, limit: Option<Duration>) {
         let is_only = self.doors.iter().all(|open| *open == door);
+        if door.policy().silence == Silence::Told {
+            self.stream.silent_after = limit;
+        }
         self.silent_after = if is_only {
             limit
         } else {
@@ -249,10 +259,11 @@ impl Agent {
         }
     }
 
-    /// Of the doors that are left one whose limit was told keeps the limit that stood.
     pub fn close_door(&mut self, door: Door) {
         self.doors.retain(|open| *open != door);
-        let limit = |open: &Door| open.policy().silence.limit(self.silent_after);
+        // Older rows do not say what they were told; the limit that stands is that.
+        let told = self.stream.silent_after.or(self.silent_after);
+        let limit = |open: &Door| open.policy().silence.limit(told);
         if let Some(left) = self.doors.iter().map(limit).reduce(longest) {
             self.silent_after = left;
         }

@@ -186,6 +186,13 @@ pub enum Event {
         agent: AgentId,
         why: String,
     },
+    /// The message was refused; it is delivered to nobody.
+    MessageRefused {
+        message: MessageId,
+        from: AgentId,
+        to: String,
+        why: String,
+    },
     /// An agent acquired a lease on the path.
     LeaseAcquired {
         path: String,
@@ -361,6 +368,7 @@ kinds! {
     MessageAcknowledged => "message_acknowledged",
     MessageExpired => "message_expired",
     MessageFailed => "message_failed",
+    MessageRefused => "message_refused",
     LeaseAcquired => "lease_acquired",
     LeaseExtended => "lease_extended",
     LeaseReleased => "lease_released",

@@ -53,7 +53,14 @@ pub const STEWARD: &str = "steward";
 /// Who speaks when the hub itself does.
 pub const HUB: &str = "switchboard";
 
-const RESERVED: [&str; 2] = [STEWARD, HUB];
+/// The person in front of the screen, and the one behind a phone: both have a mailbox.
+pub const USER: &str = "user";
+pub const TELEGRAM: &str = "telegram";
+/// Who speaks when the hub does, to those who speak by roles.
+pub const HUB_ROLE: &str = "hub";
+
+/// Names that no agent has.
+pub const RESERVED: [&str; 7] = [STEWARD, HUB, USER, TELEGRAM, HUB_ROLE, "cli", "all"];
 
 impl AgentId {
     /// Whether somebody speaks under this id who is no agent.

@@ -34,6 +34,7 @@ pub mod quality;
 pub mod query;
 pub mod record;
 pub mod refusal;
+pub mod release_gate;
 pub mod replay;
 pub mod rights;
 pub mod root;
@@ -42,6 +43,7 @@ pub mod said;
 pub mod served;
 pub mod skills;
 pub mod slice;
+pub mod talk;
 pub mod task;
 pub mod time;
 pub mod token;
@@ -65,7 +67,7 @@ pub use id::{
     AgentId, CommandId, CorrId, EngramId, GrantId, LearningId, MessageId, RequestId, SnapshotId,
     TaskId, TokenId,
 };
-pub use id::{HUB, STEWARD};
+pub use id::{HUB, HUB_ROLE, STEWARD, TELEGRAM, USER};
 pub use incident::Incident;
 pub use lane::{Lane, LaneId, LaneKey};
 pub use lease::Lease;

@@ -19,6 +19,17 @@ pub const DETAILS_BYTES_MAX: usize = 64 * 1024;
 /// Past it the oldest open incident is resolved by the hub.
 pub const INCIDENTS_OPEN_MAX: usize = 1000;
 pub const RESOLVED_INCIDENTS_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+/// What a speaker said last is remembered, so that nothing is taken twice.
+pub const UTTERANCES_KEPT: usize = 64;
+/// The same content under another id within this time is the same message.
+pub const SAME_SIGNATURE_FOR: Duration = Duration::from_secs(15);
+/// Acknowledgements of one agent that one message may give.
+pub const OWED_PER_LOOK: usize = 64;
+pub const REFUSED_KEPT_FOR: Duration = Duration::from_secs(2 * 24 * 3600);
+/// Roles that one agent holds by its skills; more are skills like others.
+pub const ROLES_PER_AGENT_MAX: usize = 8;
+/// Agents that hold one role beside the one that has its name.
+pub const ROLE_HOLDERS_MAX: usize = 64;
 /// What a result says beyond the protocol's members.
 pub const OTHER_BYTES_MAX: usize = 64 * 1024;
 pub const SKILL_BYTES_MAX: usize = 64;
@@ -54,6 +65,12 @@ pub const MESSAGE_RECIPIENTS_MAX: usize = 64;
 pub const MESSAGE_RECIPIENTS_BYTES_MAX: usize = 2048;
 /// Messages waiting for one agent; past it the sender is refused.
 pub const INBOX_MAX: u32 = 10_000;
+/// Numbers of messages that one text acknowledges by naming them.
+pub const NAMED_NUMBERS_MAX: usize = 16;
+/// Roles that are configured, the other words for each, and their length.
+pub const ROLES_MAX: usize = 64;
+pub const ROLE_WORDS_MAX: usize = 16;
+pub const ROLE_WORD_BYTES_MAX: usize = 64;
 pub const RECEIVE_DEFAULT: usize = 50;
 pub const RECEIVE_MAX: usize = 500;
 /// A page of messages ends once its payloads are larger than this.

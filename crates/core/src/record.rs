@@ -14,9 +14,11 @@ use crate::director::Director;
 use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
 use crate::incident::Incident;
+use crate::release_gate::ReleaseGate;
 use crate::root::Root;
 use crate::row::Row;
 use crate::served::ServedTime;
+use crate::talk::{Holders, Owed, Refused, Session, Spoken};
 use crate::time::Timestamp;
 
 #[cfg(any(test, feature = "ledger"))]
@@ -250,6 +252,12 @@ kinds! {
     EngramText = "engram_text";
     Duty = "duty";
     Root = "root";
+    Session = "session";
+    Holders = "holders";
+    Spoken = "spoken";
+    Owed = "owed";
+    Refused = "refused";
+    ReleaseGate = "release_gate";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

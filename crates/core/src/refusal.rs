@@ -54,6 +54,11 @@ pub enum Refusal {
         message: MessageId,
         agent: AgentId,
     },
+    /// Who belongs to a role speaks to it alone.
+    OwnerBinding {
+        from: AgentId,
+        to: AgentId,
+    },
     LeaseNotYours {
         path: String,
         held_by: AgentId,
@@ -212,6 +217,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::NotARecipient { message, agent } => {
                 write!(f, "message {message} was not sent to {agent}")
+            }
+            Refusal::OwnerBinding { from, to } => {
+                write!(f, "{from} may not send to {to}: only its owner may")
             }
             Refusal::LeaseNotYours { path, held_by } => write!(f, "{path} is leased by {held_by}"),
             Refusal::LeaseNotFound { path } => {

@@ -193,6 +193,7 @@ fn said(event: &Event) -> Option<Said<'_>> {
         | Event::MessageDelivered { .. }
         | Event::MessageAcknowledged { .. }
         | Event::MessageExpired { .. }
+        | Event::MessageRefused { .. }
         | Event::MessageFailed { .. }
         | Event::MessageQueuedAgain { .. }
         | Event::LeaseAcquired { .. }

@@ -13,6 +13,7 @@ words! {
     pub enum Door {
         Jetpack = "jetpack",
         Bus = "bus",
+        Squidrun = "squidrun",
     }
 }
 
@@ -26,6 +27,8 @@ pub struct Policy {
     pub streams: bool,
     /// A newer connection takes the place of the one before; else an agent may have any number.
     pub one_stream: bool,
+    /// Who leaves by it, and is there by no other one, stays known and keeps what it holds.
+    pub keeps: bool,
 }
 
 /// How long an agent may be silent before it is taken for dead. The longest limit of its open doors counts.
@@ -34,6 +37,8 @@ pub enum Silence {
     After(Duration),
     /// Whoever signs on brings the limit along, or none.
     Told,
+    /// Nobody promises a sign of life.
+    Never,
 }
 
 /// What shows that whoever signs on is the agent that has the id. By another door it may always be there as well.
@@ -59,10 +64,11 @@ impl Door {
 
     #[rustfmt::skip]
     pub const fn policy(self) -> Policy {
-        use Silence::{After, Told};
+        use Silence::{After, Never, Told};
         match self {
-            Self::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, streams: false, one_stream: false },
-            Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true, one_stream: true },
+            Self::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, streams: false, one_stream: false, keeps: false },
+            Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true, one_stream: true, keeps: false },
+            Self::Squidrun => Policy { silence: Never, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: true },
         }
     }
 
@@ -77,6 +83,7 @@ impl Silence {
         match self {
             Silence::After(limit) => Some(limit),
             Silence::Told => told,
+            Silence::Never => None,
         }
     }
 }

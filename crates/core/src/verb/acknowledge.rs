@@ -10,7 +10,7 @@ use crate::id::{AgentId, MessageId, TaskId};
 use crate::lane::LaneKey;
 use crate::lease::Lease;
 use crate::limits;
-use crate::message::{DeliveryState, Message};
+use crate::message::{Delivery, DeliveryState, Message};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -83,30 +83,7 @@ impl Verb for Acknowledge {
             });
         }
         let mut agent = awake(known, &mut changes, now);
-        let mut delivery = delivery.clone();
-        if delivery.state == DeliveryState::Queued {
-            agent.inbox = agent.inbox.saturating_sub(1);
-            delivery.delivered_at = Some(now);
-            delivery.via.get_or_insert(self.via);
-        }
-        let owed = &mut agent.stream.unacknowledged;
-        owed.retain(|message| *message != self.message);
-        delivery.state = DeliveryState::Acknowledged;
-        delivery.acknowledged_at = Some(now);
-        changes.put(delivery);
-        let mut confirmed = message.clone();
-        if confirmed.to.one().is_some() {
-            confirmed.delivered_at.get_or_insert(now);
-        }
-        confirmed
-            .acknowledged
-            .get_or_insert((self.agent.clone(), now));
-        changes.put(confirmed);
-        changes.event(Event::MessageAcknowledged {
-            message: self.message.clone(),
-            agent: self.agent.clone(),
-            from: Some(message.from.clone()),
-        });
+        confirm(&mut changes, &mut agent, message, delivery, self.via, now);
         let took = match &message.handoff {
             Some((task, epoch)) => Some(take_over(
                 slice,
@@ -121,6 +98,41 @@ impl Verb for Acknowledge {
         changes.put(agent);
         Ok((Acknowledged { at: now, took }, changes))
     }
+}
+
+/// The message counts as acknowledged by the agent.
+pub(super) fn confirm(
+    changes: &mut Changes,
+    agent: &mut Agent,
+    message: &Message,
+    delivery: &Delivery,
+    via: Door,
+    now: Timestamp,
+) {
+    let mut delivery = delivery.clone();
+    if delivery.state == DeliveryState::Queued {
+        agent.inbox = agent.inbox.saturating_sub(1);
+        delivery.delivered_at = Some(now);
+        delivery.via.get_or_insert(via);
+    }
+    let owed = &mut agent.stream.unacknowledged;
+    owed.retain(|id| *id != message.id);
+    delivery.state = DeliveryState::Acknowledged;
+    delivery.acknowledged_at = Some(now);
+    changes.put(delivery);
+    let mut confirmed = message.clone();
+    if confirmed.to.one().is_some() {
+        confirmed.delivered_at.get_or_insert(now);
+    }
+    confirmed
+        .acknowledged
+        .get_or_insert((agent.id.clone(), now));
+    changes.put(confirmed);
+    changes.event(Event::MessageAcknowledged {
+        message: message.id.clone(),
+        agent: agent.id.clone(),
+        from: Some(message.from.clone()),
+    });
 }
 
 /// Claim and leases move in one commit, under a new epoch and new fencing tokens.

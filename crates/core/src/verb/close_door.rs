@@ -1,12 +1,14 @@
 //! An agent leaves by one door: what it holds by it goes back unspent.
 //!
-//! Whoever is there by no other one signs off.
+//! Whoever is there by no other one signs off, unless the door keeps those who leave by it.
 
 use super::ending::GiveBack;
 use super::hand::{queue_again, want_unacknowledged};
 use super::{Deregister, Verb, speaker};
+use crate::agent::{Agent, Presence};
 use crate::changes::Changes;
 use crate::doors::Door;
+use crate::event::Event;
 use crate::id::AgentId;
 use crate::message::Delivery;
 use crate::refusal::Refusal;
@@ -37,6 +39,9 @@ impl Verb for CloseDoor {
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<((), Changes), Refusal> {
         let known = speaker(slice, &self.agent)?;
+        if self.door.policy().keeps {
+            return Ok(((), self.keep(known, now)));
+        }
         if known.doors.iter().all(|door| *door == self.door) {
             let agent = self.agent.clone();
             return Deregister { agent }.decide(slice, now);
@@ -57,6 +62,27 @@ impl Verb for CloseDoor {
         }
         changes.put(agent);
         Ok(((), changes))
+    }
+}
+
+impl CloseDoor {
+    /// It stays known, with its tasks and its mail, and is away if it is there by no other door.
+    fn keep(&self, known: &Agent, now: Timestamp) -> Changes {
+        let (mut changes, mut agent) = (Changes::default(), known.clone());
+        agent.close_door(self.door);
+        if agent.doors.is_empty() && known.is_live() {
+            agent.presence = Presence::Silent { since: now };
+            agent.silent_after = None;
+            changes.event(Event::AgentStatusChanged {
+                agent: agent.id.clone(),
+                status: agent.status().to_owned(),
+                task: agent.current.as_ref().map(|current| current.task.clone()),
+            });
+        }
+        if agent.doors != known.doors {
+            changes.put(agent);
+        }
+        changes
     }
 }
 
@@ -113,8 +139,20 @@ mod tests {
     #[test]
     fn whoever_is_there_by_another_door_keeps_what_it_took_there() {
         for (door, kept, given_back, left, limit) in [
-            (Door::Bus, "T", "U", Door::Jetpack, limits::SILENT_AFTER),
-            (Door::Jetpack, "U", "T", Door::Bus, limits::SILENT_AFTER),
+            (
+                Door::Bus,
+                "T",
+                "U",
+                Door::Jetpack,
+                Some(limits::SILENT_AFTER),
+            ),
+            (
+                Door::Jetpack,
+                "U",
+                "T",
+                Door::Bus,
+                join_bus("A").silent_after,
+            ),
         ] {
             let mut swarm = Swarm::new();
             swarm.ok(register("A", &[]));
@@ -129,7 +167,7 @@ mod tests {
             assert_eq!(swarm.task(given_back).status(), TaskStatus::Ready, "{door}");
             let agent = swarm.agent("A");
             assert_eq!((&agent.doors[..], agent.is_live()), (&[left][..], true));
-            assert_eq!(agent.silent_after, Some(limit), "{door}");
+            assert_eq!(agent.silent_after, limit, "{door}");
         }
     }
 
@@ -145,5 +183,52 @@ mod tests {
         assert_eq!(swarm.agent("A").silent_after, None);
         swarm.ok(leave());
         assert_eq!(swarm.agent("A").silent_after, Some(limits::SILENT_AFTER));
+    }
+
+    #[test]
+    fn who_leaves_by_a_door_that_keeps_stays_known_with_all_it_holds() {
+        let mut swarm = Swarm::new();
+        let leave = || CloseDoor {
+            agent: "A".into(),
+            door: Door::Squidrun,
+        };
+        swarm.ok(Join::by(Door::Squidrun, "A"));
+        assert_eq!(swarm.agent("A").silent_after, None, "no limit");
+        swarm.add("T");
+        swarm.hold("A", "T");
+        swarm.ok(leave());
+        let agent = swarm.agent("A");
+        assert_eq!((agent.status(), agent.is_gone()), ("offline", false));
+        assert_eq!(swarm.task("T").status(), TaskStatus::Claimed);
+        swarm.wait(limits::SILENT_AFTER * 100);
+        swarm.ok(crate::verb::MarkSilent);
+        assert_eq!(swarm.task("T").status(), TaskStatus::Claimed);
+        // What is said in its name does not bring it back, its door does.
+        swarm.ok(super::super::testing::progress("A", "T"));
+        assert_eq!(swarm.agent("A").status(), "offline");
+        swarm.ok(Join::by(Door::Squidrun, "A"));
+        assert_eq!(swarm.agent("A").status(), "busy");
+        // Another door goes on as the same agent.
+        swarm.ok(leave());
+        swarm.join("A", &[]);
+        assert_eq!(swarm.task("T").holder(), Some(&"A".into()));
+        assert_eq!(swarm.agent("A").silent_after, Some(limits::SILENT_AFTER));
+    }
+
+    #[test]
+    fn the_limits_of_other_doors_count_again() {
+        let mut swarm = Swarm::new();
+        let bus = join_bus("A");
+        let told = bus.silent_after;
+        assert!(told.is_some());
+        swarm.ok(bus);
+        swarm.ok(Join::by(Door::Squidrun, "A"));
+        assert_eq!(swarm.agent("A").silent_after, None);
+        swarm.ok(CloseDoor {
+            agent: "A".into(),
+            door: Door::Squidrun,
+        });
+        assert_eq!(swarm.agent("A").silent_after, told);
+        assert_eq!(swarm.agent("A").status(), "idle");
     }
 }

@@ -1,7 +1,8 @@
 //! Caretaker: claims that their agent has left behind go back as after a crash.
 //!
 //! An agent that says it is idle, or took up something else, and has not named a task it holds for long has lost it:
-//! its process was started anew, or forgot. Tasks that are held over the bus are watched by other rules.
+//! its process was started anew, or forgot. Tasks that are held over the bus are watched by other rules, and who is there by
+//! a door that keeps what it holds is not asked what it does.
 
 use std::time::Duration;
 
@@ -69,7 +70,9 @@ impl EndStale {
         let agents: Vec<&Agent> = present.iter().filter_map(|id| want.agent(id)).collect();
         let floor = want.slice().head.floor;
         let mut stale = Vec::new();
-        for agent in agents.into_iter().filter(|agent| agent.is_live()) {
+        let keeps = |agent: &Agent| agent.doors.iter().any(|door| door.policy().keeps);
+        let tells = |agent: &&Agent| agent.is_live() && !keeps(agent);
+        for agent in agents.into_iter().filter(tells) {
             let left = agent.holds.iter().filter(|id| agent.has_left(id));
             let tasks: Vec<&Task> = left.filter_map(|id| want.task(id)).collect();
             let tasks: Vec<&Task> = tasks

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::receive::want_inbox;
-use super::{Verb, speaker};
+use super::{Verb, reader};
 use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::doors::Door;
@@ -41,7 +41,7 @@ impl Verb for Hand {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Vec<Received>, Changes), Refusal> {
-        let known = speaker(slice, &self.agent)?;
+        let known = reader(slice, &self.agent)?;
         let mut changes = Changes::default();
         if known.inbox == 0 || is_replaced(known, Some(self.via), &self.stream) {
             return Ok((Vec::new(), changes));
@@ -56,7 +56,8 @@ impl Verb for Hand {
                 continue;
             };
             // What has run out is the caretaker's, and what another stream has taken up is that one's.
-            if message.is_over(now) || !self.may_take(known, delivery, now) {
+            let floor = slice.head.floor;
+            if message.is_over(now) || !self.may_take(known, delivery, floor, now) {
                 continue;
             }
             if message.ack_required {
@@ -69,7 +70,7 @@ impl Verb for Hand {
             taken.push(Received {
                 message: message.clone().read_by(&self.agent),
                 priority: delivery.priority,
-                redelivered: delivery.is_redelivered(),
+                redelivered: delivery.is_redelivered() || self.was_taken_by_another(delivery),
             });
             let mut delivery = delivery.clone();
             delivery.via = Some(self.via);
@@ -94,10 +95,25 @@ impl Hand {
         }
     }
 
-    fn may_take(&self, agent: &Agent, delivery: &Delivery, now: Timestamp) -> bool {
+    /// What was taken up before the ledger was served anew is nobody's: that process is gone.
+    fn may_take(
+        &self,
+        agent: &Agent,
+        delivery: &Delivery,
+        floor: Timestamp,
+        now: Timestamp,
+    ) -> bool {
         let is_held =
             |stream: &str| *stream != *self.stream && !is_replaced(agent, delivery.via, stream);
-        delivery.is_free(now) || !delivery.stream.as_deref().is_some_and(is_held)
+        let is_left = delivery
+            .handing_until
+            .is_some_and(|until| until < floor + self.hold_for);
+        is_left || delivery.is_free(now) || !delivery.stream.as_deref().is_some_and(is_held)
+    }
+
+    /// It may have been written there, and nobody said so.
+    fn was_taken_by_another(&self, delivery: &Delivery) -> bool {
+        delivery.stream.is_some() && !delivery.is_of(&self.stream)
     }
 }
 
@@ -129,7 +145,7 @@ impl Verb for Handed {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(usize, Changes), Refusal> {
-        let known = speaker(slice, &self.agent)?;
+        let known = reader(slice, &self.agent)?;
         let mut changes = Changes::default();
         let mut agent = known.clone();
         for id in &self.messages {

@@ -12,9 +12,11 @@ use crate::changes::Changes;
 use crate::doors::{Door, Proof, SkillsSaid};
 use crate::event::Event;
 use crate::id::{AgentId, TaskId};
+use crate::limits;
 use crate::refusal::Refusal;
 use crate::skills::Skills;
 use crate::slice::Slice;
+use crate::talk::{Holders, ROLE_SKILL};
 use crate::task::Task;
 use crate::time::Timestamp;
 use crate::want::Want;
@@ -86,6 +88,9 @@ impl Verb for Join {
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         let floor = want.slice().head.floor;
+        for role in self.roles() {
+            want.private::<Holders>(role.to_owned());
+        }
         let Some(known) = want.agent(&self.agent) else {
             return;
         };
@@ -137,6 +142,9 @@ impl Verb for Join {
             agent.metrics = None;
         }
         let goes_on = resumed && policy.proof == Proof::Door;
+        let is_news = !goes_on || !agent.doors.contains(&self.door);
+        self.describe(&mut agent, policy.skills);
+        agent.open_door(self.door, policy.silence.limit(self.silent_after));
         if !goes_on {
             agent.registered_at = now;
             agent.last_active_at = now;
@@ -145,9 +153,6 @@ impl Verb for Join {
         } else {
             wake(&mut agent, &mut changes, now);
         }
-        let is_news = !goes_on || !agent.doors.contains(&self.door);
-        self.describe(&mut agent, policy.skills);
-        agent.open_door(self.door, policy.silence.limit(self.silent_after));
         if let Some(stream) = &self.stream {
             agent.stream.name = Some(stream.clone());
             // Whatever became of the stream before, this one has taken its place.
@@ -159,6 +164,7 @@ impl Verb for Join {
                 resumed,
             });
         }
+        self.hold_roles(slice, &mut changes);
         let held = agent.holds.iter().filter_map(|id| slice.task(id).cloned());
         let mut joined = Joined {
             resumed,
@@ -198,13 +204,38 @@ impl Join {
         }
         // Alive by other doors: the same agent with one more.
         let joins = || known.is_live() && !known.doors.contains(&self.door);
+        // It left by a door that keeps it.
+        let is_away = known.doors.is_empty();
         match self.door.policy().proof {
             Proof::Door => Found::Itself,
-            Proof::Process if self.resume || self.is_same_process(known) || joins() => {
+            Proof::Process if self.resume || self.is_same_process(known) || joins() || is_away => {
                 Found::Itself
             }
             Proof::Process if !known.is_live() || known.is_silent(floor, now) => Found::Stale,
             Proof::Process => Found::Another,
+        }
+    }
+
+    /// The roles that its skills name.
+    fn roles(&self) -> impl Iterator<Item = &str> {
+        let skills = self.skills.iter();
+        let roles = skills.filter_map(|skill| skill.strip_prefix(ROLE_SKILL));
+        roles.take(limits::ROLES_PER_AGENT_MAX)
+    }
+
+    fn hold_roles(&self, slice: &Slice, changes: &mut Changes) {
+        for role in self.roles() {
+            let known = Want::new(slice).private::<Holders>(role.to_owned());
+            let mut agents = known.map_or_else(Vec::new, |row| row.agents.clone());
+            if agents.contains(&self.agent) {
+                continue;
+            }
+            if agents.len() >= limits::ROLE_HOLDERS_MAX {
+                agents.remove(0);
+            }
+            agents.push(self.agent.clone());
+            let role = role.to_owned();
+            changes.put(Holders { role, agents });
         }
     }
 

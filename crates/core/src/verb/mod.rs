@@ -20,9 +20,11 @@ mod adopt_issue;
 mod assign;
 mod attend;
 mod begin_epoch;
+mod begin_session;
 mod budget;
 mod cancel;
 mod change_task;
+mod chase;
 mod check_lease;
 mod claim;
 mod close_door;
@@ -47,9 +49,11 @@ mod keep_engram;
 mod mark_silent;
 mod note_memory;
 mod note_step;
+mod open_mailbox;
 mod progress;
 mod prune;
 mod receive;
+mod refuse;
 mod release_lease;
 mod release_retries;
 mod release_task;
@@ -59,10 +63,12 @@ mod retry_task;
 mod review;
 mod revoke_token;
 mod rotate_key;
+mod say;
 mod send;
 mod serve;
 mod serve_root;
 mod set_baseline;
+mod sign_gate;
 mod steer;
 mod take_duty;
 #[cfg(test)]
@@ -79,9 +85,11 @@ pub use adopt_issue::AdoptIssue;
 pub use assign::Assign;
 pub use attend::Attend;
 pub use begin_epoch::BeginEpoch;
+pub use begin_session::BeginSession;
 pub use budget::{AcquireBudget, BudgetReported, BudgetsSwept, GrantBudgets, ReportBudget};
 pub use cancel::Cancel;
 pub use change_task::ChangeTask;
+pub use chase::Chase;
 pub use check_lease::{CheckLease, LeaseState};
 pub use claim::{Claim, Claimed, Filter, NoTask, Nothing};
 pub use close_door::CloseDoor;
@@ -105,9 +113,11 @@ pub use keep_engram::{AdoptEngrams, KeepEngram, Kept};
 pub use mark_silent::MarkSilent;
 pub use note_memory::NoteMemory;
 pub use note_step::NoteStep;
+pub use open_mailbox::OpenMailbox;
 pub use progress::{Progressed, ReportProgress};
 pub use prune::{Prune, PruneTasks, Retention};
 pub use receive::Receive;
+pub use refuse::Refuse;
 pub use release_lease::ReleaseLease;
 pub use release_retries::ReleaseRetries;
 pub use release_task::ReleaseTask;
@@ -117,10 +127,12 @@ pub use retry_task::RetryTask;
 pub use review::{Review, Ruling};
 pub use revoke_token::RevokeToken;
 pub use rotate_key::RotateKey;
+pub use say::{Heard, Likeness, Said, Say, Speaker, TakeUp};
 pub use send::{Send, Sent};
 pub use serve::Serve;
 pub use serve_root::ServeRoot;
 pub use set_baseline::{BaselineSource, SetBaseline};
+pub use sign_gate::{OpenGate, SignGate};
 pub use steer::{Order, Steer};
 pub use take_duty::{LeaveDuty, TakeDuty};
 pub use touch::Touch;
@@ -156,6 +168,14 @@ fn speaker<'a>(slice: &'a Slice, id: &AgentId) -> Result<&'a Agent, Refusal> {
     known.ok_or_else(|| Refusal::AgentNotRegistered { agent: id.clone() })
 }
 
+/// Whoever may be handed its messages: an agent that is there, or somebody who is none and has a mailbox.
+fn reader<'a>(slice: &'a Slice, id: &AgentId) -> Result<&'a Agent, Refusal> {
+    match slice.agent(id).filter(|agent| agent.id.is_no_agent()) {
+        Some(mailbox) => Ok(mailbox),
+        None => speaker(slice, id),
+    }
+}
+
 /// No agent goes by a name that others speak under.
 fn check_unreserved(id: &AgentId) -> Result<(), Refusal> {
     if id.is_reserved() {
@@ -179,7 +199,8 @@ fn awake(agent: &Agent, changes: &mut Changes, now: Timestamp) -> Agent {
 
 fn wake(agent: &mut Agent, changes: &mut Changes, now: Timestamp) {
     agent.seen_at = now;
-    if !agent.is_live() {
+    // Who is there by no door stays away, whatever is said in its name.
+    if !agent.is_live() && !agent.doors.is_empty() {
         agent.appear();
         changes.event(Event::AgentReturned {
             agent: agent.id.clone(),

@@ -348,6 +348,7 @@ mod tests {
             ("messages", since_stop(keep.messages)),
             ("answers", since_stop(limits::IDEMPOTENCY_FOR)),
             ("incident", since_stop(limits::RESOLVED_INCIDENTS_KEPT_FOR)),
+            ("refused", since_stop(limits::REFUSED_KEPT_FOR)),
             ("sample", now - HOUR),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);

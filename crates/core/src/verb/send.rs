@@ -220,7 +220,12 @@ impl Send {
         Ok(Some((id.clone(), task.epoch)))
     }
 
-    fn message(&self, slice: &Slice, handoff: Option<(TaskId, u64)>, now: Timestamp) -> Message {
+    pub(super) fn message(
+        &self,
+        slice: &Slice,
+        handoff: Option<(TaskId, u64)>,
+        now: Timestamp,
+    ) -> Message {
         // Receivers page by time, so no two messages share an instant.
         let after_last = slice.head.last_message_at + Duration::from_millis(1);
         Message {
@@ -242,7 +247,7 @@ impl Send {
     }
 }
 
-fn recipient<'a>(slice: &'a Slice, id: &AgentId) -> Result<&'a Agent, Refusal> {
+pub(super) fn recipient<'a>(slice: &'a Slice, id: &AgentId) -> Result<&'a Agent, Refusal> {
     let known = slice
         .agent(id)
         .ok_or_else(|| Refusal::RecipientNotFound { agent: id.clone() })?;
@@ -255,7 +260,7 @@ fn recipient<'a>(slice: &'a Slice, id: &AgentId) -> Result<&'a Agent, Refusal> {
     Ok(known)
 }
 
-fn deliver(message: &Message, priority: Priority, agent: &Agent, changes: &mut Changes) {
+pub(super) fn deliver(message: &Message, priority: Priority, agent: &Agent, changes: &mut Changes) {
     changes.put(Delivery {
         message: message.id.clone(),
         number: message.number,

@@ -406,6 +406,7 @@ pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
         Refusal::MessageNotFound { .. } => "message_not_found",
         Refusal::MessageAlreadyExists { .. } => "message_already_exists",
         Refusal::NotARecipient { .. } => "not_a_recipient",
+        Refusal::OwnerBinding { .. } => "owner_binding",
         Refusal::LeaseNotYours { .. } => "lease_not_yours",
         Refusal::LeaseNotFound { .. } => "lease_not_found",
         Refusal::StaleFencingToken { .. } => "stale_fencing_token",

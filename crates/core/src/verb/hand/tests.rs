@@ -336,3 +336,24 @@ fn an_acknowledgement_settles_it_before_the_hub_does() {
     assert_eq!(swarm.ok(handed(&["m1", "m2"])), 1);
     assert_eq!(swarm.agent("A").inbox, 0);
 }
+
+#[test]
+fn what_a_process_that_is_gone_had_in_hand_is_handed_out_at_once_and_marked() {
+    let by = |stream: &str| Hand {
+        via: Door::Squidrun,
+        ..hand_of(stream)
+    };
+    let mut swarm = with_mail();
+    swarm.ok(Join::by(Door::Squidrun, "A"));
+    assert_eq!(ids(&swarm.ok(by("s1"))), ["m1", "m2"]);
+    swarm.ok(take_back("s1"));
+    let other = swarm.ok(by("s2"));
+    assert_eq!(ids(&other), ["m1"], "m2 is held, m1 was given back");
+    assert!(!other[0].redelivered, "nobody had it");
+    swarm.wait(Duration::from_secs(1));
+    swarm.ok(super::super::Serve { starting: true });
+    let again = swarm.ok(by("s3"));
+    assert_eq!(ids(&again), ["m1", "m2"]);
+    assert!(again.iter().all(|received| received.redelivered));
+    assert_eq!(ids(&swarm.ok(by("s4"))), [""; 0], "held again");
+}
