@@ -14,6 +14,7 @@ pub mod copy;
 mod error;
 mod finished;
 pub mod inspect;
+pub mod journal;
 #[cfg(feature = "testing")]
 pub mod memory;
 pub mod moved;

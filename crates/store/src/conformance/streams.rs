@@ -154,6 +154,7 @@ pub(super) fn streams_that_end(world: &mut World<'_>) {
         let kept = Stream {
             name: Some(name.to_owned()),
             unacknowledged: vec!["m1".into()],
+            silent_after: join(name).silent_after,
             ..Stream::default()
         };
         assert_eq!(stream(&ledger), kept, "{name}");
@@ -174,6 +175,7 @@ pub(super) fn streams_that_end(world: &mut World<'_>) {
     ledger.run(end).expect("it is over");
     let ended = Stream {
         name: Some("s3".to_owned()),
+        silent_after: join("s3").silent_after,
         ..Stream::default()
     };
     assert_eq!(stream(&ledger), ended);

@@ -1,6 +1,6 @@
 //! What is held against a row that a stranger writes: bounds of its columns, what is the hub's, and rules.
 
-use switchboard_core::id::{HUB, STEWARD};
+use switchboard_core::id::RESERVED;
 use switchboard_core::limits::PATH_SEGMENTS_MAX;
 
 use super::{Bound, Column, Owner, Table};
@@ -109,7 +109,7 @@ pub(crate) fn spelled(refused: &str) -> String {
     refused
         .replace("{held}", HELD)
         .replace("{segments}", &PATH_SEGMENTS_MAX.to_string())
-        .replace("{reserved}", &format!("('{STEWARD}', '{HUB}')"))
+        .replace("{reserved}", &format!("('{}')", RESERVED.join("', '")))
 }
 
 const fn of_new(sentence: &'static str, found: &'static str, refused: &'static str) -> Rule {
@@ -170,6 +170,12 @@ pub(super) const TASK_RULES: &[Rule] = &[
         "NEW.assigned_agent",
         "NEW.status {held} AND OLD.status NOT {held} AND NEW.assigned_agent IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM agents WHERE id = NEW.assigned_agent AND presence <> 'gone')",
+    ),
+    of_changed(
+        "tasks.assigned_agent: this task is for the agents in its audience only",
+        "NEW.assigned_agent",
+        "NEW.status {held} AND OLD.status NOT {held} AND NEW.assigned_agent IS NOT NULL AND OLD.audience <> '[]'
+      AND NOT EXISTS (SELECT 1 FROM json_each(OLD.audience) meant WHERE meant.value = NEW.assigned_agent)",
     ),
     // Without an agent's name these are a person's acts.
     of_changed(
