@@ -21,6 +21,7 @@ pub mod hrana;
 pub mod jetpack;
 pub mod openapi;
 pub mod signature;
+pub mod squidrun;
 
 pub use canonical::canonical;
 pub use fingerprint::Fingerprint;

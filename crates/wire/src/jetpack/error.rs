@@ -164,6 +164,7 @@ impl From<&Refusal> for ErrorBody {
             | Refusal::MessageNotFound { .. }
             | Refusal::MessageAlreadyExists { .. }
             | Refusal::NotARecipient { .. }
+            | Refusal::OwnerBinding { .. }
             | Refusal::LeaseNotYours { .. }
             | Refusal::LeaseNotFound { .. }
             | Refusal::KeyReused
@@ -186,7 +187,7 @@ fn code(refusal: &Refusal) -> ErrorCode {
         Refusal::RecipientNotFound { .. } => ErrorCode::RecipientNotFound,
         Refusal::MessageNotFound { .. } => ErrorCode::MessageNotFound,
         Refusal::MessageAlreadyExists { .. } => ErrorCode::MessageAlreadyExists,
-        Refusal::NotARecipient { .. } => ErrorCode::NotYou,
+        Refusal::NotARecipient { .. } | Refusal::OwnerBinding { .. } => ErrorCode::NotYou,
         Refusal::LeaseNotYours { .. } | Refusal::StaleFencingToken { .. } => {
             ErrorCode::LeaseNotYours
         }

@@ -43,6 +43,9 @@ mirror!(wire::OnDependencyFailure, core::task::OnDependencyFailure {
 mirror!(wire::NextAction, core::quality::NextAction {
     Proceed = Proceed, FixRegressions = FixRegressions, ManualReview = ManualReview,
 });
+mirror!(wire::GateStep, core::release_gate::GateStep {
+    Tests = Tests, Verified = Verified, Risk = Risk, Docs = Docs,
+});
 mirror!(wire::Severity, core::Severity {
     Error = Error, Warning = Warning,
 });

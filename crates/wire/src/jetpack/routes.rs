@@ -120,6 +120,14 @@ pub const ROUTES: &[Route] = &[
         .tag("hub").query(IncidentQuery::PARAMETERS),
     post("/api/v1/incidents/{id}/resolve", "resolveIncident", "Resolve an incident.", json::<IncidentResponse>())
         .right(Right::Operate).tag("hub").may_take(of::<ResolveIncidentRequest>).errors(&[E::NotFound]),
+    get("/api/v1/roles", "listRoles", "All roles of SquidRun, and who is online.", json::<RolesResponse>())
+        .tag("messages"),
+    get("/api/v1/gate", "getGate", "The gate before a restart: what is signed, what comes next.", json::<GateResponse>())
+        .tag("hub"),
+    post("/api/v1/gate/open", "openGate", "Open the gate for a commit; earlier sign-offs are cleared.", json::<GateResponse>())
+        .right(Right::Operate).tag("hub").takes(of::<OpenGateRequest>),
+    post("/api/v1/gate/sign", "signGate", "Sign the next step, as the role that signs it.", json::<GateResponse>())
+        .tag("hub").takes(of::<SignGateRequest>),
     get("/api/v1/status", "status", "A summary of the hub.", json::<StatusResponse>()).tag("hub"),
     get("/api/v1/events", "events", "The event log: a page, or a stream.", Answer::JsonOrStream(of::<EventPage>))
         .tag("hub").query(EventQuery::PARAMETERS),

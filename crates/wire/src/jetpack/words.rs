@@ -207,6 +207,16 @@ words! {
 }
 
 words! {
+    /// What is signed before a restart, in this order.
+    pub enum GateStep {
+        Tests = "tests",
+        Verified = "verified",
+        Risk = "risk",
+        Docs = "docs",
+    }
+}
+
+words! {
     /// Whether somebody has looked after an incident.
     pub enum IncidentState {
         Open = "open",

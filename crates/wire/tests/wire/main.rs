@@ -8,4 +8,5 @@ mod from_wire;
 mod golden;
 mod openapi;
 mod refusals;
+mod squidrun;
 mod to_wire;

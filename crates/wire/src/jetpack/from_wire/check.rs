@@ -7,7 +7,7 @@ use switchboard_core::{AgentId, MessageId, TaskId, limits};
 use crate::Malformed;
 
 /// An id: not empty, not too long, printable.
-pub(super) fn id<'a>(field: &str, text: &'a str) -> Result<&'a str, Malformed> {
+pub(crate) fn id<'a>(field: &str, text: &'a str) -> Result<&'a str, Malformed> {
     filled(field, text, limits::ID_BYTES_MAX)?;
     if text
         .chars()
@@ -49,7 +49,7 @@ pub(super) fn path_or_body<'a>(
 }
 
 /// A text of at most so many bytes.
-pub(super) fn text(field: &str, text: &str, max: usize) -> Result<(), Malformed> {
+pub(crate) fn text(field: &str, text: &str, max: usize) -> Result<(), Malformed> {
     if text.len() > max {
         return Err(Malformed::field(
             field,
@@ -60,7 +60,7 @@ pub(super) fn text(field: &str, text: &str, max: usize) -> Result<(), Malformed>
 }
 
 /// A text that is not empty either.
-pub(super) fn filled(field: &str, given: &str, max: usize) -> Result<(), Malformed> {
+pub(crate) fn filled(field: &str, given: &str, max: usize) -> Result<(), Malformed> {
     if given.trim().is_empty() {
         return Err(Malformed::field(field, "must not be empty"));
     }
@@ -73,7 +73,7 @@ pub(super) fn maybe_text(field: &str, given: Option<&String>, max: usize) -> Res
 }
 
 /// A list of at most so many items, each of which is checked under its own place.
-pub(super) fn each<T, R>(
+pub(crate) fn each<T, R>(
     field: &str,
     items: &[T],
     max: usize,
@@ -113,7 +113,7 @@ pub(super) fn files(field: &str, files: &[String]) -> Result<(), Malformed> {
 }
 
 /// Skills: bounded, and without control characters, which stand between the skills of a lane.
-pub(super) fn skills(
+pub(crate) fn skills(
     field: &str,
     skills: &[String],
 ) -> Result<switchboard_core::Skills, Malformed> {

@@ -3,12 +3,13 @@
 //! Nothing is looked up: whether a task exists or an agent may have it is for the rules to say.
 
 mod agents;
-mod check;
+pub(crate) mod check;
 mod leases;
 pub mod lists;
 mod messages;
 mod pause;
 mod quality;
+mod release_gate;
 mod report;
 mod tasks;
 
@@ -27,6 +28,7 @@ pub use messages::{Fetch, acknowledge, meaning, receive, receive_query, send};
 pub use pause::{pause, resume};
 pub(crate) use quality::NONCE_DIGITS;
 pub use quality::{baseline, proof_nonce, token_name};
+pub use release_gate::{open_gate, sign_gate};
 pub use report::{complete, fail, progress};
 pub use tasks::{TaskRef, cancel, change, claim, create, reason, reject, release, task_ref};
 

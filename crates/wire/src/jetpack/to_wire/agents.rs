@@ -74,12 +74,7 @@ pub fn agent(agent: &core::Agent) -> Agent {
             hostname: machine.hostname.clone(),
             pid: machine.pid,
         }),
-        current_task: agent.current.as_ref().map(|current| CurrentTask {
-            id: current.task.to_string(),
-            started_at: Some(current.since.into()),
-            progress: current.percent,
-            phase: current.phase.map(Into::into),
-        }),
+        current_task: current(agent),
         metrics: agent.metrics.as_ref().map(|metrics| Metrics {
             memory_used_mb: metrics.memory_used_mb,
             tasks_completed_session: metrics.tasks_completed_session,
@@ -92,4 +87,23 @@ pub fn agent(agent: &core::Agent) -> Agent {
         last_heartbeat: Some(agent.seen_at.into()),
         last_active_at: Some(agent.last_active_at.into()),
     }
+}
+
+/// What it says it is at; else the oldest that it holds.
+fn current(agent: &core::Agent) -> Option<CurrentTask> {
+    let said = agent.current.as_ref().map(|current| CurrentTask {
+        id: current.task.to_string(),
+        started_at: Some(current.since.into()),
+        progress: current.percent,
+        phase: current.phase.map(Into::into),
+    });
+    let held = || {
+        agent.holds.first().map(|task| CurrentTask {
+            id: task.to_string(),
+            started_at: None,
+            progress: None,
+            phase: None,
+        })
+    };
+    said.or_else(held)
 }

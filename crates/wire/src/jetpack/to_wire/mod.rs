@@ -8,6 +8,8 @@ mod memory;
 mod messages;
 mod pause;
 mod quality;
+mod release_gate;
+mod roles;
 mod tasks;
 mod why;
 
@@ -23,6 +25,8 @@ pub use memory::{engram_found, learning};
 pub use messages::{acknowledged, delivery, message, read_messages, received, sent};
 pub use pause::{paused, steered};
 pub use quality::{baseline, regression, snapshot, token};
+pub use release_gate::release_gate;
+pub use roles::{Known, role};
 pub use tasks::{
     attempt, claimed, completed, failed, progressed, running_attempt, task, task_counts,
 };
