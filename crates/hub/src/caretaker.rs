@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use switchboard_core::talk::Owed;
 use switchboard_core::verb::{
-    EndCooldown, EndOverdue, EndStale, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent,
-    Prune, PruneTasks, ReleaseRetries, Serve, Sweep,
+    Chase, EndCooldown, EndOverdue, EndStale, ExpireLeases, ExpireMessages, GrantBudgets,
+    MarkSilent, Prune, PruneTasks, ReleaseRetries, Serve, Sweep,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
@@ -100,10 +101,24 @@ async fn sweep(hub: &Hub) -> Result<Option<Timestamp>, Error> {
     steps(hub, ExpireMessages).await?;
     steps(hub, EndOverdue).await?;
     steps(hub, MarkSilent).await?;
+    steps(hub, Chase { words: reminder }).await?;
     // Whoever has just fallen silent holds no grant any more.
     let budgets = hub.run(GrantBudgets).await?.due;
     let pause = hub.run(EndCooldown).await?;
     Ok(budgets.into_iter().chain(pause).min())
+}
+
+/// What a reminder says; to whoever waits, once it is overdue.
+fn reminder(owed: &Owed) -> Box<str> {
+    let named = match owed.number {
+        Some(number) => format!("#{number}"),
+        None => format!("message {}", owed.message),
+    };
+    let text = match owed.is_overdue() {
+        true => format!("[URGENT] {} has not acknowledged {named}", owed.by),
+        false => format!("[ACK REQUIRED] reminder of {named} from {}", owed.to),
+    };
+    serde_json::json!({ "text": text }).to_string().into()
 }
 
 async fn steps<V>(hub: &Hub, verb: V) -> Result<(), Error>

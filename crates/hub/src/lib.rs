@@ -2,7 +2,9 @@
 //!
 //! Every change is [`Hub::run`], every list is [`Hub::read`]; no surface calls the store.
 
+mod accept;
 mod auth;
+mod broker;
 pub mod bus;
 mod call;
 mod caretaker;
@@ -10,6 +12,7 @@ pub mod config;
 pub mod data_dir;
 mod duty;
 mod files;
+mod git;
 mod greeting;
 mod http;
 pub mod hub;
@@ -21,7 +24,9 @@ mod raw_sql;
 mod readers;
 mod sequencer;
 mod serve;
+mod spool;
 mod sql;
+pub mod squidrun;
 mod stream;
 mod surface;
 pub mod swarm_db;

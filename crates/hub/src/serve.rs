@@ -32,10 +32,16 @@ use crate::sql::Sql;
 use crate::surface::{Open, Surface};
 use crate::swarm_db::{self, SwarmDb};
 use crate::tls::{self, TlsError};
-use crate::{bus, files, greeting, http, unserved};
+use crate::{broker, bus, files, greeting, http, squidrun, unserved};
 
 /// The doors, in the order in which they open: whoever gets an answer over HTTP finds the others open too.
-pub(crate) const SURFACES: &[Surface] = &[files::SURFACE, bus::SURFACE, http::SURFACE];
+pub(crate) const SURFACES: &[Surface] = &[
+    files::SURFACE,
+    squidrun::SURFACE,
+    bus::SURFACE,
+    broker::SURFACE,
+    http::SURFACE,
+];
 
 /// What was accepted gets this long to finish; one second of the five is the ledger's.
 pub(crate) const GRACE: Duration = Duration::from_secs(4);
@@ -207,6 +213,11 @@ impl Running {
     /// Where the bus listens, if it does; the first of its addresses.
     pub fn bus_addr(&self) -> Option<SocketAddr> {
         addr_of(&self.doors, bus::SURFACE.name)
+    }
+
+    /// Where the broker listens, if it does.
+    pub fn broker_addr(&self) -> Option<SocketAddr> {
+        addr_of(&self.doors, broker::SURFACE.name)
     }
 
     /// Accepts nothing more, finishes what was accepted, closes streams, and puts the ledger away.

@@ -233,6 +233,7 @@ impl News {
             | Event::MessageDelivered { .. }
             | Event::MessageAcknowledged { .. }
             | Event::MessageExpired { .. }
+            | Event::MessageRefused { .. }
             | Event::MessageFailed { .. }
             | Event::LeaseAcquired { .. }
             | Event::LeaseExtended { .. }

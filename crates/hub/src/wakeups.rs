@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use switchboard_core::lane::Rep;
 use switchboard_core::verb::Filter;
 use switchboard_core::{
-    Agent, AgentId, Changes, Event, LaneKey, Logged, Refusal, Slice, Timestamp, Verb, Want,
+    Agent, AgentId, Changes, Event, LaneKey, Logged, Refusal, Slice, TaskId, Timestamp, Verb, Want,
 };
 use tokio::sync::{Notify, broadcast, watch};
 
@@ -148,6 +148,18 @@ impl Drop for Bell {
     }
 }
 
+/// The task of which this is an end, if a message delegated it: its sender wants to hear.
+pub(crate) fn ends_errand(event: &Event) -> Option<&TaskId> {
+    let (Event::TaskCompleted { task, .. }
+    | Event::TaskNeedsPerson { task, .. }
+    | Event::TaskFailed { task, .. }
+    | Event::TaskCanceled { task, .. }) = event
+    else {
+        return None;
+    };
+    Some(task).filter(|task| task.as_str().starts_with("sq:"))
+}
+
 impl Wakeups {
     /// Rings whenever the agent's row changes or a message waits for it.
     pub fn watch_agent(&self, agent: &AgentId) -> Bell {
@@ -180,6 +192,7 @@ impl Wakeups {
         if self.has_news() {
             let is_news = |logged: &&Logged| match &logged.event {
                 Event::ReleasePublished { .. } => true,
+                event if ends_errand(event).is_some() => true,
                 Event::MessageAcknowledged { from, .. } => {
                     from.as_ref().is_some_and(|from| self.streams.has(from))
                 }

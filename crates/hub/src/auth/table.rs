@@ -34,6 +34,7 @@ impl Opens {
 pub const HTTP: &str = "HTTP";
 pub const SQL: &str = "SQL";
 pub const BUS: &str = "bus";
+pub const BROKER: &str = "broker";
 pub const FILES: &str = "files";
 
 /// Routes that let in more than they answer: a page of everybody's messages, figures that may be public.
@@ -65,6 +66,11 @@ const MORE: &[(&str, &str, Opens)] = &[
         BUS,
         "operator: hello, snapshots, commands",
         Opens::Right(Right::Operate),
+    ),
+    (
+        BROKER,
+        "register as a role, and all frames as that role",
+        Opens::Right(Right::Act),
     ),
     (
         FILES,

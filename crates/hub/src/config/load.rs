@@ -48,6 +48,13 @@ pub enum ConfigError {
         "the bus may listen on {listen} only with agent_bus.security = \"mTLS\": it is neither loopback nor an address of a container network; set that, listen on 127.0.0.1, or add its interface to agent_bus.interfaces if only containers can reach it"
     )]
     UnsafeBusAddress { listen: SocketAddr },
+    #[error(
+        "the broker may listen on {listen} only with {missing}: other machines can reach it; set that, or listen on 127.0.0.1"
+    )]
+    UnsafeBrokerAddress {
+        listen: SocketAddr,
+        missing: &'static str,
+    },
 }
 
 impl Config {
@@ -314,6 +321,7 @@ mod tests {
             let mut loaded = Config::load(None, [], &overrides).unwrap();
             // To write the default down is to ask for it.
             loaded.config.bus.port_is_asked = false;
+            loaded.config.broker.port_is_asked = false;
             assert_eq!(loaded, defaults);
         }
         for (key, _) in settings::all() {

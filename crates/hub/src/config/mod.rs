@@ -2,6 +2,7 @@
 //!
 //! Where a setting comes from (flags, environment, file) is the business of `load`; what it does, of whoever reads it.
 
+mod broker;
 mod bus;
 mod file;
 mod load;
@@ -19,6 +20,8 @@ use switchboard_core::{GatePolicy, limits};
 use switchboard_store::copy::Place;
 use switchboard_store::postgres::Address;
 
+pub(crate) use broker::BROKER_SETTINGS;
+pub use broker::{BROKER_PORT, Broker};
 pub use bus::{
     BUS_PORT, Backoff, Bus, CATALOG, DEV_FILE, Director, GithubLimits, MEMORY_DIR, Memory,
     ModelLimits, Retry, Security, SyncAction, SyncMain,
@@ -39,6 +42,8 @@ pub const DATA_DIR: &str = ".switchboard";
 pub const DATABASE: &str = "switchboard.db";
 /// The directory that requests are put into as files, below the project.
 pub const FILES_DIR: &str = ".jetpack/protocol";
+/// The directory of SquidRun, below the project.
+pub const SQUIDRUN_DIR: &str = ".squidrun";
 /// The file that settings are read from, in the project.
 pub const CONFIG_FILE: &str = "switchboard.toml";
 
@@ -57,7 +62,9 @@ pub struct Config {
     /// Serve a ledger that was moved elsewhere, as a person's own decision. Only `up` can say so.
     pub abandon_move: bool,
     pub files: Files,
+    pub squidrun: Squidrun,
     pub bus: Bus,
+    pub broker: Broker,
     pub auth: AuthMode,
     /// Whether `/metrics` and the details of `/readyz` take no token where authentication is on.
     pub metrics_are_public: bool,
@@ -124,6 +131,17 @@ pub struct Files {
     pub rescan_every: Duration,
     /// How long answers, and requests that were answered, are left lying.
     pub keep_for: Duration,
+}
+
+/// The directory of SquidRun: trigger files, the journal, the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Squidrun {
+    pub enabled: bool,
+    pub dir: PathBuf,
+    /// Whether trigger files, which prove nothing, are served where callers must prove who they are.
+    pub triggers: bool,
+    /// How long the journal keeps what was said.
+    pub journal_for: Duration,
 }
 
 /// An address that was understood. It may hold a password and is never printed.
@@ -225,7 +243,9 @@ impl Config {
         let store = StoreAt::Sqlite(data_dir.join(DATABASE));
         Config {
             files: Files::of_project(&project),
+            squidrun: Squidrun::of_project(&project),
             bus: Bus::of_project(&project, &data_dir),
+            broker: Broker::default(),
             project,
             data_dir,
             http: Http::default(),
@@ -247,27 +267,42 @@ impl Config {
     /// Beyond loopback only with authentication and TLS, or by an explicit word.
     pub fn check_address(&self) -> Result<AddressSafety, ConfigError> {
         let listen = self.http.listen;
-        if listen.ip().is_loopback() {
+        let Some(missing) = self.missing_for(listen) else {
             return Ok(AddressSafety::Safe);
-        }
-        let missing = match (self.auth, &self.http.tls) {
-            (AuthMode::Hmac, Tls::Files { .. } | Tls::SelfSigned) => {
-                return Ok(AddressSafety::Safe);
-            }
-            (AuthMode::Hmac, Tls::Off) => {
-                "TLS ([http] tls_cert and tls_key, or tls_self_signed = true for a trial)"
-            }
-            (AuthMode::None, Tls::Files { .. } | Tls::SelfSigned) => {
-                "authentication ([auth] mode = \"hmac\")"
-            }
-            (AuthMode::None, Tls::Off) => {
-                "authentication ([auth] mode = \"hmac\") and TLS ([http] tls_cert and tls_key, or tls_self_signed = true for a trial)"
-            }
         };
         if self.http.insecure_bind {
             return Ok(AddressSafety::Insecure { missing });
         }
         Err(ConfigError::UnsafeAddress { listen, missing })
+    }
+
+    /// The same for the broker, without the explicit word: whoever connects there says which role it is.
+    pub fn check_broker_address(&self) -> Result<(), ConfigError> {
+        let listen = self.broker.listen;
+        let unsafe_at = |listen| Some((listen, self.missing_for(listen)?));
+        match listen.and_then(unsafe_at) {
+            Some((listen, missing)) => Err(ConfigError::UnsafeBrokerAddress { listen, missing }),
+            None => Ok(()),
+        }
+    }
+
+    /// What an address lacks to be safe; loopback lacks nothing.
+    fn missing_for(&self, listen: SocketAddr) -> Option<&'static str> {
+        if listen.ip().is_loopback() {
+            return None;
+        }
+        match (self.auth, &self.http.tls) {
+            (AuthMode::Hmac, Tls::Files { .. } | Tls::SelfSigned) => None,
+            (AuthMode::Hmac, Tls::Off) => {
+                Some("TLS ([http] tls_cert and tls_key, or tls_self_signed = true for a trial)")
+            }
+            (AuthMode::None, Tls::Files { .. } | Tls::SelfSigned) => {
+                Some("authentication ([auth] mode = \"hmac\")")
+            }
+            (AuthMode::None, Tls::Off) => Some(
+                "authentication ([auth] mode = \"hmac\") and TLS ([http] tls_cert and tls_key, or tls_self_signed = true for a trial)",
+            ),
+        }
     }
 
     /// Why doors would not open as these settings say.
@@ -318,6 +353,17 @@ impl Files {
             dir: project.join(FILES_DIR),
             rescan_every: Duration::from_millis(500),
             keep_for: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+impl Squidrun {
+    fn of_project(project: &Path) -> Self {
+        Squidrun {
+            enabled: true,
+            dir: project.join(SQUIDRUN_DIR),
+            triggers: false,
+            journal_for: Duration::from_secs(30 * 24 * 3600),
         }
     }
 }

@@ -21,7 +21,9 @@ mod operation;
 mod pause;
 mod pipeline;
 mod quality;
+mod release_gate;
 mod reply;
+mod roles;
 mod routes;
 mod seats;
 mod status;
@@ -37,18 +39,18 @@ use std::sync::{Arc, OnceLock};
 use switchboard_wire::IsoTime;
 
 use error::Failure;
-pub(crate) use gate::name_of;
+pub(crate) use gate::{Gate, name_of};
 pub use routes::router;
 pub(crate) use surface::{SURFACE, url};
 
 use crate::auth::Caller;
+use crate::broker::Broker;
 use crate::call::{Calls, Class};
 use crate::config::{Config, Tls};
 use crate::metrics::Metrics;
 use crate::sql::Sql;
 use body::Room;
 use call::Call;
-use gate::Gate;
 
 /// What calls over HTTP have at hand, beside what all calls have.
 pub struct App {
@@ -66,6 +68,8 @@ pub struct App {
     openapi: OnceLock<String>,
     /// `hub.json` says where the hub is.
     pub is_announced: AtomicBool,
+    /// What anybody says under a role.
+    pub(crate) broker: Arc<Broker>,
     /// Raw SQL, where the ledger has a door for it.
     pub sql: Option<Sql>,
 }
@@ -81,6 +85,7 @@ impl App {
         sql: Option<Sql>,
     ) -> Self {
         App {
+            broker: Arc::new(Broker::new(config, &calls)),
             calls,
             metrics: Metrics::default(),
             gate: Gate::new(&config.http),

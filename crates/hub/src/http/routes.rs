@@ -16,7 +16,7 @@ use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
     AppState, admin, agents, batch, events, incidents, leases, memory, messages, pause, pipeline,
-    quality, status, tasks,
+    quality, release_gate, roles, status, tasks,
 };
 
 /// Every call and who answers it.
@@ -61,6 +61,10 @@ pub fn router(app: AppState) -> Router {
         .post("/api/v1/pause", "pause", pause::pause)
         .post("/api/v1/resume", "resume", pause::resume)
         .get("/api/v1/incidents", "listIncidents", incidents::list)
+        .get("/api/v1/roles", "listRoles", roles::list)
+        .get("/api/v1/gate", "getGate", release_gate::show)
+        .post("/api/v1/gate/open", "openGate", release_gate::open)
+        .post("/api/v1/gate/sign", "signGate", release_gate::sign)
         .post("/api/v1/incidents/{id}/resolve", "resolveIncident", incidents::resolve)
         .get("/api/v1/status", "status", status::status)
         .get("/api/v1/events", "events", events::events)

@@ -161,6 +161,7 @@ impl<'a> Told<'a> {
             | Event::MessageQueuedAgain { .. }
             | Event::MessageAcknowledged { .. }
             | Event::MessageExpired { .. }
+            | Event::MessageRefused { .. }
             | Event::MessageFailed { .. }
             | Event::LeaseAcquired { .. }
             | Event::LeaseExtended { .. }

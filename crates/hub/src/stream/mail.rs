@@ -1,7 +1,10 @@
 //! Messages over a stream: taken up, put on their way, settled once they are written.
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use switchboard_core::verb::{EndStream, FailDelivery, Hand, Handed, TakeBack};
 use switchboard_core::{MessageId, Received};
 use tokio::time::Instant;
@@ -17,7 +20,10 @@ const HOLD_FOR: Duration = Duration::from_secs(30);
 impl<V: Voice> Stream<V> {
     /// Takes up what waits, and puts it on its way.
     pub(super) async fn hand_mail(&mut self) {
-        if !self.terms.mail || self.agent.inbox == 0 || !self.agent.is_live() {
+        if !self.terms.mail || !self.agent.is_reached() {
+            return;
+        }
+        if !self.is_behind() {
             return;
         }
         if !self.voice.outbox().is_read() {
@@ -29,6 +35,14 @@ impl<V: Voice> Stream<V> {
             Ok(taken) => taken.into_iter().for_each(|mail| self.voice.mail(mail)),
             Err(error) => self.looks_again_after(&error),
         }
+        self.is_behind();
+    }
+
+    /// Whether more waits than was taken up. What is on its way waits in the ledger until it is settled.
+    fn is_behind(&self) -> bool {
+        let is_behind = self.agent.inbox as usize > self.on_its_way.count();
+        self.on_its_way.set_behind(is_behind);
+        is_behind
     }
 
     /// Takes up messages that wait, the most urgent first; they count as handed over once they are written.
@@ -41,17 +55,14 @@ impl<V: Voice> Stream<V> {
             hold_for: HOLD_FOR,
         };
         let mut taken = self.hub.run(hand).await?;
-        taken.retain(|taken| !self.on_its_way.contains(&taken.message.id));
-        for Received { message, .. } in &taken {
-            self.on_its_way.push(message.id.clone());
-            self.owes_receipts |= message.ack_required;
-        }
+        taken.retain(|taken| self.on_its_way.add(&taken.message.id));
+        self.owes_receipts |= taken.iter().any(|taken| taken.message.ack_required);
         Ok(taken)
     }
 
     /// They were written.
     pub async fn handed(&mut self, messages: Vec<MessageId>) {
-        self.on_its_way.retain(|id| !messages.contains(id));
+        self.on_its_way.remove(&messages);
         let handed = Handed {
             agent: self.agent.id.clone(),
             stream: self.name.clone(),
@@ -92,9 +103,44 @@ impl<V: Voice> Stream<V> {
             }
         }
         if self.owes_receipts
+            && self.terms.door.policy().one_stream
             && let Err(error) = self.hub.run(EndStream { agent, stream }).await
         {
             tracing::debug!(%error, "unacknowledged messages were not queued again; they wait for the agent's next connection");
         }
+    }
+}
+
+/// Messages that one stream took up and that are not settled yet: nobody takes them up a second time.
+#[derive(Default)]
+pub(crate) struct OnItsWay {
+    ids: Mutex<HashSet<MessageId>>,
+    /// More waits than was taken up: what comes next is to wait for its turn.
+    is_behind: AtomicBool,
+}
+
+impl OnItsWay {
+    /// False if it is on its way already.
+    pub fn add(&self, id: &MessageId) -> bool {
+        self.ids.lock().insert(id.clone())
+    }
+
+    pub fn remove(&self, messages: &[MessageId]) {
+        let mut ids = self.ids.lock();
+        for id in messages {
+            ids.remove(id);
+        }
+    }
+
+    pub fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
+    }
+
+    pub fn set_behind(&self, is_behind: bool) {
+        self.is_behind.store(is_behind, Ordering::Relaxed);
+    }
+
+    pub fn count(&self) -> usize {
+        self.ids.lock().len()
     }
 }

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use ended::{attend, end_all};
+pub(crate) use mail::OnItsWay;
 pub(crate) use offers::{Held, Offer};
 pub(crate) use outbox::{Ended, Frame, Outbox};
 pub(crate) use standing::what_became;
@@ -53,8 +54,8 @@ pub(crate) struct Stream<V> {
     /// Offers in a row that it did not answer.
     unanswered: u32,
     told_to_stop: bool,
-    /// Messages that were taken up and are not written yet.
-    on_its_way: Vec<MessageId>,
+    /// Messages that were taken up and are not settled yet.
+    on_its_way: Arc<OnItsWay>,
     /// Something that must be acknowledged was handed over on it.
     owes_receipts: bool,
     /// Look at the ledger again then, whatever is heard.
@@ -122,14 +123,29 @@ impl<V: Voice> Stream<V> {
             declined: VecDeque::new(),
             unanswered: 0,
             told_to_stop: false,
-            on_its_way: Vec::new(),
+            on_its_way: Arc::default(),
             owes_receipts: false,
             look_at: None,
         }
     }
 
+    /// Others take messages up for this stream, too: each is in here before it is taken.
+    pub fn shares(&mut self, on_its_way: &Arc<OnItsWay>) {
+        self.on_its_way = Arc::clone(on_its_way);
+    }
+
     pub fn agent(&self) -> &AgentId {
         &self.agent.id
+    }
+
+    /// Whether the ledger knows that its agent is there by this door, as far as was seen.
+    pub fn is_open(&self) -> bool {
+        self.agent.doors.contains(&self.terms.door) || self.agent.id.is_no_agent()
+    }
+
+    /// The tasks in its hands.
+    pub fn holds(&self) -> impl Iterator<Item = &TaskId> {
+        self.held.iter().map(|held| &held.task)
     }
 
     /// Waits for something to do.

@@ -17,13 +17,17 @@ impl<V: Voice> Stream<V> {
         }
         let agent = self.agent.id.clone();
         let (agent, tasks) = match self.hub.run(Look { agent }).await {
-            Ok(Some((agent, tasks))) if !agent.is_gone() => (agent, tasks),
+            Ok(Some((agent, tasks))) if !agent.is_gone() || agent.is_reached() => (agent, tasks),
             Ok(_) => return self.sign_off(),
             Err(error) => return self.looks_again_after(&error),
         };
         // Another stream has the agent, wherever it is connected: this one gets nothing more.
-        let name = agent.stream.name.as_ref();
-        if name.is_some_and(|name| *name != self.name) {
+        let is_other = agent
+            .stream
+            .name
+            .as_ref()
+            .is_some_and(|it| *it != self.name);
+        if is_other && self.terms.door.policy().one_stream {
             return self.voice.outbox().end(Ended::Replaced);
         }
         let is_held = |held: &Held| {
@@ -49,9 +53,7 @@ impl<V: Voice> Stream<V> {
             self.give_way();
         }
         self.hear_orders().await;
-        if self.agent.inbox > 0 {
-            self.hand_mail().await;
-        }
+        self.hand_mail().await;
         self.seek_work().await;
     }
 

@@ -34,6 +34,8 @@ pub fn config(home: &Path) -> Config {
     config.limits.enabled = false;
     // Those who want it turn it on, on a port of its own.
     config.bus.enabled = false;
+    config.squidrun.enabled = false;
+    config.broker.listen = None;
     config.bus.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     config
 }

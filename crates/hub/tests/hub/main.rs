@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod broker;
 mod bus;
 mod by_hand;
 mod by_hand_agents;
@@ -35,6 +36,9 @@ mod rewound;
 mod rights;
 mod security;
 mod signer;
+mod squidrun;
+mod squidrun_journal;
+mod squidrun_kit;
 mod steering;
 mod strangers;
 mod swarm_db;

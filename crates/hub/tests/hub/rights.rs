@@ -7,7 +7,7 @@ use switchboard_core::rights::Right;
 use switchboard_core::token::Scope;
 use switchboard_hub::Running;
 use switchboard_hub::config::AuthMode;
-use switchboard_hub::rights::{BUS, FILES, HTTP, Opens, SQL, entries, markdown};
+use switchboard_hub::rights::{BROKER, BUS, FILES, HTTP, Opens, SQL, entries, markdown};
 
 use crate::harness::{Client, TestHub, config};
 use crate::signer::{bearer, steward};
@@ -94,8 +94,9 @@ async fn every_operation_over_http_is_open_to_the_scopes_that_the_table_says() {
             HTTP | SQL if operation.contains(" /") => {}
             // Below.
             SQL => continue,
-            // `bus::identity::each_scope_opens_its_side_of_the_bus`, and the tests of files that are signed.
-            BUS | FILES => continue,
+            // `bus::identity::each_scope_opens_its_side_of_the_bus`, `broker::identity::each_scope_may_register_or_not`,
+            // and the tests of files that are signed.
+            BUS | BROKER | FILES => continue,
             door => panic!("nobody walks {door}"),
         }
         // Whether it brings a body or not.

@@ -1,0 +1,9 @@
+//! The broker on real sockets: what a stranger with a WebSocket client and some JSON sees.
+
+mod bad_input;
+mod delivery;
+mod directory;
+mod frames;
+mod identity;
+mod kit;
+mod tasks;
