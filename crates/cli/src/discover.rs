@@ -46,6 +46,11 @@ pub struct HubFile {
     pub bus: Option<String>,
     #[serde(default)]
     pub bus_tls: bool,
+    /// `host:port` of the broker, if it listens.
+    #[serde(default)]
+    broker: Option<String>,
+    #[serde(default)]
+    broker_tls: bool,
     /// Where its ledger is, without a password. A hub of an older build does not say.
     #[serde(default)]
     pub store: Option<String>,
@@ -83,6 +88,13 @@ impl HubFile {
     /// Where a worker or an operator on this machine connects; none if the bus is off.
     pub fn bus_addr(&self) -> Option<String> {
         self.bus.as_deref().map(reachable)
+    }
+
+    /// Where a role on this machine connects; none if the broker is off.
+    pub fn broker_url(&self) -> Option<String> {
+        let scheme = if self.broker_tls { "wss" } else { "ws" };
+        let addr = reachable(self.broker.as_deref()?);
+        Some(format!("{scheme}://{addr}"))
     }
 }
 

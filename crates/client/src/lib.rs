@@ -19,17 +19,20 @@
 
 mod admin;
 mod agents;
+pub mod broker;
 pub mod bus;
 mod call;
 mod client;
 mod error;
 mod events;
+mod gate;
 mod incidents;
 mod leases;
 mod memory;
 mod messages;
 mod quality;
 mod retry;
+mod roles;
 mod sse;
 mod tasks;
 mod transport;

@@ -7,8 +7,11 @@ pub mod cert;
 pub mod completions;
 pub mod doctor;
 pub mod events;
+pub mod gate;
+pub mod inbox;
 pub mod incident;
 pub mod init;
+pub mod journal;
 pub mod key;
 pub mod lease;
 pub mod memory;
@@ -18,6 +21,9 @@ pub mod pause;
 pub mod quality;
 pub mod restore;
 pub mod resume;
+pub mod role;
+pub mod roll_call;
+pub mod say;
 pub mod status;
 pub mod task;
 pub mod token;
@@ -65,6 +71,17 @@ pub enum Errand {
     /// List and release file leases
     #[command(subcommand, visible_alias = "leases", after_help = lease::EXAMPLES)]
     Lease(lease::Command),
+    Say(say::Args),
+    /// List the roles that messages are sent to
+    #[command(subcommand, visible_alias = "roles", after_help = role::EXAMPLES)]
+    Role(role::Command),
+    RollCall(roll_call::Args),
+    Inbox(inbox::Args),
+    Journal(journal::Args),
+    /// Sign off a change before a restart, step by step
+    #[command(subcommand, after_help = gate::EXAMPLES)]
+    Gate(gate::Command),
+    Briefing(journal::Briefing),
     Events(events::Args),
     /// List and resolve incidents: problems that a person should look into
     #[command(subcommand, visible_alias = "incidents", after_help = incident::EXAMPLES)]
@@ -97,6 +114,13 @@ impl Errand {
             Errand::Bus(command) => command.run(context).await,
             Errand::Message(command) => command.run(context).await,
             Errand::Lease(command) => command.run(context).await,
+            Errand::Gate(command) => command.run(context).await,
+            Errand::Journal(args) => journal::run(args, context),
+            Errand::Briefing(args) => journal::briefing(args, context),
+            Errand::RollCall(args) => roll_call::run(args, context).await,
+            Errand::Inbox(args) => inbox::run(args, context).await,
+            Errand::Role(command) => command.run(context).await,
+            Errand::Say(args) => say::run(args, context).await,
             Errand::Events(args) => events::run(args, context).await,
             Errand::Incident(command) => command.run(context).await,
             Errand::Quality(command) => command.run(context).await,

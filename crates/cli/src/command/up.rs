@@ -17,8 +17,8 @@ use crate::project;
 /// Start the hub for this project and keep it running
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The hub keeps its state in .switchboard/ of the project. It serves HTTP on 127.0.0.1:7373 and the bus,
-for workers and operators, on 127.0.0.1:8731.
+The hub keeps its state in .switchboard/ of the project. It serves HTTP on 127.0.0.1:7373, the bus,
+for workers and operators, on 127.0.0.1:8731, and the broker, for SquidRun's roles, on 127.0.0.1:9900.
 .jetpack/swarm.db is a link to its SQLite file; a database that was there before is imported and kept.
 Settings come from, in this order: flags, the environment (SWITCHBOARD_HTTP_LISTEN,
 SWITCHBOARD_STORE_URL, ...), switchboard.toml, config/dev.toml (settings of the bus only), defaults.
@@ -38,6 +38,9 @@ pub struct Args {
     /// Listen address for workers and operators of the bus, or "off" [default: 127.0.0.1:8731]
     #[arg(long, value_name = "ADDR|off")]
     pub bus: Option<String>,
+    /// Listen address for SquidRun's WebSocket clients, or "off" [default: 127.0.0.1:9900]
+    #[arg(long, value_name = "ADDR|off")]
+    pub broker: Option<String>,
     /// Location of the ledger: sqlite:FILE or postgres://USER@HOST/DATABASE [default: switchboard.db in the data directory]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
@@ -110,6 +113,7 @@ impl Args {
         let settings = [
             ("http.listen", self.http.clone()),
             ("bus.listen", self.bus.clone()),
+            ("broker.listen", self.broker.clone()),
             (
                 "http.allowed_hosts",
                 (!self.host.is_empty()).then(|| self.host.join(",")),
@@ -165,6 +169,12 @@ pub fn run(args: Args, data_dir: Option<&PathBuf>) -> Result<(), Failure> {
     let file = args.config.as_ref().map(|file| here.join(file));
     let mut loaded = project::load(&here, file.as_deref(), args.overrides(data_dir, &here))
         .map_err(|error| Failure::Failed(error.to_string()))?;
+    if !loaded.config.project.is_dir() {
+        return Err(Failure::Failed(format!(
+            "there is no such directory: {}; the project must exist",
+            loaded.config.project.display()
+        )));
+    }
     loaded.config.abandon_move = args.abandon_move;
     loaded.config.clock_is_right = args.clock_is_right;
     log(&loaded.config)?;

@@ -1,5 +1,6 @@
 //! `switchboard message …`: one file per command.
 
+mod ack;
 mod list;
 mod send;
 mod show;
@@ -18,6 +19,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Send(send::Args),
+    Ack(ack::Args),
     List(list::Args),
     Show(show::Args),
 }
@@ -25,6 +27,7 @@ pub enum Command {
 impl Command {
     pub async fn run(self, context: &mut Context) -> Result<(), Failure> {
         match self {
+            Command::Ack(args) => ack::run(args, context).await,
             Command::Send(args) => send::run(args, context).await,
             Command::List(args) => list::run(args, context).await,
             Command::Show(args) => show::run(args, context).await,

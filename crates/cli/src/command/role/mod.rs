@@ -1,0 +1,30 @@
+//! `switchboard role …`: one file per command.
+
+mod list;
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+pub const EXAMPLES: &str = "\
+A role is a name that messages are sent to, such as builder. Roles beside the canonical ones are configured in
+switchboard.toml, as [squidrun.roles.reviewer] with pane = \"4\".
+
+Examples:
+  switchboard role list
+  switchboard say builder '(ARCH #1): Roll call. Report status.'";
+
+/// Commands about roles.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    List(list::Args),
+}
+
+impl Command {
+    pub async fn run(self, context: &mut Context) -> Result<(), Failure> {
+        match self {
+            Command::List(args) => list::run(args, context).await,
+        }
+    }
+}
