@@ -54,6 +54,7 @@ impl Hub {
         let mut command = Command::new(binary);
         command
             .args(["up", "--http", "127.0.0.1:0", "--bus", "127.0.0.1:0"])
+            .args(["--broker", "127.0.0.1:0"])
             .arg("--data-dir")
             .arg(&data_dir)
             .arg("--project")

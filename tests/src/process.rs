@@ -250,6 +250,7 @@ impl Project {
             .args(&self.flags)
             .current_dir(self.root())
             .env("SWITCHBOARD_LIMITS_ENABLED", "false")
+            .env("SWITCHBOARD_BROKER_LISTEN", "off")
             .env("NO_COLOR", "1")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

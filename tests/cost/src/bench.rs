@@ -53,6 +53,8 @@ impl<G: Ground> Bench<G> {
         config.limits.enabled = false;
         config.bus.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
         config.bus.memory.enabled = false;
+        config.squidrun.enabled = false;
+        config.broker.listen = None;
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()

@@ -18,6 +18,7 @@ pub mod redaction;
 pub mod served;
 pub mod signatures;
 pub mod sql_guard;
+pub mod squidrun;
 pub mod tokens;
 
 /// Every target, as its corpus and its file for `cargo fuzz` are named.
@@ -32,5 +33,6 @@ pub const TARGETS: &[&str] = &[
     "redaction",
     "signatures",
     "sql_guard",
+    "squidrun",
     "tokens",
 ];

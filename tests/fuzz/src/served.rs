@@ -30,6 +30,7 @@ impl Served {
         config.http.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         config.limits.enabled = false;
         config.bus.enabled = false;
+        config.broker.listen = None;
         config.auth = auth;
         let runtime = Runtime::new().unwrap();
         let engine = Box::new(MemoryEngine::new(Box::new(SystemClock::new())));

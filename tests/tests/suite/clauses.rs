@@ -1,7 +1,7 @@
 //! Clause coverage: every clause of the protocol and every settled question names a test that exists, or what it waits for.
 //!
-//! `docs/clauses/*.txt` list what is to be proven, one id a line; `docs/jetpack-clauses.md` and `docs/agentbus.md` have a
-//! table row for each. This test does not know whether a proof is good; a reviewer does.
+//! `docs/clauses/*.txt` list what is to be proven, one id a line; `docs/jetpack-clauses.md`, `docs/agentbus.md` and
+//! `docs/squidrun.md` have a table row for each. This test does not know whether a proof is good; a reviewer does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -182,6 +182,40 @@ fn every_clause_of_the_bus_names_its_test() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
+#[test]
+fn every_clause_of_squidrun_names_its_test_or_what_it_waits_for() {
+    let list = "docs/clauses/squidrun.txt";
+    let complaints = complaints(list, "docs/squidrun.md", "squidrun.");
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// Each role, status and golden frame has its line in the tables of the page.
+#[test]
+fn every_role_status_and_frame_of_squidrun_is_described() {
+    use switchboard_wire::squidrun::{CheckStatus, HealthStatus, Roles, Status};
+
+    let document = read("docs/squidrun.md");
+    let statuses = [Status::WORDS, HealthStatus::WORDS, CheckStatus::WORDS].concat();
+    let words = statuses.into_iter().map(str::to_owned);
+    let roles = Roles::default();
+    let words = words.chain(roles.iter().flat_map(|role| {
+        let words = role.aliases.iter().chain(&role.header);
+        words.chain([&role.pane]).cloned().collect::<Vec<_>>()
+    }));
+    let golden = std::fs::read_dir(root().join("crates/wire/golden/squidrun"));
+    let frames = golden.expect("the golden frames").map(|entry| {
+        let frame = std::fs::read_to_string(entry.expect("a file").path()).expect("a frame");
+        let frame: serde_json::Value = serde_json::from_str(&frame).expect("JSON");
+        frame["type"].as_str().expect("a type").to_owned()
+    });
+    // Any other type with a requestId.
+    let frames = frames.filter(|kind| kind != "team-memory");
+    for word in words.chain(frames) {
+        let is_row = |line: &str| line.starts_with('|') && line.contains(&format!("`{word}`"));
+        assert!(document.lines().any(is_row), "{word} is missing");
+    }
+}
+
 /// Each message has its line in the table of the page.
 #[test]
 fn every_message_of_the_bus_is_described() {
@@ -194,7 +228,12 @@ fn every_message_of_the_bus_is_described() {
 
 #[test]
 fn every_scene_proves_something() {
-    let document = read("docs/jetpack-clauses.md") + &read("docs/agentbus.md");
+    let pages = [
+        "docs/jetpack-clauses.md",
+        "docs/agentbus.md",
+        "docs/squidrun.md",
+    ];
+    let document = pages.map(read).concat();
     let folder = std::fs::read_dir(root().join("tests/scenarios")).expect("scenes can be listed");
     for entry in folder {
         let name = entry.expect("scenes can be listed").file_name();
@@ -202,7 +241,7 @@ fn every_scene_proves_something() {
         let named = document.contains(&format!("`tests/scenarios/{name}`"));
         assert!(
             named || !name.ends_with(".scene"),
-            "{name} is named nowhere in docs/jetpack-clauses.md and docs/agentbus.md"
+            "{name} is named nowhere in {pages:?}"
         );
     }
 }

@@ -3,6 +3,7 @@
 mod backups;
 mod bad_input;
 mod bad_world;
+mod broker;
 mod bus;
 mod cert;
 mod clauses;
@@ -33,6 +34,8 @@ mod power;
 mod private;
 mod race;
 mod random;
+mod roles;
 mod scenarios;
 mod shutdown;
 mod swarm_db;
+mod triggers;

@@ -134,6 +134,16 @@ fn signatures() {
 }
 
 #[test]
+fn squidrun() {
+    run(
+        "squidrun",
+        1000,
+        inputs::json("golden/squidrun"),
+        fuzz::squidrun::check,
+    );
+}
+
+#[test]
 fn bus_lines() {
     run("ndjson", 300, ndjson::frames(), fuzz::ndjson::check);
 }

@@ -152,6 +152,7 @@ impl HubHere {
         let mut config = Config::for_project(folder.path().to_owned());
         config.http.listen.set_port(0);
         config.bus.enabled = false;
+        config.broker.listen = None;
         change(&mut config);
         let running = Running::start_with(config, engine, store).await;
         let running = running.expect("a hub on a free port");
