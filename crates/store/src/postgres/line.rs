@@ -3,6 +3,8 @@
 //! Whatever is asked here may be asked twice. The writer, who may not, has connections of its own.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -24,6 +26,21 @@ const SETTINGS: &str = "SET random_page_cost = 1.1; SET max_parallel_workers_per
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// So long after a vain attempt nobody tries again.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// Counts the connections of one process to a database that were made: what one was refused a moment ago, another may
+/// have got since.
+#[derive(Clone, Default)]
+pub(super) struct Reached(Arc<AtomicU64>);
+
+impl Reached {
+    pub fn again(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn times(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// Lets whichever thread calls do the work of the connections.
 pub(super) struct Here(Option<Runtime>);
@@ -55,17 +72,19 @@ pub(super) struct Line {
     address: Address,
     bell: Option<Bell>,
     session: Option<Session>,
-    /// When a connection was tried for in vain, and why.
-    failed: Option<Instant>,
+    reached: Reached,
+    /// When a connection was tried for in vain, and how many had been made before.
+    failed: Option<(Instant, u64)>,
 }
 
 impl Line {
     /// With a bell it is rung when others notify, if address and server allow that.
-    pub fn new(address: Address, bell: Option<Bell>) -> Line {
+    pub fn new(address: Address, bell: Option<Bell>, reached: Reached) -> Line {
         Line {
             address,
             bell,
             session: None,
+            reached,
             failed: None,
         }
     }
@@ -90,19 +109,22 @@ impl Line {
             return Ok(false);
         }
         self.session = None;
-        if self.failed.is_some_and(|at| at.elapsed() < PAUSE) {
+        let reached = self.reached.times();
+        let is_away = |(at, before): (Instant, u64)| at.elapsed() < PAUSE && before == reached;
+        if self.failed.is_some_and(is_away) {
             return Err(unreachable());
         }
         let made = timeout(ANSWER_WITHIN, self.open()).await;
         match made.unwrap_or_else(|_| Err(late())) {
             Ok(session) => {
                 (self.session, self.failed) = (Some(session), None);
+                self.reached.again();
                 Ok(true)
             }
             // A ledger that was open once may be again.
             Err(Error::Open(why) | Error::Unavailable(why)) => {
                 tracing::debug!("{why}");
-                self.failed = Some(Instant::now());
+                self.failed = Some((Instant::now(), reached));
                 Err(unreachable())
             }
             Err(other) => Err(other),
@@ -162,4 +184,27 @@ impl Line {
 fn late() -> Error {
     let seconds = ANSWER_WITHIN.as_secs();
     Error::Unavailable(format!("the database did not answer within {seconds} s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_connection_has_reached_is_tried_at_once() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = nobody.local_addr().expect("it is bound").port();
+        drop(nobody);
+        let address = Address::parse(&format!("postgres://me@127.0.0.1:{port}/swarm"));
+        let (here, reached) = (Here::new().expect("it runs"), Reached::default());
+        let mut line = Line::new(address.expect("it is one"), None, reached.clone());
+        let mut tried_after = || {
+            let answer = here.run(line.connect());
+            assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
+            line.failed.expect("it was in vain").1
+        };
+        assert_eq!(tried_after(), 0);
+        reached.again();
+        assert_eq!(tried_after(), 1, "not refused for the vain attempt before");
+    }
 }

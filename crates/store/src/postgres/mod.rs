@@ -42,6 +42,7 @@ mod told;
 pub use address::Address;
 pub use chain::verify_log;
 use errors::{is_last_word, unreachable, world};
+use line::Reached;
 pub use migrate::{SCHEMA_VERSION, Steps};
 use save::Signature;
 use session::{Query, Request, Session};
@@ -52,6 +53,8 @@ pub struct PostgresEngine {
     address: Address,
     runtime: Runtime,
     session: Option<Session>,
+    /// Readers try again at once when the writer is connected.
+    reached: Reached,
     /// Of a server that cannot be reached: when it may be tried again, and how long to wait after that.
     retry: Option<(Instant, Duration)>,
     steps: Steps,
@@ -124,6 +127,7 @@ impl PostgresEngine {
             address,
             runtime,
             session: Some(session),
+            reached: Reached::default(),
             retry: None,
             steps,
             me: i64::from_be_bytes(me),
@@ -173,6 +177,7 @@ impl PostgresEngine {
                     tracing::info!("{} is back", self.address);
                 }
                 self.session = Some(session);
+                self.reached.again();
                 self.told.connected();
                 Ok(())
             }
@@ -328,7 +333,10 @@ impl PostgresEngine {
 
 /// The lists of a ledger that others may serve; its schema must be this build's.
 pub fn read_only(address: Address) -> Result<Box<dyn Reader>, Error> {
-    Ok(Box::new(read::PostgresReader::open(address)?))
+    Ok(Box::new(read::PostgresReader::open(
+        address,
+        Reached::default(),
+    )?))
 }
 
 /// Takes its turn, says that it is a hub who writes, then locks the head and reads it.
@@ -519,7 +527,8 @@ impl Engine for PostgresEngine {
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Error> {
-        Ok(Box::new(read::PostgresReader::open(self.address.clone())?))
+        let reader = read::PostgresReader::open(self.address.clone(), self.reached.clone())?;
+        Ok(Box::new(reader))
     }
 
     fn is_shared(&self) -> bool {

@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 
 use super::address::Address;
 use super::filter::{ENGRAM_WORDS, LEARNING_WORDS, Scan, Way, Where, prefixes, select};
-use super::line::{Here, Line};
+use super::line::{Here, Line, Reached};
 use super::load;
 use super::rows::{rows_max, signed};
 use super::secret;
@@ -38,10 +38,10 @@ pub(super) struct PostgresReader {
 
 impl PostgresReader {
     /// Connects when it is first asked.
-    pub fn open(address: Address) -> Result<PostgresReader, Error> {
+    pub fn open(address: Address, reached: Reached) -> Result<PostgresReader, Error> {
         Ok(PostgresReader {
             here: Here::new()?,
-            line: RefCell::new(Line::new(address, None)),
+            line: RefCell::new(Line::new(address, None, reached)),
         })
     }
 

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_postgres::Row;
 
 use super::address::Address;
-use super::line::{CHANNEL, Here, Line};
+use super::line::{CHANNEL, Here, Line, Reached};
 use super::rows::{rows_max, signed};
 use super::session::{Bell, Query};
 use crate::paging;
@@ -61,7 +61,7 @@ impl PostgresTail {
         let now = Instant::now();
         Ok(PostgresTail {
             here: Here::new()?,
-            line: Line::new(address, Some(bell.clone())),
+            line: Line::new(address, Some(bell.clone()), Reached::default()),
             bell,
             me,
             own: Arc::default(),
