@@ -219,8 +219,14 @@ impl<'a> Load<'a> {
     }
 
     fn check(self, records: &mut [Record], watched: &[Value]) {
-        read_the_rest(&self.team.hubs[0], records);
+        // Those who were acknowledged last may all have been served by another one.
         let mut clients = self.team.clients();
+        for client in &mut clients {
+            until("it has the database back", || {
+                (client.get("/readyz").status == 200).then_some(())
+            });
+        }
+        read_the_rest(&self.team.hubs[0], records);
         let seen = Seen::now(&mut clients[0]);
         check(records, &self.agents, &seen);
         tell(records, &seen.history);
