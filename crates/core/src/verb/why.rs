@@ -17,7 +17,7 @@ use crate::want::Want;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
     pub task: TaskId,
-    /// Without one, all agents there are.
+    /// Without one, those that the task is for, or all agents there are.
     pub agent: Option<AgentId>,
 }
 
@@ -81,12 +81,7 @@ impl Verb for Why {
         let Some(task) = want.task(&self.task) else {
             return;
         };
-        let agents = match &self.agent {
-            Some(id) => std::slice::from_ref(id),
-            None if is_up_for_claims(task) => want.present_agents().unwrap_or_default(),
-            None => &[],
-        };
-        for id in agents {
+        for id in self.in_question(want, task).unwrap_or_default() {
             if let Some(agent) = want.agent(id) {
                 waits_for_others(want, task, agent, now);
             }
@@ -103,13 +98,24 @@ impl Verb for Why {
         if task.status() == TaskStatus::Ready {
             reasons.extend(Want::new(slice).hold(now).map(Reason::Paused));
         }
-        let agents = match &self.agent {
-            Some(id) => Some(std::slice::from_ref(id)),
-            None if is_up_for_claims(task) => Want::new(slice).present_agents(),
-            None => None,
-        };
+        let agents = self.in_question(&mut Want::new(slice), task);
         let agents = agents.map(|agents| about_the_agents(slice, task, agents, now));
         Ok((WhyAnswer { reasons, agents }, Changes::default()))
+    }
+}
+
+impl Why {
+    fn in_question<'a, 'b: 'a>(
+        &'a self,
+        want: &mut Want<'b>,
+        task: &'b Task,
+    ) -> Option<&'a [AgentId]> {
+        match &self.agent {
+            Some(id) => Some(std::slice::from_ref(id)),
+            None if !is_up_for_claims(task) => None,
+            None if !task.about.audience.is_empty() => Some(&task.about.audience),
+            None => want.present_agents(),
+        }
     }
 }
 
@@ -382,6 +388,20 @@ mod tests {
         let one = agents(&mut crowd(&[&[]], cobol));
         assert_eq!(one.each, [("w0".into(), vec![missing("cobol")])]);
         assert!(one.common.is_empty());
+    }
+
+    #[test]
+    fn of_a_task_that_is_for_somebody_only_these_are_asked() {
+        let mut swarm = crowd(&[&[], &[]], |about| about.audience = vec!["w1".into()]);
+        let one = agents(&mut swarm);
+        assert_eq!((one.total, one.able), (1, vec![("w1".into(), None)]));
+        let mut swarm = crowd(&[&[]], |about| about.audience = vec!["builder".into()]);
+        let one = agents(&mut swarm);
+        assert_eq!(
+            one.each,
+            [("builder".into(), vec![Reason::AgentNotRegistered])]
+        );
+        assert!(!swarm.ok(why(None)).is_claimable());
     }
 
     #[test]
