@@ -56,6 +56,7 @@ impl Failure {
                 client::Error::Refused { .. }
                 | client::Error::Untrusted { .. }
                 | client::Error::Unproven { .. }
+                | client::Error::NotHttp { .. }
                 | client::Error::Unreadable { .. },
             ) => 1,
         }
@@ -77,6 +78,7 @@ impl Failure {
             }
             Failure::Hub(client::Error::Untrusted { .. }) => ("untrusted_certificate", None, None),
             Failure::Hub(client::Error::Unproven { .. }) => ("unproven_hub", None, None),
+            Failure::Hub(client::Error::NotHttp { .. }) => ("not_http", None, None),
             Failure::Hub(client::Error::Unreadable { .. }) => ("unreadable_answer", None, None),
             Failure::Hub(client::Error::Invalid(_)) | Failure::Usage(_) => ("usage", None, None),
             Failure::Import { .. } => ("invalid_file", None, None),
@@ -135,6 +137,9 @@ fn from_hub(error: &client::Error) -> String {
             format!(
                 "{error}: it did not prove that it has the key in the data directory, so no token was sent; if it is the hub, restart it with this version, or pass --url and --token"
             )
+        }
+        client::Error::NotHttp { .. } => {
+            format!("{error}; if it is a hub with TLS, its address begins with https://")
         }
         client::Error::Unreadable { .. } => {
             format!(

@@ -32,6 +32,9 @@ pub enum Error {
     /// Somebody answered who did not show that it has the hub's master key. Nothing else was sent there.
     #[error("the server at {address} did not prove that it is the hub")]
     Unproven { address: String },
+    /// Somebody answered in something else than HTTP.
+    #[error("the server at {address} does not speak plain HTTP")]
+    NotHttp { address: String },
     /// The hub answered, and the answer is not what it should be.
     #[error("the answer from {address} cannot be read: {reason}")]
     Unreadable { address: String, reason: String },
@@ -48,6 +51,7 @@ impl Error {
             Error::Unreachable { .. }
             | Error::Untrusted { .. }
             | Error::Unproven { .. }
+            | Error::NotHttp { .. }
             | Error::Unreadable { .. }
             | Error::Invalid(_) => None,
         }
@@ -60,6 +64,7 @@ impl Error {
             Error::Unreachable { .. } => true,
             Error::Untrusted { .. }
             | Error::Unproven { .. }
+            | Error::NotHttp { .. }
             | Error::Unreadable { .. }
             | Error::Invalid(_) => false,
         }
@@ -68,21 +73,30 @@ impl Error {
 
 /// Why the other side's certificate was refused, if that is why a call failed.
 pub(crate) fn distrust(error: &reqwest::Error) -> Option<String> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(inner) = cause {
-        if let Some(rustls::Error::InvalidCertificate(why)) = inner.downcast_ref() {
-            return Some(in_words(why));
-        }
+    causes(error).find_map(|cause| match cause.downcast_ref() {
+        Some(rustls::Error::InvalidCertificate(why)) => Some(in_words(why)),
+        _ => None,
+    })
+}
+
+/// Whether somebody answered in something else than HTTP, as a port with TLS does.
+pub(crate) fn is_not_http(error: &reqwest::Error) -> bool {
+    let mut causes = causes(error).filter_map(|cause| cause.downcast_ref());
+    causes.any(hyper::Error::is_parse)
+}
+
+/// An error and what it wraps, outermost first.
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |cause| {
         // An I/O error hides what it wraps from `source`.
-        let wrapped = inner
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref);
-        cause = match wrapped {
+        let io = cause.downcast_ref::<std::io::Error>();
+        match io.and_then(std::io::Error::get_ref) {
             Some(wrapped) => Some(wrapped),
-            None => inner.source(),
-        };
-    }
-    None
+            None => cause.source(),
+        }
+    })
 }
 
 fn in_words(why: &CertificateError) -> String {

@@ -19,7 +19,7 @@ use tracing::debug;
 use ulid::Ulid;
 
 use crate::call::Call;
-use crate::error::{Error, distrust};
+use crate::error::{Error, distrust, is_not_http};
 use crate::retry::RetryPolicy;
 
 /// Largest answer that is read.
@@ -297,6 +297,9 @@ impl Transport {
         if let Some(reason) = distrust(&source) {
             return Error::Untrusted { address, reason };
         }
+        if is_not_http(&source) {
+            return Error::NotHttp { address };
+        }
         Error::Unreachable { address, source }
     }
 
@@ -332,6 +335,7 @@ impl Retries {
             Error::Unreachable { .. }
             | Error::Untrusted { .. }
             | Error::Unproven { .. }
+            | Error::NotHttp { .. }
             | Error::Unreadable { .. }
             | Error::Invalid(_) => None,
         };

@@ -102,6 +102,9 @@ fn with_a_certificate_for_a_name_its_own_commands_go_on_and_others_use_the_name(
     fails(&remote(&[]), "self-signed, as 'openssl req -x509'");
     openssl(elsewhere.path(), &["-nodes"]);
     fails(&remote(&["--ca-cert", "cert.pem"]), "is not trusted");
+    let plain = format!("http://{}", hub.addr());
+    let plain = cli(elsewhere.path(), &["--url", &plain, "status"], &token);
+    fails(&plain, "its address begins with https://");
     hub.stop();
 }
 
