@@ -1,16 +1,15 @@
 //! Work by a command of the user: one process group per task, its output watched, its end reported.
 
 use std::io;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use switchboard_child::{Program, Tail, end};
 use switchboard_client::bus::state;
 use switchboard_wire::agentbus::codec::{Line, Lines};
 use switchboard_wire::agentbus::message::{Accomplished, TaskAssigned};
 use switchboard_wire::agentbus::{ErrorType, Stage};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::job::{Job, Mishap, Note, Notes, Outcome, Stop};
@@ -23,8 +22,6 @@ const LINE_BYTES_MAX: usize = 4 * 1024;
 /// Longest description in the environment; an operating system takes no arbitrary one. All of it is on the input.
 const ENVIRONMENT_BYTES_MAX: usize = 64 * 1024;
 const SUMMARY_CHARS_MAX: usize = 500;
-/// A command that is told to end has so long.
-const END_WITHIN: Duration = Duration::from_secs(5);
 /// What a command left running may hold its output open; it is not waited for longer.
 const DRAIN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -46,11 +43,8 @@ pub fn start(program: &str, task: TaskAssigned, worker_id: &str) -> Job {
     })
 }
 
-fn command(program: &str, task: &TaskAssigned, worker_id: &str) -> Command {
-    let mut command = Command::new("sh");
-    command
-        .arg("-c")
-        .arg(program)
+fn command(program: &str, task: &TaskAssigned, worker_id: &str) -> Program {
+    Program::new(["sh", "-c", program])
         .env("TASK_ID", plain(&task.task_id))
         .env("ISSUE_NUMBER", task.issue_number.to_string())
         .env("TITLE", plain(&task.title))
@@ -59,12 +53,6 @@ fn command(program: &str, task: &TaskAssigned, worker_id: &str) -> Command {
         .env("EPOCH", task.epoch.to_string())
         .env("BRANCH", plain(task.branch.as_deref().unwrap_or_default()))
         .env("WORKER_ID", worker_id)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .process_group(0);
-    command
 }
 
 /// No environment holds a zero byte.
@@ -83,13 +71,12 @@ fn beginning(text: &str) -> &str {
 }
 
 async fn work(
-    mut command: Command,
+    command: Program,
     input: Vec<u8>,
     notes: Notes,
     mut stop: Stop,
 ) -> io::Result<Outcome> {
-    let mut child = command.spawn()?;
-    let mut group = Group::of(&child);
+    let (mut child, mut group) = command.in_group()?;
     let given = child.stdin.take();
     let feed = tokio::spawn(async move {
         if let Some(mut given) = given {
@@ -110,7 +97,8 @@ async fn work(
         let abort = watching.abort_handle();
         let drained = timeout(DRAIN_WITHIN, watching).await;
         abort.abort();
-        drained.ok().and_then(Result::ok).unwrap_or_default()
+        let tail = drained.ok().and_then(Result::ok);
+        tail.unwrap_or_else(|| Tail::new(0))
     };
     let (stdout, stderr) = (tail(stdout).await, tail(stderr).await);
     Ok(judge(status, &stdout, &stderr))
@@ -139,71 +127,9 @@ fn judge(status: ExitStatus, stdout: &Tail, stderr: &Tail) -> Outcome {
     })
 }
 
-/// Politely first.
-async fn end(child: &mut Child, group: &Group) -> io::Result<ExitStatus> {
-    group.signal(Signal::TERM);
-    match timeout(END_WITHIN, child.wait()).await {
-        Ok(status) => status,
-        Err(_) => {
-            group.signal(Signal::KILL);
-            child.wait().await
-        }
-    }
-}
-
-/// The command and whatever it started; ended with it if it is not through.
-struct Group(Option<Pid>);
-
-impl Group {
-    fn of(child: &Child) -> Self {
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        Self(id.and_then(Pid::from_raw))
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.0 {
-            // One that is gone needs no signal.
-            let _ = kill_process_group(group, signal);
-        }
-    }
-
-    /// The command was waited for; its number may be another's from now on.
-    fn ended(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-    }
-}
-
-/// The end of an output.
-#[derive(Debug, Default)]
-struct Tail(Vec<u8>);
-
-impl Tail {
-    fn push(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-        let over = self.0.len().saturating_sub(TAIL_BYTES_MAX);
-        self.0.drain(..over);
-    }
-
-    fn text(&self) -> Option<String> {
-        (!self.0.is_empty()).then(|| String::from_utf8_lossy(&self.0).into_owned())
-    }
-
-    fn last_line(&self) -> Option<String> {
-        let text = self.text()?;
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        last.map(str::to_owned)
-    }
-}
-
 /// Shows an output line by line, and keeps its end.
 async fn watch(output: Option<impl AsyncRead + Unpin>, notes: Notes) -> Tail {
-    let mut tail = Tail::default();
+    let mut tail = Tail::new(TAIL_BYTES_MAX);
     let Some(mut output) = output else {
         return tail;
     };

@@ -1,0 +1,82 @@
+//! Programs that we start: in a process group of their own or in a terminal of their own, watched and ended whole.
+//!
+//! Knows nothing of tasks, roles or the ledger. `typing` is the pure part of writing to a program as a person would.
+
+mod group;
+pub mod orphans;
+mod pty;
+mod tail;
+pub mod typing;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+
+pub use group::{Group, end};
+pub use pty::{Output, Pty, Size};
+pub use tail::Tail;
+
+/// What is told to end has so long before it is killed.
+pub const END_WITHIN: Duration = Duration::from_secs(5);
+/// In the environment of whatever must not outlive us; see [`orphans`].
+pub const RUN_ID: &str = "SWITCHBOARD_RUN_ID";
+
+/// A program that is to be started.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// The program and its arguments; never empty.
+    pub argv: Vec<OsString>,
+    /// Beside our own environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Ours if absent.
+    pub dir: Option<PathBuf>,
+}
+
+impl Program {
+    /// A command line, split into words as a shell splits them; none if it has no word or an open quote.
+    pub fn parse(line: &str) -> Option<Program> {
+        let words = shlex::split(line).filter(|words| !words.is_empty())?;
+        Some(Program::new(words))
+    }
+
+    pub fn new(argv: impl IntoIterator<Item = impl Into<OsString>>) -> Program {
+        Program {
+            argv: argv.into_iter().map(Into::into).collect(),
+            ..Program::default()
+        }
+    }
+
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Program {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// In a process group of its own, with pipes for all that it reads and writes.
+    pub fn in_group(&self) -> io::Result<(Child, Group)> {
+        let [program, args @ ..] = &self.argv[..] else {
+            return Err(io::Error::other("there is no program"));
+        };
+        let mut command = Command::new(program);
+        command.args(args).envs(self.env.iter().cloned());
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).kill_on_drop(true);
+        let child = command.process_group(0).spawn()?;
+        let group = Group::of(&child);
+        Ok((child, group))
+    }
+
+    /// In a terminal of its own.
+    pub fn in_terminal(&self, size: Size) -> io::Result<(Pty, Output)> {
+        pty::start(self, size)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! With real programs.
+
+use tokio::time::timeout;
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use super::*;
+use crate::typing::{PasteMode, Typed, keys, may_type_at};
+
+const LONG: Duration = Duration::from_secs(60);
+const SIZE: Size = Size {
+    rows: 24,
+    columns: 80,
+};
+
+fn sh(script: &str) -> Program {
+    Program::new(["sh", "-c", script])
+}
+
+/// Reads until the text was printed.
+async fn until(output: &mut Output, text: &str) -> String {
+    let mut seen = String::new();
+    let reading = async {
+        while !seen.contains(text) {
+            let piece = output.recv().await;
+            let piece = piece.unwrap_or_else(|| panic!("it ended after {seen:?}"));
+            seen.push_str(&String::from_utf8_lossy(&piece));
+        }
+    };
+    timeout(LONG, reading).await.expect("it prints it");
+    seen
+}
+
+async fn gone(run_id: &str) {
+    let buried = async {
+        while !orphans::carriers(&[run_id]).is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, buried).await.expect("they are gone");
+}
+
+fn run_id(name: &str) -> String {
+    format!("test-{name}-{}", std::process::id())
+}
+
+#[tokio::test]
+async fn a_program_finds_terminal_size_directory_and_environment() {
+    let dir = std::env::temp_dir();
+    let program = Program {
+        dir: Some(dir.clone()),
+        ..sh("test -t 0 && stty size; pwd; echo $GIVEN; read x; stty size; exit 7")
+            .env("GIVEN", "yes")
+    };
+    let (pty, mut output) = program.in_terminal(SIZE).expect("it starts");
+    let seen = until(&mut output, "yes").await;
+    assert!(seen.contains("24 80"), "{seen:?}");
+    let dir = dir.canonicalize().expect("it is there");
+    assert!(seen.contains(&*dir.to_string_lossy()), "{seen:?}");
+    pty.resize(Size {
+        rows: 50,
+        columns: 132,
+    })
+    .expect("it is open");
+    pty.type_in("go", false).await.expect("it reads");
+    until(&mut output, "50 132").await;
+    let status = timeout(LONG, pty.wait()).await.expect("it ends");
+    assert_eq!(status.code(), Some(7));
+    assert_eq!(pty.pid(), None);
+    pty.write(vec![b'x'; 10]).await.ok();
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_said() {
+    assert!(
+        Program::new(["no-such-program-anywhere"])
+            .in_terminal(SIZE)
+            .is_err()
+    );
+    assert!(Program::default().in_terminal(SIZE).is_err());
+    assert!(Program::default().in_group().is_err());
+    let elsewhere = Program {
+        dir: Some("/no/such/place".into()),
+        ..sh("true")
+    };
+    assert!(elsewhere.in_terminal(SIZE).is_err());
+    for line in ["", "  ", "'open"] {
+        assert!(Program::parse(line).is_none(), "{line:?}");
+    }
+    let words = Program::parse("claude --say 'two words'").expect("it has words");
+    assert_eq!(words.argv, ["claude", "--say", "two words"]);
+}
+
+#[tokio::test]
+async fn who_does_not_listen_is_killed_after_the_grace() {
+    let (pty, mut output) = sh("trap '' HUP TERM; echo deaf; while :; do sleep 1; done")
+        .in_terminal(SIZE)
+        .expect("it starts");
+    until(&mut output, "deaf").await;
+    let status = timeout(LONG, pty.end(Duration::from_millis(50)))
+        .await
+        .expect("it ends");
+    assert_eq!(status.signal(), Some(9));
+    let (pty, mut output) = sh("echo there; sleep 600")
+        .in_terminal(SIZE)
+        .expect("it starts");
+    until(&mut output, "there").await;
+    let status = timeout(LONG, pty.end(LONG)).await.expect("it listens");
+    assert_eq!(status.signal(), Some(1));
+}
+
+#[tokio::test]
+async fn a_dropped_terminal_ends_what_runs_in_it() {
+    let id = run_id("dropped");
+    let (pty, mut output) = sh("sleep 600 & echo up; wait")
+        .env(RUN_ID, &id)
+        .in_terminal(SIZE)
+        .expect("it starts");
+    until(&mut output, "up").await;
+    assert!(!orphans::carriers(&[&id]).is_empty());
+    drop(pty);
+    gone(&id).await;
+}
+
+#[tokio::test]
+async fn orphans_are_found_by_their_run_id_and_ended() {
+    let id = run_id("orphans");
+    // One in a session of its own, which no signal to a group reaches, and one that does not listen.
+    let program =
+        sh("setsid sleep 600 & (trap '' TERM HUP; while :; do sleep 1; done) & echo up; wait");
+    let (pty, mut output) = program
+        .env(RUN_ID, &id)
+        .in_terminal(SIZE)
+        .expect("it starts");
+    until(&mut output, "up").await;
+    let (ended, left) = orphans::end(&[&id], Duration::from_millis(100)).await;
+    assert!(ended >= 3, "{ended}");
+    assert_eq!(left, 0);
+    assert_eq!(orphans::end(&[&id], LONG).await, (0, 0));
+    assert!(orphans::carriers(&[]).is_empty());
+    timeout(LONG, pty.wait()).await.expect("it was ended too");
+}
+
+#[test]
+fn control_characters_are_not_typed() {
+    assert_eq!(
+        keys("a\x1b[31mb\u{9b}c\x03\r\nd\te\n", false),
+        b"a[31mbc\nd e"
+    );
+    assert_eq!(
+        keys("a\x1b[201~\nb\tc", true),
+        b"\x1b[200~a[201~\rb\tc\x1b[201~"
+    );
+}
+
+#[test]
+fn bracketed_paste_is_noticed_however_it_is_cut() {
+    let mut mode = PasteMode::default();
+    for (printed, is_on) in [
+        ("hello\x1b[?1h", false),
+        ("\x1b[?20", false),
+        ("04h$ ", true),
+        ("\x1b[2004l\x1b[?12004l", true),
+        ("\x1b[?1;2004l", false),
+        ("\x1b[?2004;25h", true),
+        ("\x1bc", false),
+    ] {
+        mode.watch(printed.as_bytes());
+        assert_eq!(mode.is_on(), is_on, "{printed:?}");
+    }
+}
+
+#[test]
+fn a_person_who_types_is_waited_for_but_not_for_ever() {
+    let now = tokio::time::Instant::now();
+    let after = |seconds| now + Duration::from_secs(seconds);
+    assert_eq!(may_type_at(now, None), now);
+    assert_eq!(may_type_at(after(10), Some(now)), after(10));
+    assert_eq!(may_type_at(now, Some(after(1))), after(3));
+    assert_eq!(may_type_at(now, Some(after(29))), after(30));
+}
+
+#[test]
+fn an_id_is_new_once_among_the_last_ones() {
+    let mut typed = Typed::default();
+    assert!(typed.is_new("m0") && !typed.is_new("m0"));
+    for number in 1..4096 {
+        assert!(typed.is_new(&format!("m{number}")));
+    }
+    assert!(!typed.is_new("m0"));
+    assert!(typed.is_new("m4096") && typed.is_new("m0"));
+}
