@@ -1,5 +1,9 @@
 //! The broker's client: a connection under a role, by which messages are sent and heard.
 
+mod receiver;
+
+pub use receiver::{Arrived, Heard, Receiver};
+
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -7,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Bytes, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 /// How long the hub may take to greet, and to register a role.
@@ -19,6 +23,8 @@ const ACK: Duration = Duration::from_millis(8500);
 /// Tries under one id, and the first pause between two.
 const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(200);
+/// A connection that was silent for so long is sent a ping, and is over if it stays silent.
+const SILENT_MAX: Duration = Duration::from_secs(30);
 const BUFFER: usize = 4 * 1024;
 const FRAME_BYTES_MAX: usize = 1024 * 1024;
 
@@ -29,6 +35,8 @@ pub struct Broker {
     pub role: String,
     /// Its pane; none if the hub does not know the role.
     pub pane: Option<String>,
+    /// A ping waits for its answer.
+    is_asked: bool,
 }
 
 /// Where the broker is, and who one is there.
@@ -102,6 +110,7 @@ impl Broker {
             socket,
             role: at.role.clone(),
             pane: None,
+            is_asked: false,
         };
         broker.expect("welcome", GREETING, |_| true).await?;
         broker
@@ -131,7 +140,16 @@ impl Broker {
     /// The next frame that the hub sends; `None` once the connection is over.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
-            match self.socket.next().await? {
+            let Ok(message) = timeout(SILENT_MAX, self.socket.next()).await else {
+                if std::mem::replace(&mut self.is_asked, true) {
+                    return None;
+                }
+                let ping = Message::Ping(Bytes::new());
+                self.socket.send(ping).await.ok()?;
+                continue;
+            };
+            self.is_asked = false;
+            match message? {
                 Ok(Message::Text(text)) => {
                     if let Ok(frame) = serde_json::from_str(&text) {
                         return Some(frame);
