@@ -142,6 +142,20 @@ mod tests {
     }
 
     #[test]
+    fn a_canonical_role_takes_a_command_and_nothing_else() {
+        let config = load("[squidrun.roles.builder]\ncommand = \"claude -c\"\n").unwrap();
+        let roles = &config.broker.roles;
+        let builder = roles.by_header("BUILDER").unwrap();
+        assert_eq!(builder.command.as_deref(), Some("claude -c"));
+        assert_eq!((&*builder.pane, roles.iter().count()), ("2", 6));
+        let said = load("[squidrun.roles.builder]\naliases = [\"b\"]").unwrap_err();
+        let said = said.to_string();
+        assert!(said.contains("only its command can be set"), "{said}");
+        assert!(load("[squidrun.roles.builder]\ncommand = \"\"").is_err());
+        assert!(load("[squidrun.roles.builder-bg-1]\ncommand = \"x\"").is_err());
+    }
+
+    #[test]
     fn a_role_that_cannot_be_one_is_named() {
         for (toml, part) in [
             ("[squidrun]\nroles = 7", "[squidrun.roles.reviewer]"),

@@ -73,7 +73,7 @@ impl Default for Roles {
 }
 
 impl Roles {
-    /// The canonical ones and more; no word may name two.
+    /// The canonical ones and more; no word may name two. Of a canonical one, the command alone can be set.
     pub fn with(more: Vec<Role>) -> Result<Roles, Malformed> {
         if more.len() > limits::ROLES_MAX {
             let message = format!("has more than {} roles", limits::ROLES_MAX);
@@ -81,6 +81,13 @@ impl Roles {
         }
         let mut roles = Roles::default();
         for role in more {
+            let is_it = |(id, known): &&mut (AgentId, Role)| {
+                role.id.eq_ignore_ascii_case(id.as_str()) && known.owner().is_none()
+            };
+            if let Some((_, known)) = roles.0.iter_mut().take(CANONICAL.len()).find(is_it) {
+                known.command = command_alone(role)?;
+                continue;
+            }
             let role = roles.checked(role)?;
             roles.0.push((AgentId::from(role.id.as_str()), role));
         }
@@ -174,15 +181,39 @@ impl Roles {
         )?;
         check::text(&place("title"), &role.title, limits::NAME_BYTES_MAX)?;
         check::skills(&place("skills"), &role.skills)?;
-        if let Some(command) = &role.command {
-            check::filled(&place("command"), command, limits::NOTE_BYTES_MAX)?;
-        }
+        check_command(&at, &role)?;
         if role.title.is_empty() {
             role.title = role.id.clone();
             role.title[..1].make_ascii_uppercase();
         }
         Ok(role)
     }
+}
+
+/// The command of a canonical role, whose table has nothing else.
+fn command_alone(role: Role) -> Result<Option<String>, Malformed> {
+    let at = format!("squidrun.roles.{}", role.id);
+    check_command(&at, &role)?;
+    let alone = Role {
+        id: role.id.clone(),
+        command: role.command.clone(),
+        ..Role::default()
+    };
+    if role != alone {
+        let message = format!(
+            "the role {} is built in; only its command can be set",
+            role.id
+        );
+        return Err(Malformed::field(at, message));
+    }
+    Ok(role.command)
+}
+
+fn check_command(at: &str, role: &Role) -> Result<(), Malformed> {
+    let Some(command) = &role.command else {
+        return Ok(());
+    };
+    check::filled(&format!("{at}.command"), command, limits::NOTE_BYTES_MAX)
 }
 
 fn has<'a>(mut words: impl Iterator<Item = &'a String>, word: &str) -> bool {
