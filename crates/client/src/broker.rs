@@ -76,6 +76,8 @@ pub struct Ack {
 pub enum BrokerError {
     #[error("no broker answers at {url}: {why}")]
     Unreachable { url: String, why: String },
+    #[error("no hub runs for this project")]
+    NoHub,
     #[error("the broker refused the connection: {0}")]
     Refused(String),
     #[error("the broker closed the connection")]

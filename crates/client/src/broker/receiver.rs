@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, spawn_blocking};
-use tokio::time::{Instant, sleep};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Address, Broker, BrokerError};
 use crate::bus::{Backoff, BackoffPolicy};
@@ -22,12 +22,14 @@ const BACKOFF: BackoffPolicy = BackoffPolicy {
 };
 /// A connection that lasted so long was good: the next wait is a first one.
 const GOOD_AFTER: Duration = Duration::from_secs(10);
+/// To send the last receipts.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The holder's end. Dropped, the connection is closed.
 pub struct Receiver {
     heard: mpsc::Receiver<Heard>,
     receipts: mpsc::Sender<String>,
-    task: AbortHandle,
+    task: JoinHandle<()>,
 }
 
 /// What is heard of the hub.
@@ -38,10 +40,7 @@ pub enum Heard {
         pane: Option<String>,
     },
     /// It is not connected, and will be tried again.
-    Lost {
-        url: String,
-        error: BrokerError,
-    },
+    Lost(BrokerError),
     Message(Arrived),
 }
 
@@ -58,10 +57,10 @@ pub struct Arrived {
 
 impl Receiver {
     /// Connects, and again whenever the connection is lost, to wherever `find` says that the broker is by then.
-    pub fn connect(find: impl Fn() -> Address + Send + Sync + 'static) -> Receiver {
+    pub fn connect(find: impl Fn() -> Option<Address> + Send + Sync + 'static) -> Receiver {
         let (tell, heard) = mpsc::channel(WAITING_MAX);
         let (receipts, unsent) = mpsc::channel(WAITING_MAX);
-        let task = tokio::spawn(stay(Arc::new(find), tell, unsent)).abort_handle();
+        let task = tokio::spawn(stay(Arc::new(find), tell, unsent));
         Receiver {
             heard,
             receipts,
@@ -75,14 +74,16 @@ impl Receiver {
         heard.expect("the task lives for as long as it is held")
     }
 
-    /// Tells that a message arrived; `false` if too many such words wait already.
-    pub fn received(&self, trace_id: String) -> bool {
-        self.receipts.try_send(trace_id).is_ok()
+    /// Tells the hub that a message arrived. Beyond so many that wait for a connection it stays untold.
+    pub fn received(&self, trace_id: &str) {
+        let _ = self.receipts.try_send(trace_id.to_owned());
     }
 
-    /// Whether every receipt was sent.
-    pub fn is_done(&self) -> bool {
-        self.receipts.capacity() == WAITING_MAX
+    /// Sends the receipts that wait, if there is a connection, and says goodbye.
+    pub async fn close(mut self) {
+        self.heard.close();
+        self.receipts = mpsc::channel(1).0;
+        let _ = timeout(FAREWELL, &mut self.task).await;
     }
 }
 
@@ -93,41 +94,43 @@ impl Drop for Receiver {
 }
 
 async fn stay(
-    find: Arc<impl Fn() -> Address + Send + Sync + 'static>,
+    find: Arc<impl Fn() -> Option<Address> + Send + Sync + 'static>,
     tell: mpsc::Sender<Heard>,
     mut unsent: mpsc::Receiver<String>,
 ) {
     let mut backoff = Backoff::random(BACKOFF);
     while !tell.is_closed() {
-        let find = Arc::clone(&find);
+        let (find, since) = (Arc::clone(&find), Instant::now());
         // It looks at files, and asks git.
-        let Ok(at) = spawn_blocking(move || find()).await else {
-            return;
+        let connected = match spawn_blocking(move || find()).await {
+            Ok(Some(at)) => Broker::connect(&at).await,
+            Ok(None) | Err(_) => Err(BrokerError::NoHub),
         };
-        let since = Instant::now();
-        let error = match Broker::connect(&at).await {
+        let error = match connected {
             Ok(broker) => {
                 let pane = broker.pane.clone();
                 let _ = tell.send(Heard::Registered { pane }).await;
-                listen(broker, &tell, &mut unsent).await
+                match listen(broker, &tell, &mut unsent).await {
+                    Some(error) => error,
+                    None => return,
+                }
             }
             Err(error) => error,
         };
         if since.elapsed() >= GOOD_AFTER {
             backoff.reset();
         }
-        let url = at.url;
-        let _ = tell.send(Heard::Lost { url, error }).await;
+        let _ = tell.send(Heard::Lost(error)).await;
         sleep(backoff.draw()).await;
     }
 }
 
-/// Until the connection is lost.
+/// Until the connection is lost; nothing if it is held no longer.
 async fn listen(
     mut broker: Broker,
     tell: &mpsc::Sender<Heard>,
     unsent: &mut mpsc::Receiver<String>,
-) -> BrokerError {
+) -> Option<BrokerError> {
     loop {
         tokio::select! {
             frame = broker.next() => match frame.map(arrived) {
@@ -135,12 +138,16 @@ async fn listen(
                     let _ = tell.send(Heard::Message(message)).await;
                 }
                 Some(None) => {}
-                None => return BrokerError::Closed,
+                None => return Some(BrokerError::Closed),
             },
-            Some(trace_id) = unsent.recv() => {
+            receipt = unsent.recv() => {
+                let Some(trace_id) = receipt else {
+                    broker.close().await;
+                    return None;
+                };
                 let receipt = json!({ "type": "receipt", "traceId": trace_id });
                 if let Err(error) = broker.say(&receipt).await {
-                    return error;
+                    return Some(error);
                 }
             }
         }
