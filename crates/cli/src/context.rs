@@ -83,9 +83,15 @@ impl Context {
 
     /// The hub in the data directory that was named, else the one that is found from here.
     pub fn find(&self) -> Found {
-        match self.named_dir() {
-            Some(dir) => discover::look(&dir),
-            None => discover::find(&self.here),
+        self.finder()()
+    }
+
+    /// Finds it at any time later.
+    pub fn finder(&self) -> impl Fn() -> Found + Send + Sync + use<> {
+        let (named, here) = (self.named_dir(), self.here.clone());
+        move || match &named {
+            Some(dir) => discover::look(dir),
+            None => discover::find(&here),
         }
     }
 

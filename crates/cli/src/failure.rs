@@ -26,6 +26,9 @@ pub enum Failure {
     /// The command was tried and failed.
     #[error("{0}")]
     Failed(String),
+    /// A program that was run for the person ended with this exit code, and has said itself why.
+    #[error("the program ended with exit code {0}")]
+    Program(u8),
     /// So many checks failed; what was wrong with each was printed.
     #[error("{}", failed_checks(*.0))]
     Unhealthy(usize),
@@ -50,6 +53,7 @@ impl Failure {
             | Failure::Failed(_)
             | Failure::Unhealthy(_)
             | Failure::Import { .. } => 1,
+            Failure::Program(code) => *code,
             Failure::Usage(_) | Failure::Hub(client::Error::Invalid(_)) => 2,
             Failure::NoHub(_) | Failure::Hub(client::Error::Unreachable { .. }) => 3,
             Failure::Hub(
@@ -82,9 +86,10 @@ impl Failure {
             Failure::Hub(client::Error::Unreadable { .. }) => ("unreadable_answer", None, None),
             Failure::Hub(client::Error::Invalid(_)) | Failure::Usage(_) => ("usage", None, None),
             Failure::Import { .. } => ("invalid_file", None, None),
-            Failure::Failed(_) | Failure::Unhealthy(_) | Failure::Output(_) => {
-                ("failed", None, None)
-            }
+            Failure::Failed(_)
+            | Failure::Program(_)
+            | Failure::Unhealthy(_)
+            | Failure::Output(_) => ("failed", None, None),
         };
         Body {
             success: false,
@@ -97,6 +102,11 @@ impl Failure {
 }
 
 impl Failure {
+    /// Whether there is nothing to add.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Failure::Program(_))
+    }
+
     /// Whether a program has read of it already, in what the command printed.
     pub fn is_told(&self) -> bool {
         matches!(self, Failure::Unhealthy(_))
@@ -230,6 +240,7 @@ mod tests {
                 },
                 1,
             ),
+            (Failure::Program(7), 7),
             (Failure::Usage(String::new()), 2),
             (Failure::Hub(client::Error::Invalid(String::new())), 2),
             (Failure::NoHub(String::new()), 3),

@@ -14,6 +14,7 @@ mod page;
 mod project;
 mod screen;
 mod show;
+mod terminal;
 mod words;
 
 use std::io::IsTerminal as _;
@@ -107,7 +108,7 @@ fn log_quietly(verbose: bool) {
 /// One sentence for the person; with `--json` also an object for the program.
 fn report(failure: &Failure, json: bool) -> ExitCode {
     let code = failure.exit_code();
-    if code != 0 {
+    if code != 0 && !failure.is_silent() {
         anstream::eprintln!(
             "{} {}",
             paint("error:", Tone::Bad),

@@ -28,13 +28,8 @@ Examples:
   switchboard inbox --role builder --follow
   switchboard inbox --user --follow")]
 pub struct Args {
-    /// Look at the messages to this role
-    #[arg(
-        long,
-        value_name = "ROLE",
-        required_unless_present = "user",
-        conflicts_with = "user"
-    )]
+    /// Look at the messages to this role [default: SQUIDRUN_ROLE]
+    #[arg(long, value_name = "ROLE", conflicts_with = "user")]
     role: Option<String>,
     /// Read the messages to 'user'
     #[arg(long)]
@@ -48,8 +43,16 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    match args.role {
-        None => read(args.follow, context).await,
+    if args.user {
+        return read(args.follow, context).await;
+    }
+    let exported = || std::env::var("SQUIDRUN_ROLE").ok();
+    let role = args.role.or_else(exported).filter(|role| !role.is_empty());
+    match role {
+        None => Err(Failure::Usage(
+            "whose messages? pass --role ROLE, set SQUIDRUN_ROLE, or read your own with --user"
+                .to_owned(),
+        )),
         Some(role) => {
             let target = Roles::default().target(&role);
             // One that is not known here may be configured.

@@ -72,7 +72,7 @@ pub enum Errand {
     #[command(subcommand, visible_alias = "leases", after_help = lease::EXAMPLES)]
     Lease(lease::Command),
     Say(say::Args),
-    /// List the roles that messages are sent to
+    /// Run a role's program, list the roles that messages are sent to
     #[command(subcommand, visible_alias = "roles", after_help = role::EXAMPLES)]
     Role(role::Command),
     RollCall(roll_call::Args),

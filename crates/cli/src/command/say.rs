@@ -96,14 +96,19 @@ fn speaker(roles: &Roles, text: &str) -> String {
 }
 
 pub(super) fn broker_url(found: &Found) -> String {
+    known_broker(found).unwrap_or_else(|| format!("ws://127.0.0.1:{PORT}"))
+}
+
+/// The broker of the hub that was found, else the one that the environment names.
+pub(super) fn known_broker(found: &Found) -> Option<String> {
     if let Found::Running { hub, .. } = found
         && let Some(url) = hub.broker_url()
     {
-        return url;
+        return Some(url);
     }
     let port = std::env::var("HM_SEND_PORT").ok();
-    let port = port.and_then(|port| port.parse().ok()).unwrap_or(PORT);
-    format!("ws://127.0.0.1:{port}")
+    let port: Option<u16> = port.and_then(|port| port.parse().ok());
+    port.map(|port| format!("ws://127.0.0.1:{port}"))
 }
 
 fn told(ack: &Ack, message: &Outgoing, context: &mut Context) -> Result<(), Failure> {

@@ -1,6 +1,8 @@
 //! `switchboard role …`: one file per command.
 
 mod list;
+mod pane;
+mod run;
 
 use clap::Subcommand;
 
@@ -12,6 +14,7 @@ A role is a name that messages are sent to, such as builder. Roles beside the ca
 switchboard.toml, as [squidrun.roles.reviewer] with pane = \"4\".
 
 Examples:
+  switchboard role run builder -- claude
   switchboard role list
   switchboard say builder '(ARCH #1): Roll call. Report status.'";
 
@@ -19,12 +22,14 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     List(list::Args),
+    Run(run::Args),
 }
 
 impl Command {
     pub async fn run(self, context: &mut Context) -> Result<(), Failure> {
         match self {
             Command::List(args) => list::run(args, context).await,
+            Command::Run(args) => run::run(args, context).await,
         }
     }
 }
