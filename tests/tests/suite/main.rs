@@ -30,6 +30,7 @@ mod migrate;
 mod moves;
 mod openapi;
 mod outage;
+mod panes;
 mod power;
 mod private;
 mod race;
