@@ -22,6 +22,7 @@ mod agents;
 pub mod broker;
 pub mod bus;
 mod call;
+mod claims;
 mod client;
 mod error;
 mod events;

@@ -193,6 +193,21 @@ pub enum Event {
         to: String,
         why: String,
     },
+    /// Somebody said whether a claim of a message holds; `line` is its place among the claims of the message.
+    ClaimJudged {
+        claim: u64,
+        message: MessageId,
+        line: u32,
+        status: String,
+        by: String,
+        why: String,
+    },
+    /// An agent escalated the same failure again and again.
+    FailureRecurred {
+        message: MessageId,
+        agent: AgentId,
+        line: String,
+    },
     /// An agent acquired a lease on the path.
     LeaseAcquired {
         path: String,
@@ -369,6 +384,8 @@ kinds! {
     MessageExpired => "message_expired",
     MessageFailed => "message_failed",
     MessageRefused => "message_refused",
+    ClaimJudged => "claim_judged",
+    FailureRecurred => "failure_recurred",
     LeaseAcquired => "lease_acquired",
     LeaseExtended => "lease_extended",
     LeaseReleased => "lease_released",

@@ -7,6 +7,7 @@
 mod words;
 
 pub mod agent;
+pub mod assertion;
 pub mod attempt;
 pub mod budget;
 pub mod changes;
@@ -33,6 +34,7 @@ pub mod path;
 pub mod quality;
 pub mod query;
 pub mod record;
+pub mod recurrence;
 pub mod refusal;
 pub mod release_gate;
 pub mod replay;

@@ -25,6 +25,14 @@ pub const UTTERANCES_KEPT: usize = 64;
 pub const SAME_SIGNATURE_FOR: Duration = Duration::from_secs(15);
 /// Acknowledgements of one agent that one message may give.
 pub const OWED_PER_LOOK: usize = 64;
+/// Claims that are kept at all, and that one message makes: more lines are text.
+pub const ASSERTIONS_MAX: usize = 2000;
+pub const ASSERTIONS_PER_MESSAGE_MAX: usize = 16;
+pub const ASSERTION_BYTES_MAX: usize = 1024;
+pub const ASSERTIONS_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Ways of failing that are counted; past it the one that was seen least lately is forgotten.
+pub const RECURRENCES_MAX: usize = 500;
+pub const RECURRENCES_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const REFUSED_KEPT_FOR: Duration = Duration::from_secs(2 * 24 * 3600);
 /// Roles that one agent holds by its skills; more are skills like others.
 pub const ROLES_PER_AGENT_MAX: usize = 8;

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::assertion::Assertion;
 use crate::budget::Budget;
 use crate::coordinators::Coordinators;
 use crate::director::Director;
 use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
 use crate::incident::Incident;
+use crate::recurrence::Recurrence;
 use crate::release_gate::ReleaseGate;
 use crate::root::Root;
 use crate::row::Row;
@@ -258,6 +260,8 @@ kinds! {
     Owed = "owed";
     Refused = "refused";
     ReleaseGate = "release_gate";
+    Assertion = "assertion";
+    Recurrence = "recurrence";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

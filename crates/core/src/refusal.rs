@@ -78,6 +78,9 @@ pub enum Refusal {
         incident: String,
         is_resolved: bool,
     },
+    ClaimNotFound {
+        number: u64,
+    },
     /// Another coordinator does this now, or may.
     DutyLost {
         duty: &'static str,
@@ -245,6 +248,7 @@ impl fmt::Display for Refusal {
             Refusal::IncidentNotFound { incident, .. } => {
                 write!(f, "there is no open incident {incident}")
             }
+            Refusal::ClaimNotFound { number } => write!(f, "there is no claim {number}"),
             Refusal::DutyLost { duty } => {
                 write!(f, "the duty {duty:?} is no longer with this coordinator")
             }

@@ -196,6 +196,8 @@ fn said(event: &Event) -> Option<Said<'_>> {
         | Event::MessageRefused { .. }
         | Event::MessageFailed { .. }
         | Event::MessageQueuedAgain { .. }
+        | Event::ClaimJudged { .. }
+        | Event::FailureRecurred { .. }
         | Event::LeaseAcquired { .. }
         | Event::LeaseExtended { .. }
         | Event::LeaseReleased { .. }

@@ -250,6 +250,8 @@ impl News {
             | Event::BudgetCooled { .. }
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
+            | Event::ClaimJudged { .. }
+            | Event::FailureRecurred { .. }
             | Event::IncidentOpened { .. }
             | Event::IncidentResolved { .. }
             | Event::OutageEnded { .. }

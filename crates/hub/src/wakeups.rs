@@ -192,6 +192,7 @@ impl Wakeups {
         if self.has_news() {
             let is_news = |logged: &&Logged| match &logged.event {
                 Event::ReleasePublished { .. } => true,
+                Event::FailureRecurred { .. } => true,
                 event if ends_errand(event).is_some() => true,
                 Event::MessageAcknowledged { from, .. } => {
                     from.as_ref().is_some_and(|from| self.streams.has(from))

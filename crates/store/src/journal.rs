@@ -22,7 +22,7 @@ pub struct Journal {
     file: (u64, u64),
 }
 
-/// A row of `comms_journal`. `None` leaves a column as it is.
+/// A row of `comms_journal`. `None` leaves a column as it is; without a status it only adds to a row that is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     pub message_id: String,
@@ -230,6 +230,9 @@ fn put(db: &Connection, row: &Row, merge: &impl Fn(&Row, &Row) -> Row) -> rusqli
     let mut query = db.prepare_cached(&query)?;
     let there = query.query_row([&row.message_id], row_of).optional()?;
     let merged = there.as_ref().map(|there| merge(there, row));
+    if merged.is_none() && row.status.is_none() {
+        return Ok(());
+    }
     let names = COLUMNS.split(", ").zip(1..);
     let query = match merged {
         Some(_) => {

@@ -349,6 +349,8 @@ mod tests {
             ("answers", since_stop(limits::IDEMPOTENCY_FOR)),
             ("incident", since_stop(limits::RESOLVED_INCIDENTS_KEPT_FOR)),
             ("refused", since_stop(limits::REFUSED_KEPT_FOR)),
+            ("assertion", since_stop(limits::ASSERTIONS_KEPT_FOR)),
+            ("recurrence", since_stop(limits::RECURRENCES_KEPT_FOR)),
             ("sample", now - HOUR),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);

@@ -9,6 +9,7 @@ use super::acknowledge::confirm;
 use super::send::{Send, deliver, recipient};
 use super::{CreateTasks, NewTask, Verb};
 use crate::agent::Agent;
+use crate::assertion::{self, Asserted};
 use crate::changes::Changes;
 use crate::doors::Door;
 use crate::event::Event;
@@ -17,6 +18,7 @@ use crate::incident::Alarm;
 use crate::limits;
 use crate::message::{Delivery, DeliveryState, Meaning, Message, Sender, To};
 use crate::record::{Listed as _, Record};
+use crate::recurrence::Failed;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::talk::{Gist, Holders, Owed, ROLE_SKILL, Session, Slip, Spoken, Utterance, sum};
@@ -50,6 +52,10 @@ pub struct Say {
     pub once: bool,
     /// What kind of word it is, beside what it says.
     pub gist: Option<Gist>,
+    /// What it claims.
+    pub claims: Vec<Asserted>,
+    /// It tells of a failure that says this.
+    pub failed: Option<String>,
     /// By which door it is said, and handed over to who is connected.
     pub via: Door,
     /// The recipient belongs to this role: nobody else but a person speaks to it.
@@ -146,6 +152,12 @@ impl Verb for Say {
         if let Some(task) = self.tasks(want) {
             task.asks(want, now);
         }
+        if !self.claims.is_empty() {
+            assertion::ask(want);
+        }
+        if let Some(failed) = self.failed() {
+            failed.known(want);
+        }
         for owed in self.settles(want) {
             want.message(&owed.message);
             want.delivery(&owed.message, &owed.by);
@@ -213,6 +225,11 @@ impl Verb for Say {
             heard.task = tasks.into_iter().next().map(Box::new);
         }
         self.note_owed(&mut changes, now);
+        let said = (self.from.id(), &self.id, now);
+        assertion::make(slice, &mut changes, &self.claims, said);
+        if let Some(failed) = self.failed() {
+            failed.note(slice, &mut changes, now);
+        }
         changes.put(heard.message.clone());
         Ok((Said::New(Box::new(heard)), changes))
     }
@@ -334,6 +351,15 @@ impl Say {
         let mut task = self.task.as_deref()?.clone();
         task.about.audience = self.recipients(want);
         Some(CreateTasks { tasks: vec![task] })
+    }
+
+    fn failed(&self) -> Option<Failed<'_>> {
+        Some(Failed {
+            role: self.from.remembered(),
+            by: self.from.id(),
+            message: &self.id,
+            line: self.failed.as_deref()?,
+        })
     }
 
     fn message(&self, slice: &Slice, now: Timestamp) -> Message {

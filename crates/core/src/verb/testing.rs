@@ -414,6 +414,7 @@ pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
         Refusal::Replayed => "replayed",
         Refusal::TokenNotFound => "token_not_found",
         Refusal::IncidentNotFound { .. } => "incident_not_found",
+        Refusal::ClaimNotFound { .. } => "claim_not_found",
         Refusal::DutyLost { .. } => "duty_lost",
         Refusal::SnapshotNotFound { .. } => "snapshot_not_found",
         Refusal::TooMany { .. } => "too_many",

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use switchboard_core::id::HUB_ROLE;
 use switchboard_core::query::TaskRef;
+use switchboard_core::recurrence::TIMES;
 use switchboard_core::verb::{Say, Speaker};
-use switchboard_core::{Door, Event, Logged, MessageId, Priority, To, limits};
+use switchboard_core::{AgentId, Door, Event, Logged, MessageId, Priority, To, limits};
 use switchboard_wire::squidrun::Target;
 use tokio::sync::broadcast::Receiver;
 
@@ -19,6 +20,9 @@ use crate::wakeups::ends_errand;
 const LOOK_BACK: u64 = 10_000;
 /// What is older was told: that message may be forgotten by now, and would be said again.
 const TOLD_AFTER: Duration = Duration::from_secs(12 * 3600);
+
+/// Who documents what goes wrong again and again.
+const ORACLE: &str = "oracle";
 
 pub(super) async fn tell(broker: Arc<Broker>, mut news: Receiver<Option<Logged>>) {
     let mut after = broker.hub.latest().borrow().saturating_sub(LOOK_BACK);
@@ -63,6 +67,9 @@ async fn look(broker: &Arc<Broker>, mut after: u64) -> u64 {
 }
 
 async fn tell_end(broker: &Arc<Broker>, logged: &Logged) {
+    if let Event::FailureRecurred { agent, line, .. } = &logged.event {
+        return tell_oracle(broker, logged.seq, agent, line).await;
+    }
     if let Some((number, text, priority)) = words(broker, &logged.event).await
         && let Some(to) = requester(broker, &logged.event).await
     {
@@ -75,6 +82,17 @@ async fn tell_end(broker: &Arc<Broker>, logged: &Logged) {
             );
         }
     }
+}
+
+/// A failure that comes again and again is to be documented, so that nobody else walks into it.
+async fn tell_oracle(broker: &Broker, seq: u64, agent: &AgentId, line: &str) {
+    let text = format!(
+        "{agent} failed {TIMES} times within 24 hours with: {line}\n\
+         Document it as negative knowledge; 'switchboard memory search' finds the entry."
+    );
+    let id = MessageId::from(format!("recurs-{seq}"));
+    let say = own_words(id, To::One(ORACLE.into()), &text, Priority::High);
+    broker.run_say(say).await;
 }
 
 /// What its requester hears of a task's end.
@@ -142,6 +160,8 @@ pub(super) fn own_words(id: MessageId, to: To, text: &str, priority: Priority) -
         task: None,
         once: false,
         gist: None,
+        claims: Vec::new(),
+        failed: None,
         via: Door::Squidrun,
         bound_to: None,
         take_up: Vec::new(),

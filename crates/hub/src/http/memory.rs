@@ -1,4 +1,4 @@
-//! What agents learned and what engrams tell, found by its words.
+//! What agents learned, what engrams tell and what was claimed, found by its words.
 
 use switchboard_core::limits;
 use switchboard_wire::Malformed;
@@ -35,12 +35,14 @@ pub async fn search(app: AppState, call: Call) -> Result<Reply, Failure> {
         let engrams = ledger.engrams_with(&words, limit.min(ENGRAMS_MAX))?;
         let engrams = engrams.iter();
         let engrams = engrams.map(|engram| to_wire::engram_found(engram, &words));
-        Ok((learnings, engrams.collect()))
+        let claims = ledger.assertions_with(&words, limit)?;
+        Ok((learnings, engrams.collect(), claims))
     });
-    let (learnings, engrams) = found.await?;
+    let (learnings, engrams, claims) = found.await?;
     Ok(Reply::ok(&LearningsResponse {
         success: true,
         learnings: learnings.iter().map(to_wire::learning).collect(),
         engrams,
+        claims: claims.iter().map(to_wire::claim).collect(),
     }))
 }

@@ -10,6 +10,7 @@ mod batch;
 mod body;
 mod call;
 mod change;
+mod claims;
 mod error;
 mod events;
 mod gate;
@@ -33,6 +34,7 @@ mod tasks;
 mod watch;
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
@@ -70,6 +72,8 @@ pub struct App {
     pub is_announced: AtomicBool,
     /// What anybody says under a role.
     pub(crate) broker: Arc<Broker>,
+    /// The directory with the journal.
+    squidrun: PathBuf,
     /// Raw SQL, where the ledger has a door for it.
     pub sql: Option<Sql>,
 }
@@ -86,6 +90,7 @@ impl App {
     ) -> Self {
         App {
             broker: Arc::new(Broker::new(config, &calls)),
+            squidrun: config.squidrun.dir.clone(),
             calls,
             metrics: Metrics::default(),
             gate: Gate::new(&config.http),

@@ -15,8 +15,8 @@ use super::error::Failure;
 use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
-    AppState, admin, agents, batch, events, incidents, leases, memory, messages, pause, pipeline,
-    quality, release_gate, roles, status, tasks,
+    AppState, admin, agents, batch, claims, events, incidents, leases, memory, messages, pause,
+    pipeline, quality, release_gate, roles, status, tasks,
 };
 
 /// Every call and who answers it.
@@ -62,6 +62,9 @@ pub fn router(app: AppState) -> Router {
         .post("/api/v1/resume", "resume", pause::resume)
         .get("/api/v1/incidents", "listIncidents", incidents::list)
         .get("/api/v1/roles", "listRoles", roles::list)
+        .get("/api/v1/claims", "listClaims", claims::list)
+        .post("/api/v1/claims/{id}/status", "judgeClaim", claims::judge)
+        .get("/api/v1/journal", "readJournal", claims::journal)
         .get("/api/v1/gate", "getGate", release_gate::show)
         .post("/api/v1/gate/open", "openGate", release_gate::open)
         .post("/api/v1/gate/sign", "signGate", release_gate::sign)

@@ -173,6 +173,8 @@ impl<'a> Told<'a> {
             | Event::BudgetCooled { .. }
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
+            | Event::ClaimJudged { .. }
+            | Event::FailureRecurred { .. }
             | Event::IncidentOpened { .. }
             | Event::IncidentResolved { .. }
             | Event::OutageEnded { .. }

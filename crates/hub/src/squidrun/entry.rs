@@ -1,9 +1,14 @@
 //! A message as a row of the journal, and which of two rows of a message counts.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
+use switchboard_core::assertion::AssertionStatus;
 use switchboard_core::talk::Refused;
 use switchboard_core::{Delivery, DeliveryState, Message, Timestamp, To};
 use switchboard_store::journal::Row;
+use switchboard_wire::IsoTime;
+use switchboard_wire::jetpack::JournalEntry;
 use switchboard_wire::squidrun::to_wire;
 
 use crate::projection::hash;
@@ -166,6 +171,53 @@ fn said(id: &str, from: &str, to: &str, body: String, at: Timestamp) -> Row {
         attempt: Some(1),
         updated_at_ms: Some(at.0),
         ..Row::default()
+    }
+}
+
+/// Of the metadata: what somebody said of the claim at this place of the message.
+const CLAIM: &str = "claim:";
+
+/// A row with what was said of its claims.
+pub fn with_judged(row: Row, judged: &BTreeMap<u32, &str>) -> Row {
+    let members = judged
+        .iter()
+        .map(|(line, status)| (format!("{CLAIM}{line}"), Value::from(*status)));
+    let members = Value::Object(members.collect()).to_string();
+    let metadata_json = merge_metadata(row.metadata_json.as_deref(), Some(&members));
+    Row {
+        metadata_json,
+        ..row
+    }
+}
+
+/// What was said of the claims of a message, by their places.
+pub fn judged(row: &Row) -> BTreeMap<u32, AssertionStatus> {
+    let metadata = row.metadata_json.as_deref().unwrap_or_default();
+    if !metadata.contains(CLAIM) {
+        return BTreeMap::new();
+    }
+    let members: Map<String, Value> = serde_json::from_str(metadata).unwrap_or_default();
+    let of_claim = |(name, status): (&String, &Value)| {
+        let line = name.strip_prefix(CLAIM)?.parse().ok()?;
+        Some((line, AssertionStatus::parse(status.as_str()?)?))
+    };
+    members.iter().filter_map(of_claim).collect()
+}
+
+/// As programs read it.
+pub fn shown(row: Row) -> JournalEntry {
+    let at = row.brokered_at_ms.or(row.sent_at_ms).or(row.updated_at_ms);
+    JournalEntry {
+        message_id: row.message_id,
+        session_id: row.session_id,
+        from: row.sender_role,
+        to: row.target_role,
+        channel: row.channel,
+        at: at.map(IsoTime),
+        status: row.status,
+        ack_status: row.ack_status,
+        error_code: row.error_code,
+        text: row.raw_body,
     }
 }
 

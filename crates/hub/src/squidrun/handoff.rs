@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use switchboard_store::journal::Row;
+use switchboard_core::assertion::{AssertionKind, AssertionStatus};
+use switchboard_store::journal::{Journal, JournalError, Row};
 use switchboard_wire::IsoTime;
-use switchboard_wire::squidrun::{Tags, header, tags};
+use switchboard_wire::jetpack::{JournalEntry, JournalQuery};
+use switchboard_wire::squidrun::{Tags, claims, header, tags};
 
-use super::entry::Stage;
+use super::entry::{self, Stage};
 
 /// Rows of the journal that are looked at.
 pub const ROWS_MAX: usize = 2000;
@@ -21,7 +23,6 @@ const LINES_MAX: usize = 50;
 const RECENT_MAX: usize = 250;
 /// Characters of a text that are shown.
 const SHOWN_MAX: usize = 160;
-const SIGNALS: [&str; 4] = ["DECISION", "TASK", "FINDING", "BLOCKER"];
 
 /// The rows in the order of their writing.
 struct Scanned<'a> {
@@ -32,7 +33,8 @@ struct Scanned<'a> {
 
 /// A line of a message that begins with one of the words, and what follows.
 struct Signal<'a> {
-    word: &'static str,
+    kind: AssertionKind,
+    status: AssertionStatus,
     text: &'a str,
     row: &'a Row,
 }
@@ -41,6 +43,27 @@ struct Signal<'a> {
 pub fn journal(dir: &Path) -> PathBuf {
     dir.join(super::directory::RUNTIME)
         .join(super::journal::FILE)
+}
+
+/// What was said, newest first. Where nothing ever was, there is no journal.
+pub fn said(
+    dir: &Path,
+    query: &JournalQuery,
+    limit: usize,
+) -> Result<Vec<JournalEntry>, JournalError> {
+    let file = journal(dir);
+    if !file.is_file() {
+        return Ok(Vec::new());
+    }
+    let mut rows = Journal::read(&file, ROWS_MAX, BODY_CHARS_MAX)?;
+    rows.sort_by_key(|row| std::cmp::Reverse(time(row)));
+    rows.retain(|row| {
+        let is = |word: &Option<String>| *word == query.role;
+        let theirs = query.role.is_none() || is(&row.sender_role) || is(&row.target_role);
+        theirs && (query.failed != Some(true) || Stage::of(row) == Stage::Failed)
+    });
+    rows.truncate(limit);
+    Ok(rows.into_iter().map(entry::shown).collect())
 }
 
 /// The handoff index.
@@ -65,14 +88,8 @@ pub fn index(rows: &[Row]) -> String {
         scanned.decisions(false),
     );
     let signals = scanned.signals();
-    let tagged = signals
-        .iter()
-        .map(|signal| format!("{}: {}", signal.word, told(signal)));
-    section(
-        &mut out,
-        "Tagged Signals",
-        last(tagged.collect(), LINES_MAX),
-    );
+    let tagged = signals.iter().map(named).collect();
+    section(&mut out, "Tagged Signals", last(tagged, LINES_MAX));
     section(
         &mut out,
         "Failed Deliveries",
@@ -163,26 +180,31 @@ impl<'a> Scanned<'a> {
     fn signals(&self) -> Vec<Signal<'a>> {
         let mut found = Vec::new();
         for row in &self.rows {
-            for line in in_front(row).1.lines() {
-                let signal = SIGNALS.iter().find_map(|word| {
-                    let text = line.trim_start().strip_prefix(word)?.strip_prefix(':')?;
-                    Some((*word, text.trim()))
-                });
-                found.extend(signal.map(|(word, text)| Signal { word, text, row }));
-            }
+            let (tags, text) = in_front(row);
+            let judged = entry::judged(row);
+            let claims = claims::of(text).filter(|_| !tags.escalate);
+            found.extend((0..).zip(claims).map(|(line, (kind, text))| {
+                Signal {
+                    kind,
+                    status: judged
+                        .get(&line)
+                        .copied()
+                        .unwrap_or(AssertionStatus::Proposed),
+                    text,
+                    row,
+                }
+            }));
         }
         found
     }
 
-    /// Tasks and blockers that were named, and acknowledgements that were asked for and not given.
+    /// Claims that somebody has yet to look after, and acknowledgements that were asked for and not given.
     fn unresolved(&self) -> Vec<String> {
         let signals = self.signals();
         let open = signals
             .iter()
-            .filter(|signal| matches!(signal.word, "TASK" | "BLOCKER"));
-        let mut lines: Vec<String> = open
-            .map(|signal| format!("{}: {}", signal.word, told(signal)))
-            .collect();
+            .filter(|signal| signal.status.is_unresolved(signal.kind));
+        let mut lines: Vec<String> = open.map(named).collect();
         let owed = self.rows.iter().filter(|row| {
             let (tags, _) = in_front(row);
             tags.ack_required && !matches!(Stage::of(row), Stage::Acked | Stage::Failed)
@@ -195,9 +217,11 @@ impl<'a> Scanned<'a> {
     fn decisions(&self, of_newest: bool) -> Vec<String> {
         let is_newest = |row: &Row| row.session_id.as_deref() == Some(self.session);
         let signals = self.signals();
-        let decided = signals
-            .iter()
-            .filter(|signal| signal.word == "DECISION" && is_newest(signal.row) == of_newest);
+        let decided = signals.iter().filter(|signal| {
+            signal.kind == AssertionKind::Decision
+                && signal.status != AssertionStatus::Deprecated
+                && is_newest(signal.row) == of_newest
+        });
         last(decided.map(told).collect(), LINES_MAX)
     }
 
@@ -230,6 +254,15 @@ fn section(out: &mut String, title: &str, lines: Vec<String>) {
 fn last(mut lines: Vec<String>, most: usize) -> Vec<String> {
     lines.drain(..lines.len().saturating_sub(most));
     lines
+}
+
+/// With its word, and with its status once somebody has judged it.
+fn named(signal: &Signal<'_>) -> String {
+    let (word, told) = (claims::word(signal.kind), told(signal));
+    match signal.status {
+        AssertionStatus::Proposed => format!("{word}: {told}"),
+        status => format!("{word} ({status}): {told}"),
+    }
 }
 
 fn told(signal: &Signal<'_>) -> String {

@@ -3,7 +3,7 @@
 //! The ledger's commit is the journal; the file follows a moment later, and begins anew wherever it is missing or
 //! damaged. Nothing of the hub waits for it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -377,8 +377,19 @@ fn read<E>(
         has_architect: false,
     };
     let mut last: HashMap<&MessageId, Timestamp> = HashMap::new();
+    let mut judged: HashMap<&MessageId, BTreeMap<u32, &str>> = HashMap::new();
     for logged in &events {
         last.extend(message_of(&logged.event).map(|id| (id, logged.at)));
+        if let Event::ClaimJudged {
+            message,
+            line,
+            status,
+            ..
+        } = &logged.event
+        {
+            let of_message: &mut BTreeMap<u32, &str> = judged.entry(message).or_default();
+            of_message.insert(*line, status);
+        }
     }
     let mut bytes = 0;
     for logged in &events {
@@ -391,7 +402,16 @@ fn read<E>(
         let Some((id, at)) = news else {
             continue;
         };
-        let row = row_of(ledger, id, at, session, roles)?;
+        let mut row = row_of(ledger, id, at, session, roles)?;
+        if let Some(judged) = judged.get(id) {
+            // The message itself may be forgotten; the journal keeps it for longer.
+            let there = row.unwrap_or_else(|| Row {
+                message_id: id.to_string(),
+                updated_at_ms: Some(at.0),
+                ..Row::default()
+            });
+            row = Some(entry::with_judged(there, judged));
+        }
         let body = row.as_ref().and_then(|row| row.raw_body.as_ref());
         bytes += body.map_or(0, String::len);
         page.rows.extend(row);
@@ -412,7 +432,8 @@ fn message_of(event: &Event) -> Option<&MessageId> {
         | Event::MessageAcknowledged { message, .. }
         | Event::MessageExpired { message, .. }
         | Event::MessageFailed { message, .. }
-        | Event::MessageRefused { message, .. } => Some(message),
+        | Event::MessageRefused { message, .. }
+        | Event::ClaimJudged { message, .. } => Some(message),
         _ => None,
     }
 }

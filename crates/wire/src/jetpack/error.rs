@@ -171,6 +171,7 @@ impl From<&Refusal> for ErrorBody {
             | Refusal::Replayed
             | Refusal::TokenNotFound
             | Refusal::IncidentNotFound { .. }
+            | Refusal::ClaimNotFound { .. }
             | Refusal::DutyLost { .. } => {}
         }
         body
@@ -196,7 +197,8 @@ fn code(refusal: &Refusal) -> ErrorCode {
         Refusal::Replayed => ErrorCode::Unauthenticated,
         Refusal::TokenNotFound
         | Refusal::SnapshotNotFound { .. }
-        | Refusal::IncidentNotFound { .. } => ErrorCode::NotFound,
+        | Refusal::IncidentNotFound { .. }
+        | Refusal::ClaimNotFound { .. } => ErrorCode::NotFound,
         Refusal::WrongState { .. }
         | Refusal::UnknownDependency { .. }
         | Refusal::DependencyCycle { .. }

@@ -1,8 +1,9 @@
-//! Memory: what agents learned and what engrams tell, and full-text search over both.
+//! Memory: what agents learned, what engrams tell and what was claimed, and full-text search over all of it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Claim;
 use crate::IsoTime;
 use crate::query::query;
 use crate::words::words;
@@ -12,6 +13,7 @@ words! {
     pub enum MemoryKind {
         Learning = "learning",
         Engram = "engram",
+        Claim = "claim",
     }
 }
 
@@ -52,6 +54,8 @@ pub struct LearningsResponse {
     pub learnings: Vec<Learning>,
     #[serde(default)]
     pub engrams: Vec<EngramFound>,
+    #[serde(default)]
+    pub claims: Vec<Claim>,
 }
 
 impl MemoryKind {

@@ -46,6 +46,12 @@ mirror!(wire::NextAction, core::quality::NextAction {
 mirror!(wire::GateStep, core::release_gate::GateStep {
     Tests = Tests, Verified = Verified, Risk = Risk, Docs = Docs,
 });
+mirror!(wire::ClaimType, core::assertion::AssertionKind {
+    Decision = Decision, Task = Task, Finding = Finding, Blocker = Blocker,
+});
+mirror!(wire::ClaimStatus, core::assertion::AssertionStatus {
+    Proposed = Proposed, Confirmed = Confirmed, Contested = Contested, PendingProof = PendingProof, Deprecated = Deprecated,
+});
 mirror!(wire::Severity, core::Severity {
     Error = Error, Warning = Warning,
 });
@@ -149,6 +155,8 @@ mod tests {
             wire::AttemptOutcome => core::Outcome,
             wire::DeliveryState => core::DeliveryState,
             wire::Scope => core::token::Scope,
+            wire::ClaimType => core::assertion::AssertionKind,
+            wire::ClaimStatus => core::assertion::AssertionStatus,
         }
         for status in core::TaskStatus::ALL {
             let outside = wire::TaskStatus::from(*status);

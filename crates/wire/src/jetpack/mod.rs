@@ -6,6 +6,7 @@
 mod admin;
 mod agents;
 mod claim;
+mod claims;
 mod envelope;
 mod error;
 mod events;
@@ -31,6 +32,7 @@ pub mod to_wire;
 pub use admin::*;
 pub use agents::*;
 pub use claim::*;
+pub use claims::*;
 pub use envelope::*;
 pub use error::*;
 pub use events::*;

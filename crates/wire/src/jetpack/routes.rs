@@ -110,7 +110,7 @@ pub const ROUTES: &[Route] = &[
         .right(Right::Steer).tag("quality").takes(of::<BaselineRequest>).errors(NO_TASK),
     get("/api/v1/quality/history", "listSnapshots", "Quality snapshots of completed tasks.", json::<SnapshotPage>())
         .tag("quality").query(SnapshotQuery::PARAMETERS),
-    get("/api/v1/memory/search", "searchMemory", "Search what agents learned.", json::<LearningsResponse>())
+    get("/api/v1/memory/search", "searchMemory", "Search what agents learned, what engrams tell and what was claimed.", json::<LearningsResponse>())
         .tag("memory").query(MemoryQuery::PARAMETERS),
     post("/api/v1/pause", "pause", "Pause: hand out no new work, in any protocol.", json::<PauseResponse>())
         .right(Right::Operate).tag("hub").may_take(of::<PauseRequest>),
@@ -122,6 +122,12 @@ pub const ROUTES: &[Route] = &[
         .right(Right::Operate).tag("hub").may_take(of::<ResolveIncidentRequest>).errors(&[E::NotFound]),
     get("/api/v1/roles", "listRoles", "All roles of SquidRun, and who is online.", json::<RolesResponse>())
         .tag("messages"),
+    get("/api/v1/claims", "listClaims", "Claims of messages between roles: decisions, tasks, findings, blockers.", json::<ClaimPage>())
+        .tag("memory").query(ClaimQuery::PARAMETERS),
+    post("/api/v1/claims/{id}/status", "judgeClaim", "Set the status of a claim.", json::<ClaimJudgedResponse>())
+        .tag("memory").takes(of::<ClaimStatusRequest>).errors(&[E::NotFound]),
+    get("/api/v1/journal", "readJournal", "The journal of what roles said, newest first.", json::<JournalResponse>())
+        .right(Right::AllMessages).tag("messages").query(JournalQuery::PARAMETERS),
     get("/api/v1/gate", "getGate", "The gate before a restart: what is signed, what comes next.", json::<GateResponse>())
         .tag("hub"),
     post("/api/v1/gate/open", "openGate", "Open the gate for a commit; earlier sign-offs are cleared.", json::<GateResponse>())

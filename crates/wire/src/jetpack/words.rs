@@ -217,6 +217,27 @@ words! {
 }
 
 words! {
+    /// What a line of a message claims.
+    pub enum ClaimType {
+        Decision = "decision",
+        Task = "task",
+        Finding = "finding",
+        Blocker = "blocker",
+    }
+}
+
+words! {
+    /// Whether a claim holds.
+    pub enum ClaimStatus {
+        Proposed = "proposed",
+        Confirmed = "confirmed",
+        Contested = "contested",
+        PendingProof = "pending_proof",
+        Deprecated = "deprecated",
+    }
+}
+
+words! {
     /// Whether somebody has looked after an incident.
     pub enum IncidentState {
         Open = "open",

@@ -3,6 +3,7 @@
 //! Nothing is looked up but words: whether a number follows or a message is known is for the rules to say.
 
 use serde::Serialize;
+use switchboard_core::assertion::Asserted;
 use switchboard_core::talk::Gist;
 use switchboard_core::verb::{NewTask, Refuse, Say, Speaker};
 use switchboard_core::{
@@ -179,9 +180,18 @@ pub fn say(
         header_role,
         priority,
         ack_required: tags.ack_required,
-        names: tags::names(body),
+        // A log says many things, and means none of them.
+        names: match tags.escalate {
+            true => Vec::new(),
+            false => tags::names(body),
+        },
         is_ack: tags::is_ack(rest),
         gist: gist(rest, saying.from.id(), roles),
+        claims: match tags.escalate {
+            true => Vec::new(),
+            false => claims(rest),
+        },
+        failed: tags.escalate.then(|| tags::first_error(rest).to_owned()),
         from: saying.from,
         via: Door::Squidrun,
         corr_id,
@@ -204,6 +214,14 @@ pub fn refuse(say: &Say, status: Status) -> Refuse {
         payload: say.payload.clone(),
         reason: status.as_str(),
     }
+}
+
+fn claims(text: &str) -> Vec<Asserted> {
+    let stated = super::claims::of(text).map(|(kind, text)| Asserted {
+        kind,
+        text: text.to_owned(),
+    });
+    stated.take(limits::ASSERTIONS_PER_MESSAGE_MAX).collect()
 }
 
 /// `<role> online` from that role is its check-in; a word that says nothing is counted.

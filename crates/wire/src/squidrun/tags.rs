@@ -10,6 +10,8 @@ pub struct Tags<'a> {
     pub urgent: bool,
     pub fyi: bool,
     pub task: bool,
+    /// It tells of a failure.
+    pub escalate: bool,
     pub ends: Option<Ending<'a>>,
 }
 
@@ -31,6 +33,10 @@ pub enum End {
 
 pub(super) const ACK_REQUIRED: &str = "ACK REQUIRED";
 pub(super) const TASK: &str = "TASK";
+/// Ours: what follows is a failure that its speaker cannot get past.
+pub const ESCALATE: &str = "ESCALATE";
+/// In front of the line that such a failure is known by; without one it is the first line.
+pub const FIRST_ERROR: &str = "first error: ";
 const ENDS: [(&str, End); 3] = [
     ("DONE", End::Done),
     ("FAILED", End::Failed),
@@ -61,6 +67,7 @@ impl Tags<'_> {
             () if is("URGENT") => &mut self.urgent,
             () if is("FYI") => &mut self.fyi,
             () if is(TASK) => &mut self.task,
+            () if is(ESCALATE) => &mut self.escalate,
             () => return self.ends.is_none() && self.take_end(tag).is_some(),
         };
         *flag = true;
@@ -84,6 +91,7 @@ impl Tags<'_> {
             (self.urgent, "URGENT"),
             (self.fyi, "FYI"),
             (self.task, TASK),
+            (self.escalate, ESCALATE),
         ];
         let set = flags.into_iter().filter(|(is_set, _)| *is_set);
         let ends = self.ends.iter().flat_map(|ending| {
@@ -92,6 +100,13 @@ impl Tags<'_> {
         });
         set.map(|(_, word)| word.to_owned()).chain(ends).collect()
     }
+}
+
+/// The line that a failure is known by.
+pub fn first_error(text: &str) -> &str {
+    let named = text.lines().find_map(|line| line.strip_prefix(FIRST_ERROR));
+    let line = named.or_else(|| text.lines().next());
+    line.unwrap_or_default().trim()
 }
 
 /// Every `#N` in a text, each once, the first ones if there are too many.
@@ -249,7 +264,7 @@ mod tests {
         #[test]
         fn any_text_has_bounded_tags(text in "([\\[\\]# A-Z0-9]|\\[(TASK|FYI|DONE #1)\\]|\\PC){0,40}") {
             let (tags, rest) = parse(&text);
-            prop_assert!(text.ends_with(rest) && tags.words().len() <= 5);
+            prop_assert!(text.ends_with(rest) && tags.words().len() <= 6);
             prop_assert_eq!(parse(rest).0.ends.is_some() && tags.ends.is_none(), false);
             prop_assert!(names(&text).len() <= limits::NAMED_NUMBERS_MAX);
             let _ = is_ack(&text);

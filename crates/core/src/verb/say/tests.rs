@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::*;
+use crate::assertion::{Assertion, AssertionKind, AssertionStatus};
 use crate::incident::Incident;
+use crate::recurrence::Recurrence;
 use crate::talk::Session;
 use crate::task::TaskStatus;
 use crate::verb::testing::{Swarm, claim, register, word};
-use crate::verb::{BeginSession, Chase, Claimed, Handed, Join, Refuse};
+use crate::verb::{BeginSession, Chase, Claimed, Handed, Join, Judge, Refuse};
 
 fn say(id: &str, from: &str, to: &str, text: &str) -> Say {
     let body = format!(r#"{{"text":"{text}""#);
@@ -30,6 +32,8 @@ fn say(id: &str, from: &str, to: &str, text: &str) -> Say {
         corr_id: id.into(),
         once: false,
         gist: None,
+        claims: Vec::new(),
+        failed: None,
         via: Door::Squidrun,
         bound_to: None,
         take_up: Vec::new(),
@@ -341,4 +345,130 @@ fn what_was_acknowledged_elsewhere_is_not_asked_for() {
     while swarm.ok(Chase { words: reminder }).more {}
     assert_eq!(swarm.agent("builder").inbox, 0);
     assert!(incidents(&swarm).is_empty());
+}
+
+fn claims(swarm: &Swarm) -> Vec<&Assertion> {
+    let mut rows: Vec<_> = swarm.records.values().filter_map(Assertion::of).collect();
+    rows.sort_by_key(|row| row.number);
+    rows
+}
+
+fn claiming(id: &str, count: usize) -> Say {
+    let claim = |n| Asserted {
+        kind: AssertionKind::Decision,
+        text: format!("number {n}"),
+    };
+    Say {
+        claims: (0..count).map(claim).collect(),
+        ..say(id, "oracle", "architect", "DECISION: x")
+    }
+}
+
+#[test]
+fn claims_are_made_with_their_message_and_judged_later() {
+    let mut swarm = Swarm::new();
+    swarm.ok(claiming("m", 2));
+    assert_eq!(swarm.ok(claiming("m", 2)), Said::Again);
+    swarm.ok(claiming("n", 1));
+    let all = claims(&swarm);
+    let places: Vec<_> = all
+        .iter()
+        .map(|it| (it.number, it.message.as_str(), it.line))
+        .collect();
+    assert_eq!(places, [(1, "m", 0), (2, "m", 1), (3, "n", 0)]);
+    assert!(
+        all.iter()
+            .all(|it| it.status == AssertionStatus::Proposed && it.by.as_str() == "oracle")
+    );
+    for status in AssertionStatus::ALL {
+        let judged = swarm.ok(Judge {
+            claim: 2,
+            status: *status,
+            by: "architect".into(),
+            why: "seen".to_owned(),
+        });
+        assert_eq!(swarm.said(), ["claim_judged"]);
+        let judge = judged.judged.expect("somebody judged");
+        assert_eq!((judged.status, judge.by.as_str()), (*status, "architect"));
+    }
+    assert_eq!(claims(&swarm)[1].text, "number 1");
+}
+
+#[test]
+fn no_more_claims_are_kept_than_can_be_listed() {
+    let most = limits::ASSERTIONS_PER_MESSAGE_MAX;
+    for (count, kept) in [(most - 1, most - 1), (most, most), (most + 1, most)] {
+        let mut swarm = Swarm::new();
+        swarm.ok(claiming("m", count));
+        assert_eq!(claims(&swarm).len(), kept);
+    }
+    let mut swarm = Swarm::new();
+    for n in 0..=limits::ASSERTIONS_MAX / most {
+        swarm.wait(Duration::from_millis(1));
+        swarm.ok(claiming(&format!("m{n}"), most));
+    }
+    let all = claims(&swarm);
+    assert_eq!(all.len(), limits::ASSERTIONS_MAX);
+    assert_eq!(all[0].number, most as u64 + 1, "the oldest went");
+    let mut long = claiming("long", 1);
+    for (bytes, kept) in [(-1, -1), (0, 0), (1, 0)] {
+        let bound = limits::ASSERTION_BYTES_MAX as isize;
+        let mut swarm = Swarm::new();
+        long.claims[0].text = "x".repeat((bound + bytes) as usize);
+        swarm.ok(long.clone());
+        assert_eq!(claims(&swarm)[0].text.len() as isize, bound + kept);
+    }
+}
+
+#[test]
+fn a_failure_that_recurs_is_told_and_remembered_once() {
+    // squidrun.escalate.negative_knowledge
+    let mut swarm = Swarm::new();
+    let mut fails = |id: &str, from: &str, line: &str| {
+        swarm.wait(Duration::from_secs(60));
+        swarm.ok(Say {
+            failed: Some(line.to_owned()),
+            ..say(id, from, "architect", id)
+        });
+        swarm.said().contains(&"failure_recurred")
+    };
+    assert!(!fails("a", "builder", "error: no space in /tmp/a"));
+    assert!(!fails("b", "builder", "error: no space in /tmp/b7"));
+    assert!(!fails("c", "oracle", "error: no space in /tmp/b"));
+    assert!(!fails("d", "builder", "error: mismatched types"));
+    assert!(fails("e", "builder", "error: no space in /tmp/c"));
+    assert!(!fails("f", "builder", "error: no space in /tmp/d"));
+    let learned = |swarm: &Swarm| -> Vec<String> {
+        let rows = swarm.learnings.iter();
+        rows.map(|row| row.text.clone()).collect()
+    };
+    let told = "negative knowledge: builder failed 3 times within 24 hours with: error: no space in /tmp/c";
+    assert_eq!(learned(&swarm), [told]);
+    // A day later it is told again, and known already.
+    swarm.wait(Duration::from_secs(24 * 3600));
+    for (id, tells) in [("g", false), ("h", false), ("i", true)] {
+        swarm.ok(Say {
+            failed: Some("error: no space in /x".to_owned()),
+            ..say(id, "builder", "architect", id)
+        });
+        assert_eq!(swarm.said().contains(&"failure_recurred"), tells, "{id}");
+    }
+    assert_eq!(learned(&swarm), [told]);
+}
+
+#[test]
+fn no_more_ways_of_failing_are_counted_than_the_bound() {
+    let mut swarm = Swarm::new();
+    for n in 0..=limits::RECURRENCES_MAX {
+        swarm.wait(Duration::from_millis(1));
+        let word: String = n.to_string().bytes().map(|b| (b + 49) as char).collect();
+        swarm.ok(Say {
+            failed: Some(format!("error {word}")),
+            ..say(&format!("m{n}"), "builder", "architect", &word)
+        });
+    }
+    let rows = swarm.records.values().filter_map(Recurrence::of);
+    let patterns: Vec<&str> = rows.map(|row| row.pattern.as_str()).collect();
+    assert_eq!(patterns.len(), limits::RECURRENCES_MAX);
+    assert!(!patterns.contains(&"error a"), "the oldest went");
 }

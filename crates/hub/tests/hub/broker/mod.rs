@@ -1,6 +1,7 @@
 //! The broker on real sockets: what a stranger with a WebSocket client and some JSON sees.
 
 mod bad_input;
+mod claims;
 mod delivery;
 mod directory;
 mod frames;

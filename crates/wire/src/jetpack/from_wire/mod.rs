@@ -4,6 +4,7 @@
 
 mod agents;
 pub(crate) mod check;
+mod claims;
 mod leases;
 pub mod lists;
 mod messages;
@@ -23,6 +24,7 @@ use crate::Malformed;
 
 pub use agents::{command, heartbeat, register};
 pub use check::{agent_id, idempotency_key, message_id, page_size, task_id, wait_for};
+pub use claims::{ClaimFilter, claims, judge};
 pub use leases::{acquire_lease, check_lease, extend_lease, lease_path, release_lease};
 pub use messages::{Fetch, acknowledge, meaning, receive, receive_query, send};
 pub use pause::{pause, resume};

@@ -1,6 +1,7 @@
 //! From rows and replies to messages. Pure copying: what is shown follows from the row alone.
 
 mod agents;
+mod claims;
 mod events;
 mod incidents;
 mod leases;
@@ -18,6 +19,7 @@ use switchboard_core::Timestamp;
 use crate::IsoTime;
 
 pub use agents::{agent, command, heartbeat, registered};
+pub use claims::claim;
 pub use events::{event, event_json};
 pub use incidents::incident;
 pub use leases::{lease, lease_answer, lease_granted, lease_state};

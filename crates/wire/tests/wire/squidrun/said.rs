@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use switchboard_core::assertion::AssertionKind;
 use switchboard_core::talk::Gist;
 use switchboard_core::{Priority, TaskKind, To, limits};
 use switchboard_wire::Json;
@@ -380,4 +381,39 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn lines_that_claim_something_are_told_apart() {
+    let text = "(ARCH #1): [FYI] DECISION: ship it\nbecause\nBLOCKER: disk\n  TASK: mend it";
+    let said = say(saying("architect", "builder", text)).claims;
+    let said: Vec<_> = said.iter().map(|it| (it.kind, it.text.as_str())).collect();
+    let expected = [
+        (AssertionKind::Decision, "ship it"),
+        (AssertionKind::Blocker, "disk"),
+        (AssertionKind::Task, "mend it"),
+    ];
+    assert_eq!(said, expected);
+    let most = limits::ASSERTIONS_PER_MESSAGE_MAX;
+    for (lines, kept) in [(most - 1, most - 1), (most, most), (most + 1, most)] {
+        let text = "FINDING: x\n".repeat(lines);
+        assert_eq!(say(saying("oracle", "1", &text)).claims.len(), kept);
+    }
+}
+
+#[test]
+fn an_escalation_is_known_by_its_first_error_and_its_log_is_only_a_log() {
+    let text = "[URGENT] [ESCALATE] builder: deploy fails\nfirst error: no space left\n\nend of the log:\nTASK: x #4";
+    let said = say(saying("builder", "architect", text));
+    assert_eq!(said.failed.as_deref(), Some("no space left"));
+    assert_eq!((said.claims, said.names), (vec![], vec![]));
+    assert_eq!(said.priority, Priority::Critical);
+    let said = say(saying(
+        "builder",
+        "architect",
+        "(BUILDER #1): [ESCALATE] no key\nx",
+    ));
+    assert_eq!(said.failed.as_deref(), Some("no key"), "by hand");
+    let said = say(saying("builder", "architect", "please [ESCALATE] this"));
+    assert_eq!(said.failed, None);
 }
