@@ -38,13 +38,16 @@ pub enum Failure {
         file: String,
         problems: Vec<Problem>,
     },
+    /// What it ran failed, with this exit code.
+    #[error("{what}")]
+    Ended { code: u8, what: String },
     /// Printing failed.
     #[error("cannot print: {0}")]
     Output(#[from] io::Error),
 }
 
 impl Failure {
-    /// 0 ok, 1 refused or failed, 2 usage, 3 no hub running.
+    /// 0 ok, 1 refused or failed, 2 usage, 3 no hub running; of what it ran, that one's own.
     pub fn exit_code(&self) -> u8 {
         match self {
             // Whoever read our output has read enough.
@@ -53,7 +56,7 @@ impl Failure {
             | Failure::Failed(_)
             | Failure::Unhealthy(_)
             | Failure::Import { .. } => 1,
-            Failure::Program(code) => *code,
+            Failure::Program(code) | Failure::Ended { code, .. } => *code,
             Failure::Usage(_) | Failure::Hub(client::Error::Invalid(_)) => 2,
             Failure::NoHub(_) | Failure::Hub(client::Error::Unreachable { .. }) => 3,
             Failure::Hub(
@@ -89,6 +92,7 @@ impl Failure {
             Failure::Failed(_)
             | Failure::Program(_)
             | Failure::Unhealthy(_)
+            | Failure::Ended { .. }
             | Failure::Output(_) => ("failed", None, None),
         };
         Body {
@@ -109,7 +113,7 @@ impl Failure {
 
     /// Whether a program has read of it already, in what the command printed.
     pub fn is_told(&self) -> bool {
-        matches!(self, Failure::Unhealthy(_))
+        matches!(self, Failure::Unhealthy(_) | Failure::Ended { .. })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use switchboard_client::Error;
 use switchboard_client::jetpack::{
-    AgentPage, EventPage, IncidentPage, LeasePage, MessagePage, SnapshotPage, TaskPage,
+    AgentPage, ClaimPage, EventPage, IncidentPage, LeasePage, MessagePage, SnapshotPage, TaskPage,
 };
 use switchboard_core::limits;
 
@@ -58,6 +58,7 @@ macro_rules! pages {
 pages! {
     TaskPage.tasks by String,
     AgentPage.agents by String,
+    ClaimPage.claims by String,
     MessagePage.messages by String,
     IncidentPage.incidents by String,
     LeasePage.leases by String,

@@ -1,4 +1,5 @@
-//! Assertions, which people call claims: what somebody said was decided, is to be done, was found or is in the way, and whether it holds.
+//! Assertions, which people call claims: what somebody said was decided, is to be done, was found or is in the way, and
+//! whether it holds.
 //!
 //! They are made with the message that says them, and are so few that a list of all of them is short.
 

@@ -267,3 +267,141 @@ fn a_roll_call_reaches_every_role_and_shows_who_answered() {
     assert!(why.contains("3 roles did not answer"), "{why}");
     hub.stop();
 }
+
+fn inbox(project: &Project, role: &str) -> String {
+    ok(project, &["inbox", "--role", role])
+}
+
+#[test]
+fn a_failure_is_tried_once_more_and_then_told_with_its_log() {
+    // squidrun.escalate.local_retry, squidrun.escalate.architect
+    let project = project();
+    let escalate = |rest: &[&str]| {
+        let words = [&["escalate", "--role", "builder"][..], rest].concat();
+        let output = cli(&project, &words);
+        (output.status.code(), format!("{output:?}"))
+    };
+    let (code, said) = escalate(&["x", "--broker", "ws://127.0.0.1:9", "--", "false"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("nobody was told"), "{said}");
+    let hub = project.start();
+    let tries = || {
+        let found = std::fs::read_to_string(project.root().join("tries"));
+        let count = found.unwrap_or_default().lines().count();
+        let _ = std::fs::remove_file(project.root().join("tries"));
+        count
+    };
+    for (script, code, tried, is_told) in [
+        ("echo x >> tries", 0, 1, false),
+        (
+            "echo x >> tries; [ $(wc -l < tries) = 2 ] || exit 75",
+            0,
+            2,
+            false,
+        ),
+        (
+            "echo x >> tries; echo error: bad type in a.rs >&2; exit 3",
+            3,
+            1,
+            true,
+        ),
+        (
+            "echo x >> tries; echo 'curl: Connection refused' >&2; exit 7",
+            7,
+            2,
+            true,
+        ),
+    ] {
+        let (ended, said) = escalate(&["it fails", "--", "sh", "-c", script]);
+        assert_eq!((ended, tries()), (Some(code), tried), "{script}: {said}");
+        assert_eq!(said.contains("kept for architect"), is_told, "{said}");
+    }
+    let told = inbox(&project, "architect");
+    assert!(
+        told.contains("first error: error: bad type in a.rs"),
+        "{told}"
+    );
+    assert!(
+        told.contains("ended with exit code 7, tried twice"),
+        "{told}"
+    );
+    assert!(
+        told.contains("end of the log:\ncurl: Connection refused"),
+        "{told}"
+    );
+    let log = project.root().join("bench.log");
+    std::fs::write(&log, "warm up\nfatal: out of memory\n").expect("written");
+    let log = log.to_str().expect("a path");
+    let (code, said) = escalate(&["--log", log, "the benchmark dies"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(inbox(&project, "architect").contains("first error: fatal: out of memory"));
+    assert_eq!(escalate(&["--log", "nowhere.log", "x"]).0, Some(1));
+    assert_eq!(escalate(&[" "]).0, Some(2));
+    ok(&project, &["escalate", "--role", "lead", "my own"]);
+    until("the person has it", || {
+        let read = ok(&project, &["inbox", "--user"]);
+        read.contains("my own").then_some(())
+    });
+    // squidrun.escalate.negative_knowledge
+    for _ in 0..3 {
+        let script = "echo fatal: no space in /tmp/$$; exit 1";
+        escalate(&["again", "--", "sh", "-c", script]);
+    }
+    until("the oracle hears of it", || {
+        let told = inbox(&project, "oracle");
+        told.contains("3 times within 24 hours").then_some(())
+    });
+    let known = ok(&project, &["memory", "search", "negative", "space"]);
+    assert!(known.contains("builder failed 3 times"), "{known}");
+    hub.stop();
+    // Without a hub it waits as a file.
+    let (code, said) = escalate(&["later", "--broker", "ws://127.0.0.1:9"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("fallback.triggered"), "{said}");
+}
+
+#[test]
+fn claims_are_listed_judged_and_found() {
+    let project = project();
+    let hub = project.start();
+    ok(
+        &project,
+        &[
+            "say",
+            "architect",
+            "(BUILDER #1): FINDING: the cache is cold\nTASK: warm it",
+        ],
+    );
+    let listed = ok(&project, &["claim", "list"]);
+    assert!(
+        listed.contains("the cache is cold") && listed.contains("proposed"),
+        "{listed}"
+    );
+    let open = ok(&project, &["claim", "ls", "--unresolved"]);
+    assert!(open.contains("warm it") && !open.contains("cold"), "{open}");
+    let judged = [
+        "claim",
+        "status",
+        "1",
+        "confirmed",
+        "--by",
+        "oracle",
+        "--why",
+        "measured",
+    ];
+    assert!(ok(&project, &judged).contains("claim 1 is confirmed"));
+    let listed = ok(
+        &project,
+        &["claim", "list", "--status", "confirmed", "--json"],
+    );
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!(listed["claims"][0]["judged"]["why"], "measured");
+    let found = ok(&project, &["memory", "search", "cache", "cold"]);
+    assert!(
+        found.contains("the cache is cold (confirmed, claim 1)"),
+        "{found}"
+    );
+    fails(&project, &["claim", "status", "1", "perhaps"], 2);
+    fails(&project, &["claim", "status", "77", "confirmed"], 1);
+    hub.stop();
+}

@@ -1,11 +1,13 @@
 //! `switchboard journal` and `switchboard briefing`: what was said, from the journal beside the ledger. No hub is needed.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args as ClapArgs;
 use serde_json::json;
 use switchboard_hub::config::Overrides;
 use switchboard_hub::squidrun::handoff;
-use switchboard_store::journal::{Journal, Row};
-use switchboard_wire::IsoTime;
+use switchboard_store::journal::{Journal, JournalError};
+use switchboard_wire::jetpack::{JournalQuery, JournalResponse};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -45,41 +47,43 @@ pub struct Briefing {}
 const SHOWN: usize = 100;
 
 pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let mut rows = read(context)?;
-    rows.sort_by_key(|row| std::cmp::Reverse(at(row)));
-    let is = |word: &Option<String>, role: &String| word.as_ref() == Some(role);
-    rows.retain(|row| {
-        let role = args.role.as_ref();
-        let theirs = role.is_none_or(|it| is(&row.sender_role, it) || is(&row.target_role, it));
-        theirs && (!args.failed || row.status.as_deref() == Some("failed"))
-    });
-    rows.truncate(args.limit as usize);
+    let dir = place(context)?;
+    let query = JournalQuery {
+        role: args.role,
+        failed: Some(args.failed),
+        limit: None,
+    };
+    let said = handoff::said(&dir, &query, args.limit as usize);
+    let messages = said.map_err(|error| unread(&dir, &error))?;
     let screen = &mut context.screen;
     if screen.json() {
-        let shown: Vec<_> = rows.iter().map(shown).collect();
-        return Ok(screen.value(&json!({ "success": true, "messages": shown }))?);
+        let success = true;
+        return Ok(screen.value(&JournalResponse { success, messages })?);
     }
     let now = now();
     let headings = ["AGE", "SESSION", "FROM", "TO", "STATUS", "TEXT"];
     let mut table = Table::new(headings, "nothing was said");
-    for row in &rows {
+    for row in &messages {
         let text = |column: &Option<String>| cell(column.as_deref().unwrap_or_default());
         let session = row.session_id.as_deref().unwrap_or_default();
         let status = row.error_code.as_ref().or(row.status.as_ref());
         table.row([
-            maybe(at(row).map(|at| relative(IsoTime(at), now))),
+            maybe(row.at.map(|at| relative(at, now))),
             cell(session.trim_start_matches("app-session-")),
-            text(&row.sender_role),
-            text(&row.target_role),
+            text(&row.from),
+            text(&row.to),
             cell(status.map_or("", String::as_str)),
-            cell(brief(row.raw_body.as_deref().unwrap_or_default(), SHOWN)),
+            cell(brief(row.text.as_deref().unwrap_or_default(), SHOWN)),
         ]);
     }
     Ok(screen.table(&table)?)
 }
 
 pub fn briefing(_: Briefing, context: &mut Context) -> Result<(), Failure> {
-    let text = handoff::briefing(&read(context)?);
+    let dir = place(context)?;
+    let file = handoff::journal(&dir);
+    let rows = Journal::read(&file, handoff::ROWS_MAX, handoff::BODY_CHARS_MAX);
+    let text = handoff::briefing(&rows.map_err(|error| unread(&dir, &error))?);
     let screen = &mut context.screen;
     if screen.json() {
         return Ok(screen.value(&json!({ "success": true, "briefing": text }))?);
@@ -87,35 +91,22 @@ pub fn briefing(_: Briefing, context: &mut Context) -> Result<(), Failure> {
     Ok(screen.line(text.trim_end())?)
 }
 
-fn read(context: &Context) -> Result<Vec<Row>, Failure> {
+/// The directory with the journal.
+fn place(context: &Context) -> Result<PathBuf, Failure> {
     let loaded = project::load(&context.here, None, Overrides::default());
     let config = loaded.map_err(|error| Failure::Failed(error.to_string()))?;
-    let file = handoff::journal(&config.config.squidrun.dir);
-    if !file.is_file() {
-        return Err(Failure::Failed(format!(
+    let dir = config.config.squidrun.dir;
+    let file = handoff::journal(&dir);
+    match file.is_file() {
+        true => Ok(dir),
+        false => Err(Failure::Failed(format!(
             "there is no journal at {}; 'switchboard up' creates it",
             file.display()
-        )));
+        ))),
     }
-    Journal::read(&file, handoff::ROWS_MAX, handoff::BODY_CHARS_MAX)
-        .map_err(|error| Failure::Failed(format!("{} cannot be read: {error}", file.display())))
 }
 
-fn at(row: &Row) -> Option<i64> {
-    row.brokered_at_ms.or(row.sent_at_ms).or(row.updated_at_ms)
-}
-
-fn shown(row: &Row) -> serde_json::Value {
-    json!({
-        "messageId": row.message_id,
-        "sessionId": row.session_id,
-        "from": row.sender_role,
-        "to": row.target_role,
-        "channel": row.channel,
-        "at": at(row).map(IsoTime),
-        "status": row.status,
-        "ackStatus": row.ack_status,
-        "errorCode": row.error_code,
-        "text": row.raw_body,
-    })
+fn unread(dir: &Path, error: &JournalError) -> Failure {
+    let file = handoff::journal(dir);
+    Failure::Failed(format!("{} cannot be read: {error}", file.display()))
 }

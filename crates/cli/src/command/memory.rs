@@ -26,7 +26,7 @@ impl Command {
     }
 }
 
-/// Search what agents learned, best first
+/// Search what agents learned and claimed, best first
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -63,6 +63,11 @@ async fn search(args: Args, context: &mut Context) -> Result<(), Failure> {
         let text = format!("{lines} ({})", engram.path);
         let since = cell(age(engram.created_at, now));
         table.row([since, cell("engram"), cell(&engram.scope), cell(&text)]);
+    }
+    for claim in &answer.claims {
+        let text = format!("{} ({}, claim {})", claim.text, claim.status, claim.id);
+        let since = cell(age(claim.created_at, now));
+        table.row([since, cell(&claim.by), cell(claim.claim_type), cell(&text)]);
     }
     Ok(screen.table(&table)?)
 }

@@ -4,8 +4,10 @@ pub mod agent;
 pub mod backup;
 pub mod bus;
 pub mod cert;
+pub mod claim;
 pub mod completions;
 pub mod doctor;
+pub mod escalate;
 pub mod events;
 pub mod gate;
 pub mod inbox;
@@ -77,6 +79,10 @@ pub enum Errand {
     Role(role::Command),
     RollCall(roll_call::Args),
     Inbox(inbox::Args),
+    /// List what roles claimed, and say whether it holds
+    #[command(subcommand, visible_alias = "claims", after_help = claim::EXAMPLES)]
+    Claim(claim::Command),
+    Escalate(escalate::Args),
     Journal(journal::Args),
     /// Sign off a change before a restart, step by step
     #[command(subcommand, after_help = gate::EXAMPLES)]
@@ -89,7 +95,7 @@ pub enum Errand {
     /// Show and set the quality baseline, show measurements
     #[command(subcommand, after_help = quality::EXAMPLES)]
     Quality(quality::Command),
-    /// Search what agents learned
+    /// Search what agents learned and claimed
     #[command(subcommand, after_help = memory::EXAMPLES)]
     Memory(memory::Command),
     Pause(pause::Args),
@@ -115,6 +121,8 @@ impl Errand {
             Errand::Message(command) => command.run(context).await,
             Errand::Lease(command) => command.run(context).await,
             Errand::Gate(command) => command.run(context).await,
+            Errand::Claim(command) => command.run(context).await,
+            Errand::Escalate(args) => escalate::run(args, context).await,
             Errand::Journal(args) => journal::run(args, context),
             Errand::Briefing(args) => journal::briefing(args, context),
             Errand::RollCall(args) => roll_call::run(args, context).await,

@@ -58,18 +58,31 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let roles = Roles::default();
     let from = args.from.filter(|from| !from.is_empty());
     let from = from.unwrap_or_else(|| speaker(&roles, &args.text));
-    let found = context.find();
-    let at = Address {
-        url: args.broker.unwrap_or_else(|| broker_url(&found)),
-        role: from,
-        token: context.options.token.clone(),
-    };
-    let fresh = || format!("hm-{}", ulid::Ulid::generate());
     let message = Outgoing {
         target: args.target,
         content: args.text,
         priority: args.priority,
-        message_id: args.id.unwrap_or_else(fresh),
+        message_id: args.id.unwrap_or_else(fresh_id),
+    };
+    send_or_leave(from, message, args.broker, context).await
+}
+
+pub(super) fn fresh_id() -> String {
+    format!("hm-{}", ulid::Ulid::generate())
+}
+
+/// Sends it over the broker, or leaves it as a file, and says which.
+pub(super) async fn send_or_leave(
+    from: String,
+    message: Outgoing,
+    broker: Option<String>,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let found = context.find();
+    let at = Address {
+        url: broker.unwrap_or_else(|| broker_url(&found)),
+        role: from,
+        token: context.options.token.clone(),
     };
     match send(&at, &message).await {
         Ok(ack) => told(&ack, &message, context),
@@ -82,7 +95,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
                     "{error}; start a hub in the project with 'switchboard up'"
                 )));
             }
-            let file = leave(&roles, &root, &message, &error)?;
+            let file = leave(&Roles::default(), &root, &message, &error)?;
             left(&file, &message, &error, context)
         }
     }

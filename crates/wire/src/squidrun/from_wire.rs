@@ -10,6 +10,7 @@ use switchboard_core::{
     AgentId, CorrId, Description, Door, MessageId, Priority, TaskId, TaskKind, To, limits,
 };
 
+use super::claims;
 use super::frame::{MESSAGE_ID_BYTES_MAX, Spoken, TraceContext};
 use super::header;
 use super::members::Members;
@@ -83,15 +84,18 @@ impl Saying {
         }
     }
 
-    /// The text of a trigger file: its header says who speaks, else it is [`CLI`].
+    /// The text of a trigger file: its header says who speaks, of a failure also its first word; else it is [`CLI`].
     pub fn by_file(text: String, to: Addressees, roles: &Roles) -> Saying {
-        let header = header::parse(trigger::read(&text).body);
+        let body = trigger::read(&text).body;
+        let header = header::parse(body);
         let role = header.and_then(|header| roles.by_header(header.role));
+        let role = role.map(|role| role.id.as_str());
+        let role = role.or_else(|| escalated_by(body, roles)).unwrap_or(CLI);
         let mut metadata = Members::default();
         metadata.mark(FALLBACK);
         Saying {
             id: None,
-            from: roles.speaker(role.map_or(CLI, |role| &role.id)),
+            from: roles.speaker(role),
             to,
             content: text,
             priority: None,
@@ -100,6 +104,17 @@ impl Saying {
             once: false,
         }
     }
+}
+
+/// Who tells of a failure: `[ESCALATE] builder: …`.
+fn escalated_by<'a>(body: &'a str, roles: &Roles) -> Option<&'a str> {
+    let (tags, rest) = tags::parse(body);
+    let (role, _) = rest.split_once(':').filter(|_| tags.escalate)?;
+    let is_role = matches!(
+        roles.target(role),
+        Some(Target::Role(_) | Target::Slot { .. })
+    );
+    is_role.then_some(role)
 }
 
 /// Of the metadata: it came by a trigger file.
@@ -169,6 +184,7 @@ pub fn say(
     let trace = saying.trace.and_then(|trace| trace.trace_id);
     let corr_id = trace.map_or_else(|| CorrId::from(id.as_str()), CorrId::from);
     let priority = priority(&tags, saying.priority.as_deref());
+    let (names, claims, failed) = meant(&tags, body, rest);
     let task = || Box::new(task(&id, rest, priority, &corr_id));
     Ok(Say {
         task: tags.task.then(task),
@@ -180,18 +196,11 @@ pub fn say(
         header_role,
         priority,
         ack_required: tags.ack_required,
-        // A log says many things, and means none of them.
-        names: match tags.escalate {
-            true => Vec::new(),
-            false => tags::names(body),
-        },
+        names,
         is_ack: tags::is_ack(rest),
         gist: gist(rest, saying.from.id(), roles),
-        claims: match tags.escalate {
-            true => Vec::new(),
-            false => claims(rest),
-        },
-        failed: tags.escalate.then(|| tags::first_error(rest).to_owned()),
+        claims,
+        failed,
         from: saying.from,
         via: Door::Squidrun,
         corr_id,
@@ -216,12 +225,19 @@ pub fn refuse(say: &Say, status: Status) -> Refuse {
     }
 }
 
-fn claims(text: &str) -> Vec<Asserted> {
-    let stated = super::claims::of(text).map(|(kind, text)| Asserted {
+/// Numbers that it names, what it claims, and the failure that it tells of.
+fn meant(tags: &Tags<'_>, body: &str, rest: &str) -> (Vec<u32>, Vec<Asserted>, Option<String>) {
+    if tags.escalate {
+        // A log says many things, and means none of them.
+        let line = tags::first_error(rest).to_owned();
+        return (Vec::new(), Vec::new(), Some(line));
+    }
+    let stated = claims::of(rest).map(|(kind, text)| Asserted {
         kind,
         text: text.to_owned(),
     });
-    stated.take(limits::ASSERTIONS_PER_MESSAGE_MAX).collect()
+    let stated = stated.take(limits::ASSERTIONS_PER_MESSAGE_MAX).collect();
+    (tags::names(body), stated, None)
 }
 
 /// `<role> online` from that role is its check-in; a word that says nothing is counted.

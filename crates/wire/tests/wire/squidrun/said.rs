@@ -101,6 +101,9 @@ fn the_header_of_a_file_says_who_speaks() {
         ("(HUB #1): x", "cli"),
         ("(NOBODY #1): x", "cli"),
         ("x", "cli"),
+        ("[ESCALATE] devops: no disk", "builder"),
+        ("[ESCALATE] user: no disk", "cli"),
+        ("[FYI] devops: no disk", "cli"),
     ] {
         assert_eq!(
             say(by_file("2.txt", text)).from.id().as_str(),
