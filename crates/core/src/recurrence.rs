@@ -157,39 +157,17 @@ fn is_hex(word: &str) -> bool {
 }
 
 /// Words of a line that tells of an error.
+#[rustfmt::skip]
 const ERRORS: [&str; 13] = [
-    "error",
-    "fail",
-    "fatal",
-    "panic",
-    "exception",
-    "denied",
-    "cannot",
-    "can't",
-    "unable",
-    "refused",
-    "timed out",
-    "timeout",
-    "not found",
+    "error", "fail", "fatal", "panic", "exception", "denied", "cannot", "can't", "unable", "refused",
+    "timed out", "timeout", "not found",
 ];
 /// What passes by itself, or may.
+#[rustfmt::skip]
 const PASSING: [&str; 17] = [
-    "timed out",
-    "timeout",
-    "etimedout",
-    "connection refused",
-    "econnrefused",
-    "connection reset",
-    "econnreset",
-    "connection closed",
-    "connection aborted",
-    "connection error",
-    "broken pipe",
-    "network is unreachable",
-    "no route to host",
-    "could not resolve host",
-    "eai_again",
-    "temporary failure",
+    "timed out", "timeout", "etimedout", "connection refused", "econnrefused", "connection reset",
+    "econnreset", "connection closed", "connection aborted", "connection error", "broken pipe",
+    "network is unreachable", "no route to host", "could not resolve host", "eai_again", "temporary failure",
     "temporarily unavailable",
 ];
 /// `EX_TEMPFAIL` of `sysexits.h`, and what `timeout` ends with.
