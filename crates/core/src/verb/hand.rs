@@ -67,12 +67,17 @@ impl Verb for Hand {
                 unacknowledged += 1;
             }
             bytes += message.payload.len();
+            let redelivered = delivery.is_redelivered() || self.was_taken_by_another(delivery);
             taken.push(Received {
                 message: message.clone().read_by(&self.agent),
                 priority: delivery.priority,
-                redelivered: delivery.is_redelivered() || self.was_taken_by_another(delivery),
+                redelivered,
             });
             let mut delivery = delivery.clone();
+            if redelivered {
+                // Whoever gets it after this stream gives it back has to know, too.
+                delivery.delivered_at.get_or_insert(now);
+            }
             delivery.via = Some(self.via);
             delivery.stream = Some(self.stream.as_str().into());
             delivery.handing_until = Some(now + self.hold_for);

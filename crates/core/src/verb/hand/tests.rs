@@ -356,4 +356,8 @@ fn what_a_process_that_is_gone_had_in_hand_is_handed_out_at_once_and_marked() {
     assert_eq!(ids(&again), ["m1", "m2"]);
     assert!(again.iter().all(|received| received.redelivered));
     assert_eq!(ids(&swarm.ok(by("s4"))), [""; 0], "held again");
+    swarm.ok(take_back("s3"));
+    let back = swarm.ok(by("s4"));
+    let is_marked = back[0].redelivered;
+    assert_eq!((ids(&back), is_marked), (vec!["m1"], true), "for good");
 }
