@@ -1,16 +1,15 @@
 //! The broker of the real binary: foreign clients, and kills.
 
-use std::collections::{HashMap, HashSet};
+mod kills;
+
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard_test_cluster::Missing;
-use switchboard_tests::{Hub, Project, until};
+use switchboard_tests::Project;
 use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
 use crate::libsql::{node, run};
@@ -40,14 +39,21 @@ fn dial(project: &Project, role: &str) -> Option<WebSocket<TcpStream>> {
     Some(ws)
 }
 
+/// The next frame; nothing, once the connection has ended.
+fn frame(ws: &mut WebSocket<TcpStream>) -> Option<Value> {
+    loop {
+        if let Message::Text(text) = ws.read().ok()? {
+            return Some(serde_json::from_str(&text).expect("a frame is JSON"));
+        }
+    }
+}
+
 /// The next frame of a type.
 fn next(ws: &mut WebSocket<TcpStream>, kind: &str) -> Option<Value> {
     loop {
-        if let Message::Text(text) = ws.read().ok()? {
-            let frame: Value = serde_json::from_str(&text).expect("a frame is JSON");
-            if frame["type"] == kind {
-                return Some(frame);
-            }
+        let frame = frame(ws)?;
+        if frame["type"] == kind {
+            return Some(frame);
         }
     }
 }
@@ -98,77 +104,4 @@ fn up_says_where_the_broker_is() {
     let addr = broker(&project).expect("it listens");
     let line = format!("the broker is at ws://{addr}");
     assert!(hub.stdout().contains(&line), "{}", hub.stdout());
-}
-
-const KILLS: usize = 4;
-const EACH: usize = 25;
-
-/// Ids in the order in which they came, with whether each copy says that it may be one.
-type Came = Arc<Mutex<Vec<(String, bool)>>>;
-
-#[test]
-fn every_accepted_message_arrives_whatever_is_killed() {
-    let project = Arc::new(project());
-    let mut hub: Hub = project.start();
-    let (over, came) = (Arc::new(AtomicBool::new(false)), Came::default());
-    let reader = {
-        let (project, over, came) = (Arc::clone(&project), Arc::clone(&over), Arc::clone(&came));
-        std::thread::spawn(move || read_all(&project, &over, &came))
-    };
-    let mut accepted = HashSet::new();
-    for kill in 0..=KILLS {
-        for n in 0..EACH {
-            let id = format!("m-{kill}-{n}");
-            if kill < KILLS && n == EACH / 2 {
-                hub.kill();
-                hub = project.start();
-            }
-            send_until_accepted(&project, &id);
-            accepted.insert(id);
-        }
-    }
-    let all_came = || {
-        let came = came.lock().expect("nobody panicked");
-        let ids: HashSet<&String> = came.iter().map(|(id, _)| id).collect();
-        (ids.len() == accepted.len()).then_some(())
-    };
-    until("every message", all_came);
-    over.store(true, Ordering::Relaxed);
-    drop(hub);
-    reader.join().expect("the reader ends");
-    let mut copies: HashMap<String, Vec<bool>> = HashMap::new();
-    for (id, is_marked) in came.lock().expect("nobody panicked").iter() {
-        assert!(accepted.contains(id), "{id} was never accepted");
-        copies.entry(id.clone()).or_default().push(*is_marked);
-    }
-    for (id, marks) in copies {
-        let unmarked = marks.iter().filter(|is_marked| !**is_marked).count();
-        assert!(unmarked <= 1, "{id} came more than once as new: {marks:?}");
-    }
-}
-
-/// Everything that is sent to the builder, over however many connections.
-fn read_all(project: &Project, over: &AtomicBool, came: &Came) {
-    while !over.load(Ordering::Relaxed) {
-        let Some(mut ws) = dial(project, "builder") else {
-            std::thread::sleep(Duration::from_millis(20));
-            continue;
-        };
-        while let Some(message) = next(&mut ws, "message") {
-            let id = message["traceId"].as_str().expect("a trace").to_owned();
-            let is_marked = message["metadata"]["redelivered"] == true;
-            came.lock().expect("nobody panicked").push((id, is_marked));
-        }
-    }
-}
-
-/// As the send client does: the same id again until it is accepted.
-fn send_until_accepted(project: &Project, id: &str) {
-    let send = json!({ "type": "send", "target": "builder", "content": format!("(ARCH #1): {id}"), "messageId": id, "ackRequired": true });
-    until("the message to be accepted", || {
-        let mut ws = dial(project, "architect")?;
-        ws.send(Message::text(send.to_string())).ok()?;
-        let ack = next(&mut ws, "send-ack")?;
-        (ack["accepted"] == true).then_some(())
-    });
 }
