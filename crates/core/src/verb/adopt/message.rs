@@ -74,7 +74,7 @@ impl Post {
             expires_in: is
                 .expires_at
                 .map(|at| at.since(now).min(limits::MESSAGE_EXPIRES_MAX)),
-            corr_id: is.corr_id.clone(),
+            corr_id: crate::CorrId::new(is.id.as_str()),
             meaning,
         })
     }
