@@ -1,6 +1,8 @@
 //! The broker of the real binary: foreign clients, and kills.
 
+mod interop;
 mod kills;
+mod script;
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -19,7 +21,7 @@ fn project() -> Project {
 }
 
 /// Where the broker of the hub that runs is, by its own word.
-fn broker(project: &Project) -> Option<String> {
+pub fn broker(project: &Project) -> Option<String> {
     let card = std::fs::read_to_string(project.data_dir().join("hub.json")).ok()?;
     let card: Value = serde_json::from_str(&card).ok()?;
     card["broker"].as_str().map(str::to_owned)
@@ -27,8 +29,11 @@ fn broker(project: &Project) -> Option<String> {
 
 /// A connection under a role; nothing, if there is no hub.
 fn dial(project: &Project, role: &str) -> Option<WebSocket<TcpStream>> {
-    let addr = broker(project)?;
-    let socket = TcpStream::connect(&addr).ok()?;
+    enter(&broker(project)?, role)
+}
+
+fn enter(addr: &str, role: &str) -> Option<WebSocket<TcpStream>> {
+    let socket = TcpStream::connect(addr).ok()?;
     socket
         .set_read_timeout(Some(Duration::from_secs(30)))
         .ok()?;

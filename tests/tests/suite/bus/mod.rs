@@ -9,4 +9,4 @@ mod identity;
 mod interop;
 pub mod peer;
 mod settings;
-mod swarm;
+pub mod swarm;

@@ -45,7 +45,7 @@ pub fn everywhere(settings: &str, story: impl Fn(&mut Swarm) + Sync) {
 impl Swarm {
     #[track_caller]
     pub fn on_sqlite(settings: &str) -> Swarm {
-        let project = Project::new().with_bus();
+        let project = with_broker(Project::new().with_bus());
         let ledger = Ledger::File(project.database());
         Swarm::start(vec![project], ledger, settings)
     }
@@ -54,7 +54,7 @@ impl Swarm {
     #[track_caller]
     pub fn on_postgres(settings: &str) -> Option<Swarm> {
         let database = Cluster::shared("the bus between two coordinators")?.create_database();
-        let project = || Project::on(&database.url).with_bus();
+        let project = || with_broker(Project::on(&database.url).with_bus());
         let projects = vec![project(), project()];
         Some(Swarm::start(projects, Ledger::Database(database), settings))
     }
@@ -92,6 +92,12 @@ impl Swarm {
     /// Where workers and operators connect.
     pub fn bus(&self) -> SocketAddr {
         self.hubs[0].bus()
+    }
+
+    /// Where roles connect.
+    #[track_caller]
+    pub fn broker(&self) -> String {
+        crate::broker::broker(&self.projects[0]).expect("it listens")
     }
 
     /// Where everyone else is.
@@ -189,6 +195,10 @@ impl Swarm {
             his.any(|delivery| delivery["state"] == state).then_some(())
         });
     }
+}
+
+fn with_broker(project: Project) -> Project {
+    project.with_variable("SWITCHBOARD_BROKER_LISTEN", "127.0.0.1:0")
 }
 
 fn open(file: &Path) -> Connection {
