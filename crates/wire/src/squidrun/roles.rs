@@ -85,7 +85,7 @@ impl Roles {
                 role.id.eq_ignore_ascii_case(id.as_str()) && known.owner().is_none()
             };
             if let Some((_, known)) = roles.0.iter_mut().take(CANONICAL.len()).find(is_it) {
-                known.command = command_alone(role)?;
+                known.command = command_alone(role, &known.id)?;
                 continue;
             }
             let role = roles.checked(role)?;
@@ -191,8 +191,8 @@ impl Roles {
 }
 
 /// The command of a canonical role, whose table has nothing else.
-fn command_alone(role: Role) -> Result<Option<String>, Malformed> {
-    let at = format!("squidrun.roles.{}", role.id);
+fn command_alone(role: Role, id: &str) -> Result<Option<String>, Malformed> {
+    let at = format!("squidrun.roles.{id}");
     check_command(&at, &role)?;
     let alone = Role {
         id: role.id.clone(),
@@ -200,10 +200,7 @@ fn command_alone(role: Role) -> Result<Option<String>, Malformed> {
         ..Role::default()
     };
     if role != alone {
-        let message = format!(
-            "the role {} is built in; only its command can be set",
-            role.id
-        );
+        let message = format!("the role {id} is built in; only its command can be set");
         return Err(Malformed::field(at, message));
     }
     Ok(role.command)

@@ -164,7 +164,7 @@ fn a_word_that_is_taken_reserved_or_malformed_is_named() {
     for (change, told) in [
         (
             (|role| role.id = "Builder".into()) as fn(&mut Role),
-            "squidrun.roles.builder: 'builder' is taken by the role builder; choose another word",
+            "squidrun.roles.builder: the role builder is built in; only its command can be set",
         ),
         (
             |role| role.id = "devops".into(),
