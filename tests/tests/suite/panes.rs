@@ -1,14 +1,16 @@
 //! `switchboard role run` in a real terminal: what arrives is typed, once; what is printed stays; the terminal is restored.
 
 use std::fs;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use switchboard_child::{Program, Pty, Size};
-use switchboard_tests::{Project, switchboard, until};
+use switchboard_tests::{PATIENCE, Project, switchboard, until};
+use tokio_tungstenite::tungstenite::{Message, WebSocket, accept};
 
 /// A person's terminal.
 struct Terminal {
@@ -211,6 +213,68 @@ fn a_hub_that_is_killed_is_reconnected_to_and_nothing_is_typed_twice() {
     assert_eq!(read(&project, "begun").lines().count(), 1, "one program");
     assert!(!terminal.shows("hub"), "{}", terminal.screen());
     hub.stop();
+}
+
+#[test]
+fn what_comes_again_is_confirmed_again_and_not_typed() {
+    // squidrun.ack.delivered_verified
+    let project = project();
+    write(&project, "record.sh", RECORD);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("ws://{}", listener.local_addr().expect("an address"));
+    let script = format!("\"$SB\" role run builder --broker {url} -- sh record.sh");
+    let _terminal = Terminal::run(&project, &script);
+    let message = |id: &str, text: &str, metadata: Value| {
+        json!({ "type": "message", "from": "architect", "content": text, "metadata": metadata,
+                "traceId": id, "eventId": format!("evt-{id}") })
+    };
+    let one = |metadata| message("m1", "(ARCH #1): one", metadata);
+    let mut first = greeted(&listener);
+    tell(&mut first, &one(json!({})));
+    assert_eq!(receipt(&mut first), "m1");
+    drop(first);
+    let mut second = greeted(&listener);
+    tell(&mut second, &one(json!({ "redelivered": true })));
+    assert_eq!(receipt(&mut second), "m1");
+    let asking = message("m2", "(ARCH #2): [ACK REQUIRED] two", json!({}));
+    tell(&mut second, &asking);
+    tell(&mut second, &message("m3", "(ARCH #3): three", json!({})));
+    assert_eq!(receipt(&mut second), "m3", "the program acknowledges m2");
+    until_file(&project, "typed", "three");
+    let lines = "(ARCH #1): one\n(ARCH #2): [ACK REQUIRED] two\n(ARCH #3): three\n";
+    assert_eq!(read(&project, "typed"), lines);
+}
+
+/// A hub's end of a connection that has registered.
+fn greeted(listener: &TcpListener) -> WebSocket<TcpStream> {
+    let (stream, _) = listener.accept().expect("it connects");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut socket = accept(stream).expect("it shakes hands");
+    tell(&mut socket, &json!({ "type": "welcome", "clientId": 1 }));
+    let register = hear(&mut socket);
+    assert_eq!(register["role"], "builder");
+    let registered = json!({ "type": "registered", "role": "builder", "paneId": "2" });
+    tell(&mut socket, &registered);
+    socket
+}
+
+fn tell(socket: &mut WebSocket<TcpStream>, frame: &Value) {
+    let frame = Message::text(frame.to_string());
+    socket.send(frame).expect("it listens");
+}
+
+fn hear(socket: &mut WebSocket<TcpStream>) -> Value {
+    loop {
+        if let Message::Text(text) = socket.read().expect("it speaks") {
+            return serde_json::from_str(&text).expect("JSON");
+        }
+    }
+}
+
+fn receipt(socket: &mut WebSocket<TcpStream>) -> String {
+    let frame = hear(socket);
+    assert_eq!(frame["type"], "receipt");
+    frame["traceId"].as_str().expect("an id").to_owned()
 }
 
 #[test]
