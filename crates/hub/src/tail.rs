@@ -179,14 +179,12 @@ struct News {
 }
 
 impl News {
+    /// A change counts as ready: it may move a waiting task to a lane that others may take from.
     fn add(&mut self, event: &Event) {
         match event {
-            Event::TaskCreated { task, status, .. } => {
-                if status == TaskStatus::Ready.as_str() {
-                    self.ready.insert(task.clone());
-                }
+            Event::TaskCreated { task, status, .. } if status == TaskStatus::Ready.as_str() => {
+                self.ready.insert(task.clone());
             }
-            // A change may move a waiting task to a lane that others may take from.
             Event::TaskReady { task, .. } | Event::TaskChanged { task, .. } => {
                 self.ready.insert(task.clone());
             }
@@ -251,6 +249,7 @@ impl News {
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
             | Event::ClaimJudged { .. }
+            | Event::TaskCreated { .. }
             | Event::FailureRecurred { .. }
             | Event::IncidentOpened { .. }
             | Event::IncidentResolved { .. }
