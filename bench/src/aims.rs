@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::broker;
 use crate::bus;
 use crate::doors;
 use crate::operations::Operation;
@@ -54,6 +55,7 @@ pub fn judge(report: &Report) -> Vec<Aim> {
     idle(report, &mut aims);
     doors::aims::judge(report.doors.as_ref(), &mut aims);
     bus::aims::judge(report.bus.as_ref(), &mut aims);
+    broker::aims::judge(report.broker.as_ref(), &mut aims);
     postgres(report.postgres.as_ref(), &mut aims);
     aims
 }

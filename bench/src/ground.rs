@@ -49,6 +49,11 @@ impl Place {
         Ok((file, self.home))
     }
 
+    /// The directory of roles, their trigger files and their journal.
+    pub fn squidrun(&self) -> PathBuf {
+        self.home.path().join("project/.squidrun")
+    }
+
     /// The directory of requests and answers.
     pub fn protocol_dir(&self) -> PathBuf {
         self.home.path().join("project/.jetpack/protocol")

@@ -29,6 +29,8 @@ pub struct Hub {
     pub server: SocketAddr,
     /// Where its bus listens, if it has one.
     pub bus: Option<SocketAddr>,
+    /// Where its broker listens, if it has one.
+    pub broker: Option<SocketAddr>,
     /// From the start of the process to the first good answer of `/readyz`.
     pub ready_after: Duration,
 }
@@ -76,6 +78,7 @@ impl Hub {
             child,
             server: SocketAddr::from(([127, 0, 0, 1], 0)),
             bus: None,
+            broker: None,
             ready_after: Duration::ZERO,
         };
         let ready = hub.await_ready(&data_dir.join("hub.json"), started_at);
@@ -88,8 +91,8 @@ impl Hub {
             if let Some(status) = self.child.try_wait()? {
                 bail!("it ended with {status}");
             }
-            if let Some((server, bus)) = read_card(card, self.child.id()) {
-                (self.server, self.bus) = (server, bus);
+            if let Some((server, bus, broker)) = read_card(card, self.child.id()) {
+                (self.server, self.bus, self.broker) = (server, bus, broker);
                 if let Ok((200, _)) = self.get("/readyz") {
                     self.ready_after = started_at.elapsed();
                     return Ok(());
@@ -202,16 +205,19 @@ impl Drop for Hub {
     }
 }
 
-/// The addresses in `hub.json`, that of the bus second, once this process has written it.
-fn read_card(path: &Path, pid: u32) -> Option<(SocketAddr, Option<SocketAddr>)> {
+/// The addresses in `hub.json`, then those of the bus and of the broker, once this process has written it.
+fn read_card(
+    path: &Path,
+    pid: u32,
+) -> Option<(SocketAddr, Option<SocketAddr>, Option<SocketAddr>)> {
     let card: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if card["pid"] != pid {
         return None;
     }
     let address = card["http"].as_str()?;
     let server = address.trim_start_matches("http://").parse().ok()?;
-    let bus = card["bus"].as_str().and_then(|bus| bus.parse().ok());
-    Some((server, bus))
+    let door = |name: &str| card[name].as_str().and_then(|addr| addr.parse().ok());
+    Some((server, door("bus"), door("broker")))
 }
 
 fn metric_of(text: &str, name: &str) -> Option<f64> {

@@ -6,6 +6,7 @@
 mod aims;
 mod answers;
 mod batch;
+mod broker;
 mod bus;
 mod connection;
 mod cpu;
@@ -46,6 +47,7 @@ fn main() -> anyhow::Result<()> {
     match arguments.child {
         Some(ChildCommand::ServeEcho) => return echo::serve(),
         Some(ChildCommand::ServeLines) => return bus::lines::serve(),
+        Some(ChildCommand::ServeSockets { file }) => return broker::bare::serve(&file),
         Some(ChildCommand::Claim {
             agent,
             seconds,
@@ -122,6 +124,7 @@ fn measure_hub(settings: &Settings, binary: &Path, part: Part, report: &mut Repo
             Part::Idle => report.idle = Some(idle::measure(settings, binary)?),
             Part::Doors => report.doors = Some(doors::measure(settings, binary, &mut inner)),
             Part::Bus => report.bus = Some(bus::measure(settings, binary, &mut inner)),
+            Part::Broker => report.broker = Some(broker::measure(settings, binary, &mut inner)),
             Part::Postgres => report.postgres = postgres::measure(settings, binary, &mut inner),
         }
         Ok(())

@@ -37,6 +37,7 @@ pub struct Report {
     pub idle: Option<IdleRow>,
     pub doors: Option<DoorsReport>,
     pub bus: Option<BusReport>,
+    pub broker: Option<BrokerReport>,
     pub postgres: Option<PostgresReport>,
     pub aims: Vec<Aim>,
     /// What was left out, and why.
@@ -69,6 +70,13 @@ rows! {
         rates: Vec<RateRow>,
         screen: Vec<ScreenRow>,
         slow: Option<SlowRow>,
+    }
+
+    BrokerReport {
+        sends: Vec<SendRow>,
+        clients: Option<ClientsRow>,
+        casts: Vec<WaitRow>,
+        triggers: Vec<WaitRow>,
     }
 
     PostgresReport {
@@ -169,6 +177,26 @@ rows! {
         generator: f64,
         /// Everything else, the kernel's own work included.
         others: f64,
+    }
+
+    /// Senders that wait for the answer to each message; ratios to a bare group commit.
+    SendRow {
+        server: String,
+        senders: usize,
+        messages_per_s: f64,
+        p50_ms: f64,
+        p99_ms: f64,
+        to_commit: f64,
+        p50_to_commit: f64,
+        p99_to_commit: f64,
+    }
+
+    /// Clients of the broker that are connected and say nothing.
+    ClientsRow {
+        clients: usize,
+        fresh_mb: f64,
+        connected_mb: f64,
+        kb_per_connection: f64,
     }
 
     /// Workers that are connected and beat at their usual pace.

@@ -15,7 +15,7 @@ use crate::load::Plan;
 /// The hub, as a
 /// separate process, durable (synchronous=FULL) and with rate limits off: each operation over keep-alive connections, always
 /// divided by the echo measured right before and after it; batches, beside Redis where it is installed; growth up to a million
-/// waiting tasks; memory, start and idle CPU; hand writes and files; the bus beside a bare NDJSON echo. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
+/// waiting tasks; memory, start and idle CPU; hand writes and files; the bus beside a bare NDJSON echo; the broker beside a bare WebSocket server. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
 /// pgbench. The table ends with the aims and whether they were met.
 ///
 /// Compare ratios, not absolute figures: machines differ and are noisy.
@@ -63,6 +63,9 @@ pub enum ChildCommand {
     /// A bare server of lines of a running bench
     #[command(hide = true)]
     ServeLines,
+    /// A bare server of WebSocket of a running bench, and its database
+    #[command(hide = true)]
+    ServeSockets { file: PathBuf },
     /// A program that claims by SQL, of a running bench
     #[command(hide = true)]
     Claim {
@@ -87,6 +90,8 @@ pub enum Part {
     Doors,
     /// Workers and operators on the bus, beside a bare NDJSON echo
     Bus,
+    /// Roles on the broker, beside a bare WebSocket server
+    Broker,
     /// Many coordinators on PostgreSQL, beside pgbench
     Postgres,
 }

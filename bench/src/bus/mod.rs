@@ -19,6 +19,7 @@ mod stream;
 
 use std::path::Path;
 
+pub use descriptors::make_room;
 pub use scale::Scale;
 
 use crate::ground::Ground;
