@@ -1,10 +1,20 @@
 //! Who may connect, and as whom.
 
-use serde_json::json;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use serde_json::{Value, json};
 use switchboard_core::token::Scope;
-use switchboard_hub::config::AuthMode;
+use switchboard_hub::config::{AuthMode, Tls};
 use switchboard_wire::signature::MasterKey;
-use tokio_tungstenite::tungstenite::Error;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::kit::{Client, address, broker, broker_as};
 use crate::harness::TestHub;
@@ -18,10 +28,17 @@ async fn token(hub: &TestHub, agent: &str) -> (String, String) {
     token_of(hub, Scope::Agent, Some(agent)).await
 }
 
-/// Made by whoever can read the hub's key.
-async fn token_of(hub: &TestHub, scope: Scope, agent: Option<&str>) -> (String, String) {
+/// The token of whoever can read the hub's key.
+fn steward(hub: &TestHub) -> String {
     let key = std::fs::read_to_string(hub.home.path().join(".switchboard/key")).unwrap();
-    let steward = MasterKey::from_hex(&key).unwrap().steward_token();
+    MasterKey::from_hex(&key)
+        .unwrap()
+        .steward_token()
+        .to_string()
+}
+
+async fn token_of(hub: &TestHub, scope: Scope, agent: Option<&str>) -> (String, String) {
+    let steward = steward(hub);
     let asked = json!({ "name": "t", "scope": scope.as_str(), "agentId": agent });
     let headers = [("authorization", &*format!("Bearer {steward}"))];
     let made = hub.client.with("POST", "/api/v1/tokens", &headers, asked);
@@ -148,4 +165,60 @@ async fn each_scope_may_register_or_not() {
         let is_in = answer["type"] == "registered";
         assert_eq!(is_in, entry.opens.is_for(*scope), "{scope}: {answer}");
     }
+}
+
+/// What is answered to `register` over TLS, with this in the handshake.
+async fn registers(hub: &TestHub, addr: SocketAddr, token: Option<&str>) -> Value {
+    let pem = std::fs::read(hub.home.path().join(".switchboard/tls-cert.pem")).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(&pem).unwrap())
+        .unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let (socket, name) = (TcpStream::connect(addr).await.unwrap(), "localhost");
+    let connector = TlsConnector::from(Arc::new(config));
+    let secured = connector.connect(name.try_into().unwrap(), socket);
+    let mut request = "wss://localhost/".into_client_request().unwrap();
+    if let Some(token) = token {
+        let bearer = format!("Bearer {token}").parse().unwrap();
+        request.headers_mut().insert("authorization", bearer);
+    }
+    let (mut ws, _) = client_async(request, secured.await.unwrap()).await.unwrap();
+    let register = json!({ "type": "register", "role": "builder" }).to_string();
+    ws.send(Message::text(register)).await.unwrap();
+    loop {
+        let text = ws.next().await.unwrap().unwrap().into_text().unwrap();
+        let frame: Value = serde_json::from_str(&text).unwrap();
+        if frame["type"] != "welcome" {
+            return frame;
+        }
+    }
+}
+
+#[tokio::test]
+async fn beyond_loopback_a_connection_is_encrypted_and_shows_a_token() {
+    let hub = broker_as(|config| {
+        config.broker.listen = Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+        config.http.tls = Tls::SelfSigned;
+        config.auth = AuthMode::Hmac;
+    })
+    .await;
+    let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, address(&hub).port()));
+    let plain = TcpStream::connect(addr).await.unwrap();
+    assert!(client_async("ws://localhost/", plain).await.is_err());
+    for wrong in [None, Some("wrong")] {
+        let answer = registers(&hub, addr, wrong).await;
+        assert_eq!(answer["type"], "error", "{answer}");
+    }
+    let answer = registers(&hub, addr, Some(&steward(&hub))).await;
+    assert_eq!(
+        (&answer["type"], &answer["role"]),
+        (&json!("registered"), &json!("builder"))
+    );
+    hub.running.shutdown().await;
 }
