@@ -62,15 +62,24 @@ pub const HUB_ROLE: &str = "hub";
 /// Names that no agent has.
 pub const RESERVED: [&str; 7] = [STEWARD, HUB, USER, TELEGRAM, HUB_ROLE, "cli", "all"];
 
+/// Background agents: programs that belong to a role. They have a mailbox, and are no agents of their own.
+pub const SLOTS: [&str; 3] = ["builder-bg-1", "builder-bg-2", "builder-bg-3"];
+
 impl AgentId {
+    /// Whether it is one of the background agents.
+    pub fn is_slot(&self) -> bool {
+        SLOTS.contains(&self.as_str())
+    }
+
     /// Whether somebody speaks under this id who is no agent.
     pub fn is_no_agent(&self) -> bool {
-        RESERVED.contains(&self.as_str())
+        RESERVED.contains(&self.as_str()) || self.is_slot()
     }
 
     /// Whether no agent can have this id: it is one of those, or a person would take it for one.
     pub fn is_reserved(&self) -> bool {
-        RESERVED.iter().any(|name| looks_like(&self.0, name))
+        let mut names = RESERVED.iter().chain(&SLOTS);
+        names.any(|name| looks_like(&self.0, name))
     }
 }
 

@@ -41,6 +41,7 @@ pub mod replay;
 pub mod rights;
 pub mod root;
 pub mod row;
+pub mod run;
 pub mod said;
 pub mod served;
 pub mod skills;

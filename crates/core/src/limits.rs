@@ -19,6 +19,8 @@ pub const DETAILS_BYTES_MAX: usize = 64 * 1024;
 /// Past it the oldest open incident is resolved by the hub.
 pub const INCIDENTS_OPEN_MAX: usize = 1000;
 pub const RESOLVED_INCIDENTS_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Programs that are noted as running; past it the oldest note gives way.
+pub const RUNS_MAX: usize = 64;
 /// What a speaker said last is remembered, so that nothing is taken twice.
 pub const UTTERANCES_KEPT: usize = 64;
 /// The same content under another id within this time is the same message.

@@ -19,6 +19,7 @@ use crate::recurrence::Recurrence;
 use crate::release_gate::ReleaseGate;
 use crate::root::Root;
 use crate::row::Row;
+use crate::run::Run;
 use crate::served::ServedTime;
 use crate::talk::{Holders, Owed, Refused, Session, Spoken};
 use crate::time::Timestamp;
@@ -262,6 +263,7 @@ kinds! {
     ReleaseGate = "release_gate";
     Assertion = "assertion";
     Recurrence = "recurrence";
+    Run = "run";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

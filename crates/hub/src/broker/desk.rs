@@ -16,6 +16,7 @@ use switchboard_core::{AgentId, Message, MessageId, TaskId};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_util::sync::CancellationToken;
 
 use super::socket::{Frame, Socket};
 use super::state::Broker;
@@ -39,6 +40,8 @@ pub(super) struct Desk {
     bell: Notify,
     /// Whether the role has signed on, or why not.
     door: watch::Sender<Door>,
+    /// What it had is settled, and it takes nothing more.
+    pub over: CancellationToken,
 }
 
 #[derive(Default)]
@@ -128,6 +131,7 @@ impl Broker {
             }),
             bell: Notify::new(),
             door: watch::Sender::new(Door::Closed),
+            over: CancellationToken::new(),
         });
         desk.on_its_way.set_behind(true);
         desks.insert(role.clone(), Arc::clone(&desk));
@@ -139,9 +143,9 @@ impl Broker {
 
 impl Desk {
     /// From here on it gets the role's mail, after its `first` frame.
-    pub fn seat(&self, socket: &Arc<Socket>, first: Frame) {
+    pub fn seat(&self, socket: &Arc<Socket>, first: Option<Frame>) {
         let mut state = self.state.lock();
-        socket.outbox.push(first);
+        first.map(|first| socket.outbox.push(first));
         if state.sockets.iter().all(|known| known.id != socket.id) {
             state.sockets.push(Arc::clone(socket));
             state.newcomers.push(Arc::clone(socket));

@@ -5,6 +5,7 @@
 //! path, goes through [`say`].
 
 mod acks;
+mod background;
 mod check;
 mod connection;
 mod desk;

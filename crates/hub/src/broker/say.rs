@@ -180,11 +180,16 @@ impl Broker {
             let desk = self.desks.lock().get(role).cloned();
             words.extend(desk.and_then(|desk| desk.word_to_come(id)));
         }
+        self.nobody_runs(&heard.waiting).await;
         if words.is_empty() {
             self.wait_for_others(id, &heard.waiting, until).await;
         }
         match written(words, until).await {
             0 => self.as_it_is(id).await,
+            _ if received.message.to.one().is_some_and(AgentId::is_slot) => SendAck {
+                trace_id: Some(received.message.corr_id.to_string()),
+                ..self.ack(Some(id.to_string()), Status::DeliveredDaemonWrite)
+            },
             count => SendAck {
                 ws_delivery_count: count,
                 trace_id: Some(received.message.corr_id.to_string()),

@@ -125,7 +125,11 @@ impl Session {
                 self.sends();
                 Some(async move { socket.tell(&broker.health(asked).await) }.boxed())
             }
-            Inbound::BackgroundAgent(asked) => self.unsupported(asked.request_id),
+            Inbound::BackgroundAgent(asked) => {
+                self.sends();
+                let by = self.speaker.id().clone();
+                Some(async move { broker.background_agent(&by, asked, &socket).await }.boxed())
+            }
             Inbound::Other { request_id, .. } => self.unsupported(request_id),
             Inbound::Send(spoken) => {
                 let asks = spoken.ack_required;
@@ -216,7 +220,7 @@ impl Session {
         self.speaker = speaker;
         // Its mail comes after the word that it is registered.
         match &desk {
-            Some(desk) => desk.seat(&self.socket, Frame::of(&answer)),
+            Some(desk) => desk.seat(&self.socket, Some(Frame::of(&answer))),
             None => self.socket.tell(&answer),
         }
         self.seat = Some(Seat { desk, vigil });

@@ -19,7 +19,8 @@ const UNREAD_BYTES_MAX: usize = 1024 * 1024;
 pub(super) struct Socket {
     pub id: u64,
     pub outbox: Outbox<Frame>,
-    since: Instant,
+    /// Until when it may turn out to be a passing sender.
+    young_until: Instant,
     /// It sent something for others, or asked for somebody's health: what send scripts do, and nothing else.
     sends: AtomicBool,
     /// When it last sent a frame, by the wall clock in milliseconds.
@@ -31,15 +32,22 @@ impl Socket {
         Socket {
             id,
             outbox: Outbox::new(UNREAD_BYTES_MAX),
-            since: Instant::now(),
+            young_until: Instant::now() + YOUNG_FOR,
             sends: AtomicBool::new(false),
             seen_ms: AtomicI64::new(now_ms),
         }
     }
 
-    /// Until when it may turn out to be a passing sender.
+    /// One of the hub's own, which is known to stay.
+    pub fn resident(id: u64, now_ms: i64) -> Socket {
+        Socket {
+            young_until: Instant::now(),
+            ..Socket::new(id, now_ms)
+        }
+    }
+
     pub fn young_until(&self) -> Instant {
-        self.since + YOUNG_FOR
+        self.young_until
     }
 
     pub fn is_young(&self) -> bool {

@@ -16,6 +16,7 @@ use switchboard_wire::squidrun::{Role, Roles};
 use tokio_util::task::TaskTracker;
 
 use super::acks::Acks;
+use super::background::Background;
 use super::desk::Desk;
 use super::socket::Socket;
 use crate::call::Calls;
@@ -34,6 +35,7 @@ pub(crate) struct Broker {
     /// Every connection that registered, by its role.
     present: Mutex<HashMap<AgentId, Vec<Arc<Socket>>>>,
     pub(super) acks: Acks,
+    pub(super) background: Background,
     /// The session as it was last heard of.
     session: AtomicU32,
     clients: AtomicU64,
@@ -69,6 +71,7 @@ impl Broker {
             desks: Mutex::default(),
             present: Mutex::default(),
             acks: Acks::default(),
+            background: Background::new(config),
             session: AtomicU32::new(0),
             clients: AtomicU64::new(0),
             connections: Arc::default(),

@@ -48,6 +48,8 @@ fn bind(config: &Config, data_dir: &DataDir) -> Result<Option<Opener>, ServeErro
     Ok(Some(Box::new(move |app, _| {
         let broker = Arc::clone(&app.broker);
         async move {
+            broker.background.set_port(addr.port());
+            broker.end_orphans().await?;
             broker.close_left_over().await?;
             let scheme = if tls.is_some() { "wss" } else { "ws" };
             let card = vec![("broker", json!(addr)), ("brokerTls", json!(tls.is_some()))];

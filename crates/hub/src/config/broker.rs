@@ -24,6 +24,16 @@ pub struct Broker {
     /// A connection that was silent for so long is sent a ping, and dropped if it answers none.
     pub ping_every: Duration,
     pub roles: Arc<Roles>,
+    pub background: Background,
+}
+
+/// Programs that Builder has run for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Background {
+    /// Builder's own, if absent.
+    pub command: Option<String>,
+    /// One that prints nothing and hears nothing for so long is ended.
+    pub idle_for: Duration,
 }
 
 impl Default for Broker {
@@ -34,6 +44,10 @@ impl Default for Broker {
             connections_max: 4096,
             ping_every: Duration::from_secs(30),
             roles: Arc::default(),
+            background: Background {
+                command: None,
+                idle_for: Duration::from_secs(20 * 60),
+            },
         }
     }
 }
@@ -43,11 +57,23 @@ pub const BROKER_SETTINGS: &[Entry] = &[
     ("broker.listen", |d, g| read::<Listen>(g).map(|v| set_listen(broker(d), v))),
     ("broker.connections_max", |d, g| count(g).map(|v| broker(d).connections_max = v)),
     ("broker.ping_seconds", |d, g| count(g).map(|v| broker(d).ping_every = Duration::from_secs(v.into()))),
+    ("squidrun.background.command", |d, g| command(g).map(|v| broker(d).background.command = Some(v))),
+    ("squidrun.background.idle_seconds", |d, g| count(g).map(|v| broker(d).background.idle_for = Duration::from_secs(v.into()))),
     ("squidrun.roles", |d, g| roles(g).map(|v| broker(d).roles = Arc::new(v))),
 ];
 
 fn broker(draft: &mut Draft) -> &mut Broker {
     &mut draft.config.broker
+}
+
+fn command(given: &Given) -> Result<String, String> {
+    let line: String = read(given)?;
+    match switchboard_child::Program::parse(&line) {
+        Some(_) => Ok(line),
+        None => Err(format!(
+            "expected a program and its arguments, found {line:?}"
+        )),
+    }
 }
 
 fn set_listen(broker: &mut Broker, Listen(listen): Listen) {

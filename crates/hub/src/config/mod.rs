@@ -21,7 +21,7 @@ use switchboard_store::copy::Place;
 use switchboard_store::postgres::Address;
 
 pub(crate) use broker::BROKER_SETTINGS;
-pub use broker::{BROKER_PORT, Broker};
+pub use broker::{BROKER_PORT, Background, Broker};
 pub use bus::{
     BUS_PORT, Backoff, Bus, CATALOG, DEV_FILE, Director, GithubLimits, MEMORY_DIR, Memory,
     ModelLimits, Retry, Security, SyncAction, SyncMain,

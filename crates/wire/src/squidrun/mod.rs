@@ -8,6 +8,7 @@ mod members;
 mod roles;
 mod words;
 
+pub mod background;
 pub mod claims;
 pub mod frame;
 pub mod from_wire;

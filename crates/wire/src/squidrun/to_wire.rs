@@ -227,7 +227,7 @@ fn reached(delivery: &Delivery) -> Status {
     match delivery.state {
         DeliveryState::Acknowledged => Status::DeliveredVerified,
         DeliveryState::Handed => match delivery.via {
-            Some(Door::Squidrun) => Status::DeliveredWebsocket,
+            Some(Door::Squidrun) => written(&delivery.agent),
             // In an inbox of another dialect; whether anybody reads it, the acknowledgement tells.
             Some(Door::Jetpack | Door::Bus) | None => Status::AcceptedUnverified,
         },
@@ -241,6 +241,14 @@ fn reached(delivery: &Delivery) -> Status {
     }
 }
 
+/// How a recipient gets what the hub writes: a background agent in its terminal, all others on their connections.
+pub fn written(to: &AgentId) -> Status {
+    match to.is_slot() {
+        true => Status::DeliveredDaemonWrite,
+        false => Status::DeliveredWebsocket,
+    }
+}
+
 /// The `send-ack` of a message as it is in the ledger now.
 pub fn ack(row: &core::Message, deliveries: &[Delivery], now: Timestamp) -> SendAck {
     let by_file = || {
@@ -251,12 +259,13 @@ pub fn ack(row: &core::Message, deliveries: &[Delivery], now: Timestamp) -> Send
         Status::AcceptedUnverified if by_file() => Status::FallbackTriggered,
         status => status,
     };
-    let by_socket = |it: &&Delivery| it.via == Some(Door::Squidrun) && it.delivered_at.is_some();
-    let written = deliveries.iter().filter(by_socket);
-    let first = written.clone().filter_map(|it| it.delivered_at).min();
+    let by_us = |it: &&Delivery| it.via == Some(Door::Squidrun) && it.delivered_at.is_some();
+    let written = deliveries.iter().filter(by_us);
+    let by_socket = written.clone().filter(|it| !it.agent.is_slot());
+    let first = written.filter_map(|it| it.delivered_at).min();
     let latency = first.unwrap_or(now).since(row.created_at);
     SendAck {
-        ws_delivery_count: u32::try_from(written.count()).unwrap_or(u32::MAX),
+        ws_delivery_count: u32::try_from(by_socket.count()).unwrap_or(u32::MAX),
         ack_latency_ms: u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
         trace_id: Some(row.corr_id.to_string()),
         ..send_ack(Some(row.id.to_string()), status, now)

@@ -29,6 +29,7 @@ pub(super) async fn run(broker: Arc<Broker>, desk: Arc<Desk>) {
     loop {
         work.turn().await;
         if work.is_over() {
+            work.desk.over.cancel();
             return;
         }
         work.wait().await;

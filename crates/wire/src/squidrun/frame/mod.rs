@@ -121,6 +121,12 @@ fn id(frame: &Value, member: &str) -> Option<String> {
     check::id(member, given).ok().map(str::to_owned)
 }
 
+/// What a `message` in print says.
+pub fn content(text: &str) -> Option<String> {
+    let frame: serde_json::Value = serde_json::from_str(text).ok()?;
+    frame.get("content")?.as_str().map(str::to_owned)
+}
+
 /// Appends a frame, in the order of members that clients know.
 pub fn print(frame: &Outbound, out: &mut Vec<u8>) {
     serde_json::to_writer(out, frame).expect("a frame has no keys but strings");
