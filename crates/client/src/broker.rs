@@ -139,6 +139,16 @@ impl Broker {
         serde_json::from_value(ack).map_err(|_| BrokerError::Silent)
     }
 
+    /// Sends a request, and waits for the result in its response.
+    pub async fn ask(&mut self, mut frame: Value) -> Result<Value, BrokerError> {
+        const ID: &str = "ask";
+        frame["requestId"] = json!(ID);
+        self.say(&frame).await?;
+        let is_its = |answer: &Value| answer["requestId"] == ID;
+        let mut answer = self.expect("response", ACK, is_its).await?;
+        Ok(answer["result"].take())
+    }
+
     /// The next frame that the hub sends; `None` once the connection is over.
     pub async fn next(&mut self) -> Option<Value> {
         loop {

@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
 use crate::libsql::{node, run};
 
-fn project() -> Project {
+pub fn project() -> Project {
     Project::new().with_variable("SWITCHBOARD_BROKER_LISTEN", "127.0.0.1:0")
 }
 

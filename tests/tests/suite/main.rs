@@ -1,5 +1,6 @@
 //! The suite: everything that needs more than one crate, most of it with the real binary.
 
+mod background;
 mod backups;
 mod bad_input;
 mod bad_world;

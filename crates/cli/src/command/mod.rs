@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod backup;
+pub mod bg;
 pub mod bus;
 pub mod cert;
 pub mod claim;
@@ -74,6 +75,9 @@ pub enum Errand {
     #[command(subcommand, visible_alias = "leases", after_help = lease::EXAMPLES)]
     Lease(lease::Command),
     Say(say::Args),
+    /// Start, list and end builder's background agents
+    #[command(subcommand, after_help = bg::EXAMPLES)]
+    Bg(bg::Command),
     /// Run a role's program, list the roles that messages are sent to
     #[command(subcommand, visible_alias = "roles", after_help = role::EXAMPLES)]
     Role(role::Command),
@@ -127,6 +131,7 @@ impl Errand {
             Errand::Briefing(args) => journal::briefing(args, context),
             Errand::RollCall(args) => roll_call::run(args, context).await,
             Errand::Inbox(args) => inbox::run(args, context).await,
+            Errand::Bg(command) => command.run(context).await,
             Errand::Role(command) => command.run(context).await,
             Errand::Say(args) => say::run(args, context).await,
             Errand::Events(args) => events::run(args, context).await,
