@@ -35,6 +35,8 @@ pub const ASSERTIONS_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Ways of failing that are counted; past it the one that was seen least lately is forgotten.
 pub const RECURRENCES_MAX: usize = 500;
 pub const RECURRENCES_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+/// A person who was heard in a chat is answered there for so long.
+pub const CHAT_OPEN_FOR: Duration = Duration::from_secs(5 * 60);
 pub const REFUSED_KEPT_FOR: Duration = Duration::from_secs(2 * 24 * 3600);
 /// Roles that one agent holds by its skills; more are skills like others.
 pub const ROLES_PER_AGENT_MAX: usize = 8;

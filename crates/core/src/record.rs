@@ -21,7 +21,7 @@ use crate::root::Root;
 use crate::row::Row;
 use crate::run::Run;
 use crate::served::ServedTime;
-use crate::talk::{Holders, Owed, Refused, Session, Spoken};
+use crate::talk::{Chat, Holders, Owed, Refused, Session, Spoken};
 use crate::time::Timestamp;
 
 #[cfg(any(test, feature = "ledger"))]
@@ -260,6 +260,7 @@ kinds! {
     Spoken = "spoken";
     Owed = "owed";
     Refused = "refused";
+    Chat = "chat";
     ReleaseGate = "release_gate";
     Assertion = "assertion";
     Recurrence = "recurrence";

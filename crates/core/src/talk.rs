@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, MessageId};
+use crate::id::{AgentId, MessageId, TELEGRAM, USER};
 use crate::limits;
 use crate::message::To;
 use crate::record::{History, Private, RecordRange};
 use crate::task::Priority;
 use crate::time::Timestamp;
+use crate::want::Want;
 
 /// The session that runs: numbers of messages count within it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -241,6 +242,34 @@ impl Owed {
 
     pub fn is_overdue(&self) -> bool {
         usize::from(self.reminded) >= REMINDERS.len()
+    }
+}
+
+/// The person's chat elsewhere, as far as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chat {
+    pub read_upto: i64,
+    pub read_at: Timestamp,
+    /// When the person was last heard there.
+    pub heard_at: Option<Timestamp>,
+}
+
+impl Private for Chat {
+    const LASTS: bool = true;
+}
+
+impl Chat {
+    /// The mailbox of the chat, if what is said to these goes there, too: the person was heard there a moment ago.
+    pub fn copy_of(to: &To, want: &mut Want<'_>, now: Timestamp) -> Option<AgentId> {
+        if !to.named().iter().any(|id| id.as_str() == USER) {
+            return None;
+        }
+        let heard = want.private::<Chat>("").and_then(|chat| chat.heard_at);
+        let is_open = heard.is_some_and(|at| now < at + limits::CHAT_OPEN_FOR);
+        let mailbox = AgentId::from(TELEGRAM);
+        let row = want.agent(&mailbox);
+        let has_room = row.is_some_and(|row| row.inbox < limits::INBOX_MAX);
+        (is_open && has_room).then_some(mailbox)
     }
 }
 

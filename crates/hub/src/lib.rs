@@ -31,6 +31,7 @@ mod stream;
 mod surface;
 pub mod swarm_db;
 mod tail;
+mod telegram;
 mod time;
 mod tls;
 mod unserved;

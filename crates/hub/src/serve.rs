@@ -32,7 +32,7 @@ use crate::sql::Sql;
 use crate::surface::{Open, Surface};
 use crate::swarm_db::{self, SwarmDb};
 use crate::tls::{self, TlsError};
-use crate::{broker, bus, files, greeting, http, squidrun, unserved};
+use crate::{broker, bus, files, greeting, http, squidrun, telegram, unserved};
 
 /// The doors, in the order in which they open: whoever gets an answer over HTTP finds the others open too.
 pub(crate) const SURFACES: &[Surface] = &[
@@ -40,6 +40,7 @@ pub(crate) const SURFACES: &[Surface] = &[
     squidrun::SURFACE,
     bus::SURFACE,
     broker::SURFACE,
+    telegram::SURFACE,
     http::SURFACE,
 ];
 
@@ -97,6 +98,7 @@ pub async fn serve(config: Config, command: &str) -> Result<(), ServeError> {
             greeting::text(&said, running.data_dir(), has_bus, command)
         );
         tokio::spawn(greeting::follow(running.hub.clone()));
+        tokio::spawn(broker::terminal::show(Arc::clone(&running.app.broker)));
     } else {
         said.iter().for_each(|line| println!("{line}"));
     }

@@ -1,6 +1,7 @@
 //! `switchboard inbox`: what waits for a role or came to it, and the person's own mailbox.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use futures_util::StreamExt;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use switchboard_client::broker::{Address, Broker};
 use switchboard_client::jetpack::{EventPlace, EventQuery, MessageQuery, MessageResponse};
 use switchboard_core::USER;
+use switchboard_wire::squidrun::to_wire::signed;
 use switchboard_wire::squidrun::{Roles, Target};
 
 use super::roll_call::text;
@@ -21,7 +23,7 @@ use crate::show::{age, now};
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 With --role it only looks: nothing counts as delivered. With --user it is your own mailbox: what it prints is
-delivered, and --follow waits for more until Ctrl-C.
+delivered, and --follow waits for more until Ctrl-C, also while the hub is restarted.
 
 Examples:
   switchboard inbox --role builder
@@ -139,16 +141,10 @@ fn print(screen: &mut Screen, role: &str, found: &MessageResponse) -> std::io::R
     ))
 }
 
-/// The person's own mailbox: what is printed is delivered.
+/// The person's own mailbox: what is printed is delivered. Who follows waits for a hub that went away.
 async fn read(follow: bool, context: &mut Context) -> Result<(), Failure> {
-    let at = Address {
-        url: broker_url(&context.find()),
-        role: USER.to_owned(),
-        token: context.options.token.clone(),
-    };
     let failed = |error| Failure::NoHub(format!("{error}; start a hub with 'switchboard up'"));
-    let mut broker = Broker::connect(&at).await.map_err(failed)?;
-    let screen = &mut context.screen;
+    let mut broker = Broker::connect(&address(context)).await.map_err(failed)?;
     loop {
         let quiet = async {
             match follow {
@@ -162,16 +158,25 @@ async fn read(follow: bool, context: &mut Context) -> Result<(), Failure> {
             frame = broker.next() => frame,
         };
         let Some(frame) = frame else {
-            return Err(Failure::Failed("the hub closed the connection".to_owned()));
+            if !follow {
+                return Err(Failure::Failed("the hub closed the connection".to_owned()));
+            }
+            eprintln!("the hub closed the connection; waiting for it (Ctrl-C ends this)");
+            broker = tokio::select! {
+                _ = tokio::signal::ctrl_c() => return Ok(()),
+                broker = connect_again(context) => broker,
+            };
+            continue;
         };
         if frame["type"] != "message" && frame["type"] != "broadcast" {
             continue;
         }
+        let screen = &mut context.screen;
         if screen.json() {
             screen.value_line(&frame)?;
         } else {
-            let content = frame["content"].as_str().unwrap_or_default();
-            screen.line(clean(content))?;
+            let word = |name: &str| frame[name].as_str().unwrap_or_default();
+            screen.line(clean(&signed(word("from"), word("content"))))?;
         }
         screen.flush()?;
     }
@@ -179,5 +184,24 @@ async fn read(follow: bool, context: &mut Context) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Where the broker is now; a hub that came back may have another port.
+fn address(context: &Context) -> Address {
+    Address {
+        url: broker_url(&context.find()),
+        role: USER.to_owned(),
+        token: context.options.token.clone(),
+    }
+}
+
+async fn connect_again(context: &Context) -> Broker {
+    loop {
+        tokio::time::sleep(RETRY_AFTER).await;
+        if let Ok(broker) = Broker::connect(&address(context)).await {
+            return broker;
+        }
+    }
+}
+
 /// What waits has come by then.
-const QUIET: std::time::Duration = std::time::Duration::from_millis(700);
+const QUIET: Duration = Duration::from_millis(700);
+const RETRY_AFTER: Duration = Duration::from_secs(1);

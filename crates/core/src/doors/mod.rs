@@ -14,6 +14,7 @@ words! {
         Jetpack = "jetpack",
         Bus = "bus",
         Squidrun = "squidrun",
+        Telegram = "telegram",
     }
 }
 
@@ -69,6 +70,8 @@ impl Door {
             Self::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, streams: false, one_stream: false, keeps: false },
             Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true, one_stream: true, keeps: false },
             Self::Squidrun => Policy { silence: Never, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: true },
+            // Nobody signs on by it: it passes on what is in a mailbox.
+            Self::Telegram => Policy { silence: Never, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: true },
         }
     }
 

@@ -16,7 +16,7 @@ use crate::doors::Door;
 use crate::event::Event;
 use crate::id::{AgentId, MessageId};
 use crate::limits;
-use crate::message::{Delivery, DeliveryState, Received};
+use crate::message::{Delivery, DeliveryState, Message, Received};
 use crate::refusal::Refusal;
 use crate::slice::{InboxAsk, InboxOrder, Slice};
 use crate::time::Timestamp;
@@ -60,7 +60,7 @@ impl Verb for Hand {
             if message.is_over(now) || !self.may_take(known, delivery, floor, now) {
                 continue;
             }
-            if message.ack_required {
+            if owes(message, known) {
                 if unacknowledged >= limits::UNACKNOWLEDGED_MAX {
                     continue;
                 }
@@ -128,6 +128,11 @@ fn is_replaced(agent: &Agent, via: Option<Door>, stream: &str) -> bool {
     via.is_none_or(Door::has_one_stream) && newest.is_some_and(|name| name != stream)
 }
 
+/// Whether its acknowledgement is waited for. Who is no agent gives none.
+fn owes(message: &Message, agent: &Agent) -> bool {
+    message.ack_required && !agent.id.is_no_agent()
+}
+
 /// They were written to the agent's stream. Those that another door or stream has meanwhile are left alone, and so are all
 /// if a newer stream has taken the place of this one: that one takes them up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,7 +176,7 @@ impl Verb for Handed {
             let stream = delivery.stream.take();
             delivery.hand_over(via, stream, now);
             changes.put(delivery);
-            if message.ack_required {
+            if owes(message, known) {
                 agent.stream.unacknowledged.push(id.clone());
                 if via.has_one_stream() {
                     agent.stream.name = Some(self.stream.clone());

@@ -21,7 +21,7 @@ use crate::record::{Listed as _, Record};
 use crate::recurrence::Failed;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::talk::{Gist, Holders, Owed, ROLE_SKILL, Session, Slip, Spoken, Utterance, sum};
+use crate::talk::{Chat, Gist, Holders, Owed, ROLE_SKILL, Session, Slip, Spoken, Utterance, sum};
 use crate::task::{Priority, Task};
 use crate::time::Timestamp;
 use crate::want::Want;
@@ -146,10 +146,10 @@ impl Verb for Say {
         for alarm in self.alarms(self.slip(&spoken)) {
             alarm.asks(want);
         }
-        for id in self.recipients(want) {
+        for id in self.recipients(want, now) {
             want.agent(&id);
         }
-        if let Some(task) = self.tasks(want) {
+        if let Some(task) = self.tasks(want, now) {
             task.asks(want, now);
         }
         if !self.claims.is_empty() {
@@ -218,7 +218,7 @@ impl Verb for Say {
             task: None,
         };
         self.hand_out(slice, &mut changes, &mut heard, now)?;
-        if let Some(task) = self.tasks(&mut want) {
+        if let Some(task) = self.tasks(&mut want, now) {
             let (tasks, made) = task.decide(slice, now)?;
             changes.puts.extend(made.puts);
             changes.events.extend(made.events);
@@ -316,7 +316,7 @@ impl Say {
     }
 
     /// Each role's own mailbox, and whoever holds the role beside it.
-    fn recipients(&self, want: &mut Want<'_>) -> Vec<AgentId> {
+    fn recipients(&self, want: &mut Want<'_>, now: Timestamp) -> Vec<AgentId> {
         if self.to == To::Everyone {
             let present = want.present_agents().unwrap_or_default();
             let others = present.iter().filter(|id| *id != self.from.id());
@@ -331,6 +331,7 @@ impl Say {
                 }
             }
         }
+        list.extend(Chat::copy_of(&self.to, want, now));
         list
     }
 
@@ -347,9 +348,9 @@ impl Say {
     }
 
     /// The task that it makes, for its recipients.
-    fn tasks(&self, want: &mut Want<'_>) -> Option<CreateTasks> {
+    fn tasks(&self, want: &mut Want<'_>, now: Timestamp) -> Option<CreateTasks> {
         let mut task = self.task.as_deref()?.clone();
-        task.about.audience = self.recipients(want);
+        task.about.audience = self.recipients(want, now);
         Some(CreateTasks { tasks: vec![task] })
     }
 
@@ -386,7 +387,7 @@ impl Say {
         heard: &mut Heard,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        let list = self.recipients(&mut Want::new(slice));
+        let list = self.recipients(&mut Want::new(slice), now);
         for id in &list {
             let agent = match slice.agent(id) {
                 None => Agent::without_row(id, slice.former_agent(id), now),
@@ -472,7 +473,7 @@ impl Say {
     }
 
     fn note_owed(&self, changes: &mut Changes, now: Timestamp) {
-        let roles = self.to.named().iter().filter(|id| id.as_str() != USER);
+        let roles = self.to.named().iter().filter(|id| !id.is_no_agent());
         for by in roles.filter(|_| self.ack_required) {
             changes.put(Owed {
                 message: self.id.clone(),

@@ -11,6 +11,7 @@ use crate::limits;
 use crate::message::{Delivery, DeliveryState, Meaning, Message, Sender, To};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
+use crate::talk::Chat;
 use crate::task::Priority;
 use crate::time::Timestamp;
 use crate::want::Want;
@@ -62,6 +63,7 @@ impl Verb for Send {
             }
             Recipients::LockIsFree => {}
         }
+        Chat::copy_of(&self.to, want, now);
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sent, Changes), Refusal> {
@@ -107,6 +109,8 @@ impl Verb for Send {
                 recipients.push(sender);
             }
         }
+        let copy = Chat::copy_of(&self.to, &mut Want::new(slice), now);
+        recipients.extend(copy.and_then(|id| slice.agent(&id)));
         let created_at = message.created_at;
         changes.event(Event::MessageSent {
             message: self.id.clone(),

@@ -6,6 +6,7 @@
 
 mod acks;
 mod background;
+mod bot;
 mod check;
 mod connection;
 mod desk;
@@ -20,6 +21,7 @@ mod socket;
 mod state;
 mod surface;
 mod tasks;
+pub(crate) mod terminal;
 
 pub(crate) use state::Broker;
 pub(crate) use surface::SURFACE;

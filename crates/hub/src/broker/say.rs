@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use switchboard_core::verb::{Heard, Likeness, Refuse, Said, Say, Speaker};
-use switchboard_core::{AgentId, Door, MessageId, Priority, Received, Refusal, To};
+use switchboard_core::{AgentId, Door, MessageId, Priority, Received, Refusal, TELEGRAM, To};
 use switchboard_wire::squidrun::frame::{Dedupe, SendAck};
 use switchboard_wire::squidrun::{Saying, Status, from_wire, to_wire};
 use tokio::sync::oneshot;
@@ -95,6 +95,9 @@ impl Broker {
 
     pub(super) async fn run_say(&self, mut say: Say) -> SendAck {
         let (id, priority, from) = (say.id.clone(), say.priority, say.from.id().clone());
+        if let Some(refused) = self.lacks_bot(&say).await {
+            return refused;
+        }
         let expected = self.expect(&mut say);
         // What the rules refuse is kept; only this can be, that is not known.
         let is_bound = say.bound_to.is_some() || matches!(say.from, Speaker::Slot { .. });
@@ -103,7 +106,7 @@ impl Broker {
             Ok(Said::New(heard)) => self.hand_over(*heard, priority, expected).await,
             Ok(Said::Again) => {
                 drop(expected);
-                self.as_it_is(&id).await
+                self.outcome(&id).await
             }
             Ok(Said::Like { message, by }) => {
                 drop(expected);
@@ -184,13 +187,24 @@ impl Broker {
         if words.is_empty() {
             self.wait_for_others(id, &heard.waiting, until).await;
         }
-        match written(words, until).await {
-            0 => self.as_it_is(id).await,
-            _ if received.message.to.one().is_some_and(AgentId::is_slot) => SendAck {
+        let count = written(words, until).await;
+        if count > 0 && received.message.to.one().is_some_and(AgentId::is_slot) {
+            return SendAck {
                 trace_id: Some(received.message.corr_id.to_string()),
                 ..self.ack(Some(id.to_string()), Status::DeliveredDaemonWrite)
+            };
+        }
+        let has_copy = heard.waiting.iter().any(|it| it.as_str() == TELEGRAM);
+        let known = match has_copy || count == 0 {
+            true => Some(self.outcome(id).await),
+            false => None,
+        };
+        match known.filter(|ack| count == 0 || ack.status == Status::TelegramDelivered) {
+            Some(ack) => SendAck {
+                ws_delivery_count: count.max(ack.ws_delivery_count),
+                ..ack
             },
-            count => SendAck {
+            None => SendAck {
                 ws_delivery_count: count,
                 trace_id: Some(received.message.corr_id.to_string()),
                 ..self.ack(Some(id.to_string()), Status::DeliveredWebsocket)
@@ -251,10 +265,10 @@ impl Broker {
     ) -> SendAck {
         // The first one may still be on its way.
         let first = self.acks.known(source.as_str()).unwrap_or_default();
-        let made = first.get_or_init(|| self.as_it_is(&source));
+        let made = first.get_or_init(|| self.outcome(&source));
         let ack = match timeout(WAITS_MAX, made).await {
             Ok(ack) => ack.clone(),
-            Err(_) => self.as_it_is(&source).await,
+            Err(_) => self.outcome(&source).await,
         };
         SendAck {
             message_id: Some(id.to_string()),
@@ -270,7 +284,7 @@ impl Broker {
         }
     }
 
-    async fn record(&self, refuse: Option<Refuse>) {
+    pub(super) async fn record(&self, refuse: Option<Refuse>) {
         if let Some(refuse) = refuse
             && let Err(error) = self.hub.run(refuse).await
         {
@@ -278,7 +292,7 @@ impl Broker {
         }
     }
 
-    fn refusal(&self, id: Option<String>, status: Status, why: String) -> SendAck {
+    pub(super) fn refusal(&self, id: Option<String>, status: Status, why: String) -> SendAck {
         SendAck {
             error: Some(why),
             ..self.ack(id, status)

@@ -28,6 +28,8 @@ pub(crate) struct Broker {
     calls: Arc<Calls>,
     pub(super) config: config::Broker,
     gate: Gate,
+    /// Whether what is said to `telegram` is sent.
+    pub(super) has_bot: bool,
     /// Whether frames are counted.
     pub(super) is_limited: bool,
     /// One for each role that is connected here.
@@ -67,6 +69,7 @@ impl Broker {
             calls: Arc::clone(calls),
             config: config.broker.clone(),
             gate: Gate::new(&config.http),
+            has_bot: config.telegram.account().is_ok_and(|bot| bot.is_some()),
             is_limited: config.limits.enabled,
             desks: Mutex::default(),
             present: Mutex::default(),

@@ -8,7 +8,10 @@ use super::bus::{DEV_FILE, DEV_SETTINGS, DevFile};
 use super::file::{flatten, is_section, read_file};
 use super::read::{Given, read};
 use super::settings::{self, Draft, variable};
-use super::{CONFIG_FILE, Config, DATA_DIR, PostgresUrl, StoreAt, Tls};
+use super::{
+    BotToken, CONFIG_FILE, Config, DATA_DIR, PostgresUrl, StoreAt, TELEGRAM_CHAT, TELEGRAM_TOKEN,
+    Tls,
+};
 use crate::serve::SURFACES;
 
 /// A configuration, and what in its sources nobody understood.
@@ -66,7 +69,7 @@ impl Config {
     ) -> Result<Loaded, ConfigError> {
         let env: HashMap<String, String> = env
             .into_iter()
-            .filter(|(name, _)| name.starts_with("SWITCHBOARD_"))
+            .filter(|(name, _)| name.starts_with("SWITCHBOARD_") || name.starts_with("TELEGRAM_"))
             .collect();
         let project = project(&env, overrides)?;
         let file = file
@@ -102,6 +105,13 @@ impl Config {
         for (key, text) in &overrides.settings {
             draft.set(key, &Given::Text(text.clone()), "command line")?;
         }
+        let set = |name: &str| {
+            env.get(name)
+                .filter(|value| !value.trim().is_empty())
+                .cloned()
+        };
+        draft.config.telegram.token = set(TELEGRAM_TOKEN).map(BotToken);
+        draft.config.telegram.chat = set(TELEGRAM_CHAT);
         let config = draft.finish()?;
         for surface in SURFACES {
             warnings.extend((surface.doubts)(&config));

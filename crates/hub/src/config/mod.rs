@@ -9,6 +9,7 @@ mod load;
 mod net;
 mod read;
 mod settings;
+mod telegram;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,6 +32,8 @@ pub use load::{ConfigError, Loaded, Overrides};
 pub use net::Network;
 pub(crate) use read::read;
 pub(crate) use settings::{Entry, count};
+pub use telegram::{BotToken, Telegram};
+pub(crate) use telegram::{TELEGRAM_CHAT, TELEGRAM_SETTINGS, TELEGRAM_TOKEN};
 
 use crate::serve::SURFACES;
 
@@ -65,6 +68,7 @@ pub struct Config {
     pub squidrun: Squidrun,
     pub bus: Bus,
     pub broker: Broker,
+    pub telegram: Telegram,
     pub auth: AuthMode,
     /// Whether `/metrics` and the details of `/readyz` take no token where authentication is on.
     pub metrics_are_public: bool,
@@ -246,6 +250,7 @@ impl Config {
             squidrun: Squidrun::of_project(&project),
             bus: Bus::of_project(&project, &data_dir),
             broker: Broker::default(),
+            telegram: Telegram::default(),
             project,
             data_dir,
             http: Http::default(),

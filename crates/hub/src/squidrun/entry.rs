@@ -9,7 +9,7 @@ use switchboard_core::{Delivery, DeliveryState, Message, Timestamp, To};
 use switchboard_store::journal::Row;
 use switchboard_wire::IsoTime;
 use switchboard_wire::jetpack::JournalEntry;
-use switchboard_wire::squidrun::to_wire;
+use switchboard_wire::squidrun::{telegram, to_wire};
 
 use crate::projection::hash;
 
@@ -147,12 +147,13 @@ fn metadata(payload: &Value) -> String {
 
 fn said(id: &str, from: &str, to: &str, body: String, at: Timestamp) -> Row {
     let channel = match (from, to) {
-        ("telegram", _) | (_, "telegram") => "telegram",
+        _ if id.starts_with(telegram::INBOUND) => "telegram",
+        (_, "telegram") => "telegram",
         ("user", _) | (_, "user") => "user",
         _ => "ws",
     };
     let direction = match from {
-        "user" | "telegram" => "inbound",
+        "user" => "inbound",
         _ => "outbound",
     };
     // What was too long to be kept stays as others wrote it.

@@ -42,4 +42,5 @@ mod squidrun_kit;
 mod steering;
 mod strangers;
 mod swarm_db;
+mod telegram;
 mod world;

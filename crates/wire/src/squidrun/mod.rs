@@ -14,6 +14,7 @@ pub mod frame;
 pub mod from_wire;
 pub mod header;
 pub mod tags;
+pub mod telegram;
 pub mod to_wire;
 pub mod trigger;
 

@@ -159,6 +159,14 @@ pub fn with_task(mut frame: Outbound, number: u64) -> Outbound {
     frame
 }
 
+/// What somebody said, with its name in front unless the header says it.
+pub fn signed(from: &str, content: &str) -> String {
+    match header::parse(content) {
+        Some(_) => content.to_owned(),
+        None => format!("{from}: {content}"),
+    }
+}
+
 /// A word that a header can have.
 fn header_word(id: &str) -> String {
     let kept = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -228,6 +236,7 @@ fn reached(delivery: &Delivery) -> Status {
         DeliveryState::Acknowledged => Status::DeliveredVerified,
         DeliveryState::Handed => match delivery.via {
             Some(Door::Squidrun) => written(&delivery.agent),
+            Some(Door::Telegram) => Status::TelegramDelivered,
             // In an inbox of another dialect; whether anybody reads it, the acknowledgement tells.
             Some(Door::Jetpack | Door::Bus) | None => Status::AcceptedUnverified,
         },

@@ -9,9 +9,10 @@ words! {
         DeliveredVerified = "delivered.verified",
         /// Typed into a terminal of the hub.
         DeliveredDaemonWrite = "delivered.daemon_write",
+        /// The bot took it, for the person.
+        TelegramDelivered = "telegram_delivered",
         /// Written to a connection of the recipient.
         DeliveredWebsocket = "delivered.websocket",
-        TelegramDelivered = "telegram_delivered",
         RoutedUnverified = "routed_unverified",
         /// Durable; it came by a trigger file and nobody took it yet.
         FallbackTriggered = "fallback.triggered",
@@ -58,7 +59,7 @@ impl Status {
 
     /// Whether somebody took it.
     pub fn is_verified(self) -> bool {
-        self <= Self::TelegramDelivered
+        self <= Self::DeliveredWebsocket
     }
 }
 

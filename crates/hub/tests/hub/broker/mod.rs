@@ -7,5 +7,5 @@ mod delivery;
 mod directory;
 mod frames;
 mod identity;
-mod kit;
+pub mod kit;
 mod tasks;

@@ -236,8 +236,8 @@ fn an_ack_is_ok_once_somebody_took_it_and_accepted_once_it_is_durable() {
         [
             Status::DeliveredVerified,
             Status::DeliveredDaemonWrite,
-            Status::DeliveredWebsocket,
-            Status::TelegramDelivered
+            Status::TelegramDelivered,
+            Status::DeliveredWebsocket
         ]
     );
     assert_eq!(
