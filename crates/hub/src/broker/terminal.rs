@@ -11,7 +11,7 @@ use switchboard_core::{AgentId, USER};
 use switchboard_wire::squidrun::to_wire::signed;
 use tokio::time::sleep;
 
-use super::socket::{Frame, Socket};
+use super::socket::Socket;
 use super::state::Broker;
 
 /// A desk that could not be sat down at is tried again so soon.
@@ -27,11 +27,7 @@ pub(crate) async fn show(broker: Arc<Broker>) {
             sleep(RETRY_AFTER).await;
             continue;
         };
-        let greeting = Frame {
-            text: Default::default(),
-            mail: None,
-        };
-        desk.seat(&socket, greeting);
+        desk.seat(&socket, None);
         while socket.outbox.ended().is_none() {
             while let Some(frame) = socket.outbox.next() {
                 let line = line(&frame.text);
