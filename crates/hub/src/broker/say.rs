@@ -10,7 +10,7 @@ use switchboard_core::verb::{Heard, Likeness, Refuse, Said, Say, Speaker};
 use switchboard_core::{AgentId, Door, MessageId, Priority, Received, Refusal, TELEGRAM, To};
 use switchboard_wire::squidrun::frame::{Dedupe, SendAck};
 use switchboard_wire::squidrun::{Saying, Status, from_wire, to_wire};
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::desk::{Desk, Expected};
@@ -19,7 +19,7 @@ use super::socket::print;
 use super::state::Broker;
 use super::tasks::Ending;
 use crate::hub::Error;
-use crate::squidrun::Says;
+use crate::squidrun::{Says, Told};
 
 /// The answer waits so long for a recipient that is about to have it.
 const WAITS_MAX: Duration = Duration::from_secs(1);
@@ -37,6 +37,10 @@ impl Says for Broker {
 
     fn begins(&self, session: u32) {
         self.heard_session(session);
+    }
+
+    fn told(&self) -> broadcast::Receiver<Told> {
+        self.told.subscribe()
     }
 }
 

@@ -17,6 +17,7 @@ use super::proof::prove;
 use super::socket::{Frame, Socket};
 use super::state::Broker;
 use crate::auth::Vigil;
+use crate::squidrun::Told;
 
 /// A larger frame is not read.
 const FRAME_BYTES_MAX: usize = 256 * 1024;
@@ -148,8 +149,19 @@ impl Session {
                 let checked = async move { socket.tell(&broker.delivery_check(asked).await) };
                 Some(checked.boxed())
             }
-            // Registering was seen to; what a client did by itself is nobody's business here.
-            Inbound::Register(_) | Inbound::CommsEvent(_) => None,
+            Inbound::CommsEvent(event) => {
+                let told = Told {
+                    id: broker.ids.fresh("comms"),
+                    by: self.speaker.id().clone(),
+                    event,
+                    at: broker.hub.wall(),
+                };
+                // Where nobody keeps the journal, nobody listens.
+                let _ = broker.told.send(told);
+                None
+            }
+            // That was seen to.
+            Inbound::Register(_) => None,
         }
     }
 

@@ -13,6 +13,7 @@ use switchboard_core::talk::Session;
 use switchboard_core::verb::CloseDoor;
 use switchboard_core::{AgentId, Door};
 use switchboard_wire::squidrun::{Role, Roles};
+use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
 use super::acks::Acks;
@@ -23,6 +24,10 @@ use crate::call::Calls;
 use crate::config::{self, Config};
 use crate::http::Gate;
 use crate::hub::Error;
+use crate::squidrun::Told;
+
+/// Events of clients that wait for the journal; then the oldest are left out.
+const TOLD_MAX: usize = 256;
 
 pub(crate) struct Broker {
     calls: Arc<Calls>,
@@ -43,6 +48,8 @@ pub(crate) struct Broker {
     clients: AtomicU64,
     pub(super) connections: Arc<AtomicUsize>,
     pub(super) tally: Tally,
+    /// What clients did by themselves, for whoever keeps the journal.
+    pub(super) told: broadcast::Sender<Told>,
     /// Desks at work.
     pub(super) tasks: TaskTracker,
 }
@@ -79,6 +86,7 @@ impl Broker {
             clients: AtomicU64::new(0),
             connections: Arc::default(),
             tally: Tally::default(),
+            told: broadcast::Sender::new(TOLD_MAX),
             tasks: TaskTracker::new(),
         }
     }

@@ -9,8 +9,9 @@ use switchboard_core::{Delivery, DeliveryState, Message, Timestamp, To};
 use switchboard_store::journal::Row;
 use switchboard_wire::IsoTime;
 use switchboard_wire::jetpack::JournalEntry;
-use switchboard_wire::squidrun::{telegram, to_wire};
+use switchboard_wire::squidrun::{Status, telegram, to_wire};
 
+use super::Told;
 use crate::projection::hash;
 
 /// A row's status, in the order in which it advances. What was handed over after all did not fail.
@@ -138,6 +139,38 @@ pub fn refused(refused: &Refused, session: u32) -> Row {
     }
 }
 
+/// What a client did by itself: a row of its own, which nobody waits for. A message that it then left as a file is on
+/// its way.
+pub fn told(told: &Told, session: u32) -> Vec<Row> {
+    let payload = told.event.payload.as_ref().map_or("{}", |json| json.get());
+    let members: Map<String, Value> = serde_json::from_str(payload).unwrap_or_default();
+    let text = |name: &str| members.get(name).and_then(Value::as_str);
+    let target = text("target").unwrap_or_default();
+    let own = Row {
+        session_id: Some(session_id(session)),
+        sent_at_ms: Some(told.at.0),
+        brokered_at_ms: Some(told.at.0),
+        status: Some(Stage::Acked.as_str().to_owned()),
+        ack_status: Some(told.event.event_type.clone()),
+        metadata_json: Some("{}".to_owned()),
+        ..said(
+            &told.id,
+            told.by.as_str(),
+            target,
+            payload.to_owned(),
+            told.at,
+        )
+    };
+    let fallback = text("messageId").filter(|_| members.get("fallbackUsed") == Some(&true.into()));
+    let fallback = fallback.map(|message| Row {
+        message_id: message.to_owned(),
+        ack_status: Some(Status::FallbackTriggered.as_str().to_owned()),
+        updated_at_ms: Some(told.at.0),
+        ..Row::default()
+    });
+    [own].into_iter().chain(fallback).collect()
+}
+
 fn metadata(payload: &Value) -> String {
     let metadata = payload
         .get("metadata")
@@ -227,7 +260,10 @@ pub fn merge(there: &Row, new: &Row) -> Row {
     let mut row = new.clone();
     if Stage::of(new) < Stage::of(there) {
         row.status = there.status.clone();
-        row.ack_status = there.ack_status.clone().or(row.ack_status);
+        // Without a status it is a word about a message that nobody has yet.
+        if new.status.is_some() || Stage::of(there) >= Stage::Routed {
+            row.ack_status = there.ack_status.clone().or(row.ack_status);
+        }
         row.error_code = there.error_code.clone();
     }
     row.sent_at_ms = there.sent_at_ms.into_iter().chain(new.sent_at_ms).min();

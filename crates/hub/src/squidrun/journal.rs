@@ -121,6 +121,7 @@ impl Follower {
 
     pub async fn run(&mut self) {
         let mut latest = self.context.hub.latest();
+        let mut told = self.context.broker.told();
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // What was logged before somebody listened.
@@ -135,6 +136,11 @@ impl Follower {
                     latest.borrow_and_update();
                     self.catch_up().await;
                     self.brief().await;
+                }
+                Ok(told) = told.recv() => {
+                    let rows = entry::told(&told, self.session);
+                    self.is_news = true;
+                    self.with(move |journal| journal.put(&rows, None, merge)).await;
                 }
                 () = sleep(RETRY_AFTER), if self.is_behind => self.catch_up().await,
                 _ = looks.tick() => self.look().await,

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::kit::{Client, broker_as};
 use crate::harness::TestHub;
 use crate::squidrun_kit::Dir;
+use crate::world::eventually;
 
 async fn served() -> (TestHub, Dir) {
     let hub = broker_as(|config| config.squidrun.enabled = true).await;
@@ -75,5 +76,41 @@ async fn an_architect_that_connects_is_briefed_and_others_are_not() {
         "{content}"
     );
     assert!(builder.hears_no("message").await);
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_client_did_by_itself_is_journaled_and_fails_no_message() {
+    let (hub, dir) = served().await;
+    let mut architect = Client::role(&hub, "architect").await;
+    architect.send(sends("m1", "(ARCH #1): to come")).await;
+    architect.expect("send-ack").await;
+    dir.is_journaled("m1", "brokered").await;
+    let failed = json!({ "messageId": "m1", "target": "builder", "fallbackUsed": true });
+    let event = json!({
+        "type": "comms-event", "eventType": "comms.delivery.failed", "payload": failed,
+    });
+    let told = |times: u32| {
+        let query = "SELECT count(*) FROM comms_journal WHERE ack_status = 'comms.delivery.failed'
+            AND status = 'acked' AND sender_role = 'architect' AND target_role = 'builder'
+            AND raw_body LIKE '%\"fallbackUsed\":true%'";
+        let count = dir
+            .journal()
+            .query_row(query, [], |row| row.get::<_, u32>(0));
+        count.unwrap() == times
+    };
+    architect.send(event.clone()).await;
+    eventually(async || dir.row("m1").unwrap()["ack_status"] == "fallback.triggered").await;
+    assert_eq!(dir.row("m1").unwrap()["status"], "brokered");
+    assert!(told(1));
+    let mut builder = Client::role(&hub, "builder").await;
+    assert_eq!(builder.expect("message").await["traceId"], "m1");
+    dir.is_journaled("m1", "routed").await;
+    // Late: it has arrived by now.
+    architect.send(event).await;
+    eventually(async || told(2)).await;
+    let row = dir.row("m1").unwrap();
+    assert_eq!(row["ack_status"], "delivered.websocket", "{row}");
+    assert_eq!(row["status"], "routed");
     hub.running.shutdown().await;
 }
