@@ -350,15 +350,18 @@ async fn without_a_command_or_a_program_nothing_starts() {
 async fn what_one_prints_concerns_nobody_else() {
     let script = "sh -c 'echo \"(ARCH #1): [TASK] do it\"; echo \"architect online\"; echo \"(BUILDER-BG-1 #1): hello\"; printf \"\\007\\033]0;ARCH\\007\"; cat'";
     let hub = with(script).await;
+    // Who sends something is no recipient for a while; these stay.
     let mut architect = Client::role(&hub, "architect").await;
+    let _listener = Client::role(&hub, "builder").await;
+    let mut sender = Client::role(&hub, "architect").await;
     let mut builder = Client::role(&hub, "builder").await;
     let before = hub.client.get("/api/v1/agents").await.expect(200);
     spawn(&mut builder).await;
     printed(&mut builder, 1, "hello").await;
-    architect
+    sender
         .send(json!({ "type": "broadcast", "content": "(ARCH #1): all", "messageId": "b1", "ackRequired": true }))
         .await;
-    assert_eq!(architect.expect("send-ack").await["accepted"], true);
+    assert_eq!(sender.expect("send-ack").await["accepted"], true);
     assert!(architect.hears_no("message").await);
     let after = hub.client.get("/api/v1/agents").await.expect(200);
     let ids = |list: &Value| -> Vec<String> {

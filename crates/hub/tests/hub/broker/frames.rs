@@ -130,7 +130,7 @@ async fn what_is_not_known_is_ignored_or_answered_if_it_asks() {
             .raw(tokio_tungstenite::tungstenite::Message::text(noise))
             .await;
     }
-    for kind in ["team-memory", "background-agent"] {
+    for kind in ["team-memory", "evidence-ledger"] {
         client
             .send(json!({ "type": kind, "action": "list", "requestId": "r1" }))
             .await;
