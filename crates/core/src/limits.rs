@@ -21,8 +21,8 @@ pub const INCIDENTS_OPEN_MAX: usize = 1000;
 pub const RESOLVED_INCIDENTS_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Programs that are noted as running; past it the oldest note gives way.
 pub const RUNS_MAX: usize = 64;
-/// What a speaker said last is remembered, so that nothing is taken twice.
-pub const UTTERANCES_KEPT: usize = 64;
+/// What a speaker said last is remembered, so that nothing is taken twice. It is written anew with every message.
+pub const UTTERANCES_KEPT: usize = 16;
 /// The same content under another id within this time is the same message.
 pub const SAME_SIGNATURE_FOR: Duration = Duration::from_secs(15);
 /// Acknowledgements of one agent that one message may give.
