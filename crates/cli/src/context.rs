@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::{env, fs, io};
 
 use clap::Args;
+use switchboard_client::broker::{Address, over_http};
 use switchboard_client::{Client, Fingerprint, RetryPolicy};
 use switchboard_hub::config::StoreAt;
 use switchboard_hub::data_dir::Keys;
@@ -34,7 +35,7 @@ pub struct Options {
     /// The hub's data directory [default: that of the settings, else .switchboard in the project]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Hub")]
     pub data_dir: Option<PathBuf>,
-    /// Certificate (PEM) to trust with --url: the hub's own, or that of its authority
+    /// Certificate (PEM) to trust with --url or --broker: the hub's own, or that of its authority
     #[arg(
         long,
         global = true,
@@ -43,7 +44,7 @@ pub struct Options {
         help_heading = "Hub"
     )]
     pub ca_cert: Option<PathBuf>,
-    /// Fingerprint of the hub's certificate to trust with --url, as 'switchboard up' printed it
+    /// Fingerprint of the hub's certificate to trust with --url or --broker, as 'switchboard up' printed it
     #[arg(
         long,
         global = true,
@@ -83,15 +84,9 @@ impl Context {
 
     /// The hub in the data directory that was named, else the one that is found from here.
     pub fn find(&self) -> Found {
-        self.finder()()
-    }
-
-    /// Finds it at any time later.
-    pub fn finder(&self) -> impl Fn() -> Found + Send + Sync + use<> {
-        let (named, here) = (self.named_dir(), self.here.clone());
-        move || match &named {
-            Some(dir) => discover::look(dir),
-            None => discover::find(&here),
+        match self.named_dir() {
+            Some(dir) => discover::look(&dir),
+            None => discover::find(&self.here),
         }
     }
 
@@ -165,6 +160,50 @@ impl Context {
             builder = builder.authority(pem);
         }
         Ok(builder.build()?)
+    }
+
+    /// The broker that is named, else that of the hub that is named or found, else at the usual port.
+    pub fn broker(&self, named: Option<&str>, role: &str) -> Result<Address, Failure> {
+        if let Some(address) = self.known_broker(named, role)? {
+            return Ok(address);
+        }
+        self.local_broker(BROKER_PORT, role)
+    }
+
+    /// As [`broker`](Self::broker), but nobody who happens to listen at the usual port.
+    pub fn known_broker(
+        &self,
+        named: Option<&str>,
+        role: &str,
+    ) -> Result<Option<Address>, Failure> {
+        let port = env::var(BROKER_PORT_VARIABLE).ok();
+        let port: Option<u16> = port.and_then(|port| port.parse().ok());
+        let running = match self.find() {
+            Found::Running { data_dir, hub } => Some((data_dir, hub)),
+            _ => None,
+        };
+        let running = running.as_ref().map(|(dir, hub)| (dir.as_path(), hub));
+        let its = running.and_then(|(_, hub)| hub.broker_url());
+        let (url, hub) = match (named, &self.options.url, its, running) {
+            (Some(url), ..) => (url.to_owned(), self.client_for(&over_http(url), None)?),
+            (None, Some(url), its, _) => {
+                let hub = self.client_for(url, None)?;
+                let its = its.filter(|_| running.is_some_and(|(_, hub)| hub.is_at(url)));
+                let url = its.unwrap_or_else(|| hub.broker_at(port.unwrap_or(BROKER_PORT)));
+                (url, hub)
+            }
+            (None, None, Some(url), Some((_, hub))) => (url, self.client_for(&hub.url(), running)?),
+            _ => return port.map(|port| self.local_broker(port, role)).transpose(),
+        };
+        let role = role.to_owned();
+        Ok(Some(Address { url, role, hub }))
+    }
+
+    /// Whoever listens there: it gets no token.
+    fn local_broker(&self, port: u16, role: &str) -> Result<Address, Failure> {
+        let (url, role) = (format!("ws://127.0.0.1:{port}"), role.to_owned());
+        let hub = Client::new(&over_http(&url))?;
+        Ok(Address { url, role, hub })
     }
 
     /// How agents and people on other machines reach the hub of this client.
@@ -267,6 +306,9 @@ const IMPATIENT: RetryPolicy = RetryPolicy {
 
 /// The token for a hub that is named.
 const TOKEN_VARIABLE: &str = "SWITCHBOARD_TOKEN";
+/// Where the original of the broker listens, and the variable that names another port.
+const BROKER_PORT: u16 = 9900;
+const BROKER_PORT_VARIABLE: &str = "HM_SEND_PORT";
 /// Larger files are something else.
 const KEY_BYTES_MAX: u64 = 1024;
 

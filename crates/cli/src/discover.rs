@@ -80,6 +80,13 @@ impl HubFile {
         format!("{scheme}://{}", reachable(&self.http))
     }
 
+    /// Whether a person who names this address means this hub.
+    pub fn is_at(&self, url: &str) -> bool {
+        let url = url.trim_end_matches('/');
+        let local = url.replace("://localhost:", "://127.0.0.1:");
+        local == self.url() || self.address.as_deref() == Some(url)
+    }
+
     /// The certificate to expect there.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.tls_fingerprint.as_ref()?.parse().ok()

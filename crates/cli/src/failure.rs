@@ -4,6 +4,7 @@ use std::io;
 
 use serde::Serialize;
 use switchboard_client as client;
+use switchboard_client::broker::BrokerError;
 use thiserror::Error;
 
 use crate::import::Problem;
@@ -44,6 +45,18 @@ pub enum Failure {
     /// Printing failed.
     #[error("cannot print: {0}")]
     Output(#[from] io::Error),
+}
+
+impl From<BrokerError> for Failure {
+    fn from(error: BrokerError) -> Self {
+        match error {
+            BrokerError::Refused(why) => Failure::Failed(why),
+            BrokerError::Hub(error) => Failure::Hub(error),
+            error => Failure::NoHub(format!(
+                "{error}; start a hub in the project with 'switchboard up'"
+            )),
+        }
+    }
 }
 
 impl Failure {

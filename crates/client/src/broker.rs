@@ -9,12 +9,13 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+use crate::client::Client;
+use crate::error::{Error, root};
 
 /// How long the hub may take to greet, and to register a role.
 const GREETING: Duration = Duration::from_secs(3);
@@ -30,7 +31,7 @@ const FRAME_BYTES_MAX: usize = 1024 * 1024;
 
 /// A connection that is registered under a role.
 pub struct Broker {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    socket: WebSocketStream<reqwest::Upgraded>,
     /// The role as the hub calls it.
     pub role: String,
     /// Its pane; none if the hub does not know the role.
@@ -42,10 +43,11 @@ pub struct Broker {
 /// Where the broker is, and who one is there.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// `ws://host:port`
+    /// `ws://host:port`, or `wss://`
     pub url: String,
     pub role: String,
-    pub token: Option<String>,
+    /// Whom to trust there, and the token to show.
+    pub hub: Client,
 }
 
 /// What to send.
@@ -76,6 +78,9 @@ pub struct Ack {
 pub enum BrokerError {
     #[error("no broker answers at {url}: {why}")]
     Unreachable { url: String, why: String },
+    /// It is not trusted, and heard nothing.
+    #[error(transparent)]
+    Hub(Error),
     #[error("no hub runs for this project")]
     NoHub,
     #[error("the broker refused the connection: {0}")]
@@ -88,28 +93,15 @@ pub enum BrokerError {
 
 impl Broker {
     pub async fn connect(at: &Address) -> Result<Broker, BrokerError> {
-        let unreachable = |why: String| BrokerError::Unreachable {
-            url: at.url.clone(),
-            why,
-        };
-        let mut request = at.url.as_str().into_client_request();
-        if let (Ok(request), Some(token)) = (&mut request, &at.token)
-            && let Ok(value) = format!("Bearer {token}").parse()
-        {
-            request.headers_mut().insert("authorization", value);
-        }
-        let request = request.map_err(|error| unreachable(error.to_string()))?;
         let limits = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(BUFFER)
             .max_message_size(Some(FRAME_BYTES_MAX));
-        let dialed = connect_async_with_config(request, Some(limits), true);
-        let dialed = timeout(GREETING, dialed).await;
-        let (socket, _) = dialed
-            .map_err(|_| BrokerError::Silent)?
-            .map_err(|error| unreachable(error.to_string()))?;
+        let dialed = timeout(GREETING, at.hub.transport.upgrade(&at.url)).await;
+        let dialed = dialed.map_err(|_| BrokerError::Silent)?;
+        let stream = dialed.map_err(|error| at.failed(error))?;
         let mut broker = Broker {
-            socket,
+            socket: WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await,
             role: at.role.clone(),
             pane: None,
             is_asked: false,
@@ -203,6 +195,34 @@ impl Broker {
     /// Says goodbye.
     pub async fn close(mut self) {
         let _ = timeout(GREETING, self.socket.close(None)).await;
+    }
+}
+
+/// The address at which a WebSocket begins, as HTTP.
+pub fn over_http(url: &str) -> String {
+    match url.split_once("://") {
+        Some(("ws", rest)) => format!("http://{rest}"),
+        Some(("wss", rest)) => format!("https://{rest}"),
+        _ => url.to_owned(),
+    }
+}
+
+impl Address {
+    fn failed(&self, error: Error) -> BrokerError {
+        let url = self.url.clone();
+        let why = match error {
+            Error::Untrusted { reason, .. } => {
+                let address = url;
+                return BrokerError::Hub(Error::Untrusted { address, reason });
+            }
+            Error::Unproven { .. } | Error::Invalid(_) => return BrokerError::Hub(error),
+            Error::NotHttp { .. } => {
+                "it does not speak plain HTTP; with TLS its address begins with wss://".to_owned()
+            }
+            Error::Unreachable { source, .. } => root(&source),
+            Error::Refused { message: why, .. } | Error::Unreadable { reason: why, .. } => why,
+        };
+        BrokerError::Unreachable { url, why }
     }
 }
 

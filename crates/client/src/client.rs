@@ -53,6 +53,13 @@ impl Client {
         }
     }
 
+    /// Where the hub's broker is if it listens on this port.
+    pub fn broker_at(&self, port: u16) -> String {
+        let base = &self.transport.base;
+        let scheme = base.scheme().replacen("http", "ws", 1);
+        format!("{scheme}://{}:{port}", base.host_str().unwrap_or_default())
+    }
+
     /// Where this client sends to.
     pub fn address(&self) -> String {
         self.transport.address()
@@ -170,7 +177,7 @@ impl Builder {
     }
 }
 
-fn address(url: &str) -> Result<Url, Error> {
+pub(crate) fn address(url: &str) -> Result<Url, Error> {
     let wrong = || {
         Error::Invalid(format!(
             "'{url}' is not a hub's address; write it like http://127.0.0.1:7373"

@@ -85,6 +85,11 @@ pub(crate) fn is_not_http(error: &reqwest::Error) -> bool {
     causes.any(hyper::Error::is_parse)
 }
 
+/// The innermost cause, which says what actually went wrong.
+pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    causes(error).last().unwrap_or(error).to_string()
+}
+
 /// An error and what it wraps, outermost first.
 fn causes<'a>(
     error: &'a (dyn std::error::Error + 'static),

@@ -8,17 +8,22 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use reqwest::{Response, Url};
+use reqwest::{Response, StatusCode, Upgraded, Url};
 use serde::de::DeserializeOwned;
 use switchboard_wire::jetpack::{EventPlace, ProofQuery, ProofResponse};
 use switchboard_wire::signature::{AgentKey, MasterKey, SignedRequest, to_hex};
 use switchboard_wire::{IsoTime, Query as _, in_words};
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tracing::debug;
 use ulid::Ulid;
 
+use crate::broker::over_http;
 use crate::call::Call;
+use crate::client::address;
 use crate::error::{Error, distrust, is_not_http};
 use crate::retry::RetryPolicy;
 
@@ -140,6 +145,34 @@ impl Transport {
         } else {
             Err(self.refusal(response).await)
         }
+    }
+
+    /// Opens a WebSocket at another address of this hub, once the hub has proven itself, and with the same token.
+    pub(crate) async fn upgrade(&self, url: &str) -> Result<Upgraded, Error> {
+        if let (Some((key, called)), Some(_)) = (&self.prover, &self.token) {
+            self.prove(key, *called).await?;
+        }
+        let key = generate_key();
+        let mut request = self
+            .http
+            .get(address(&over_http(url))?)
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_VERSION, "13")
+            .header(SEC_WEBSOCKET_KEY, &key);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        let response = request.send().await.map_err(|source| self.broken(source))?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(self.refusal(response).await);
+        }
+        let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT);
+        if accepted.is_none_or(|word| *word != derive_accept_key(key.as_bytes())) {
+            return Err(self.unreadable("it is not that of a WebSocket".to_owned()));
+        }
+        let upgraded = response.upgrade().await;
+        upgraded.map_err(|source| self.broken(source))
     }
 
     /// Asks the hub for what only who has the key can say. Nothing secret is sent for it.

@@ -245,3 +245,101 @@ fn a_data_directory_that_the_settings_name_is_found_from_below_them() {
     says(&cli(&below, &["status"], ""));
     hub.stop();
 }
+
+/// What a hub tells of itself in its data directory.
+fn card(project: &Project) -> Value {
+    let card = fs::read(project.data_dir().join("hub.json")).expect("it runs");
+    serde_json::from_slice(&card).expect("JSON")
+}
+
+fn with_broker(listen: &str, flags: &[&str]) -> Project {
+    let mut project = Project::new().with_variable("SWITCHBOARD_BROKER_LISTEN", listen);
+    project.give_flags(&[&["--auth", "hmac"], flags].concat());
+    project
+}
+
+#[test]
+fn roles_talk_over_tls_to_a_broker_that_they_trust() {
+    let project = with_broker("0.0.0.0:0", &["--tls-self-signed"]);
+    let hub = project.start();
+    let card = card(&project);
+    assert_eq!(card["brokerTls"], true);
+    let (_, port) = card["broker"].as_str().unwrap().rsplit_once(':').unwrap();
+    let fingerprint = card["tlsFingerprint"].as_str().unwrap();
+    let here = |arguments: &[&str]| says(&cli(project.root(), arguments, ""));
+    let said = here(&["say", "user", "(BUILDER #1): from here"]);
+    assert!(said.contains("accepted.unverified"), "{said}");
+    let read = here(&["inbox", "--user"]);
+    assert!(read.contains("(BUILDER #1): from here"), "{read}");
+    here(&["bg", "list"]);
+
+    let made = "token create ann --scope agent --agent builder --json";
+    let made = here(&made.split(' ').collect::<Vec<_>>());
+    let made: Value = serde_json::from_str(&made).expect("one object");
+    let token = made["token"]["secret"].as_str().expect("text");
+    let elsewhere = tempfile::tempdir().expect("there is room");
+    let broker = format!("wss://127.0.0.1:{port}");
+    let say = |more: &[&str], broker: &str, token: &str| {
+        let arguments = ["say", "user", "(BUILDER #2): from elsewhere"];
+        let arguments = [&arguments[..], &["--broker", broker], more].concat();
+        cli(elsewhere.path(), &arguments, token)
+    };
+    let trusting = ["--ca-fingerprint", fingerprint];
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    fails(&say(&[], &broker, token), "--ca-fingerprint");
+    fails(
+        &say(&["--ca-fingerprint", &wrong], &broker, token),
+        fingerprint,
+    );
+    fails(&say(&trusting, &broker, ""), "requires authentication");
+    let as_oracle = [&trusting[..], &["--from", "oracle"]].concat();
+    fails(&say(&as_oracle, &broker, token), "builder");
+    let plain = broker.replace("wss", "ws");
+    fails(&say(&trusting, &plain, token), "begins with wss://");
+    says(&say(&trusting, &broker, token));
+    let cert = project.data_dir().join("tls-cert.pem");
+    says(&say(
+        &["--ca-cert", &cert.display().to_string()],
+        &broker,
+        token,
+    ));
+
+    // By the hub's address: its broker is at the port that it tells where it is found, else beside it.
+    let url = format!("https://localhost:{}", hub.addr().port());
+    let named = ["say", "user", "(BUILDER #3): x", "--url", &url];
+    let named = [&named, &trusting[..]].concat();
+    says(&cli(project.root(), &named, token));
+    let steward = here(&["token", "create", "eve", "--scope", "steward", "--json"]);
+    let steward: Value = serde_json::from_str(&steward).expect("one object");
+    let read = Command::new(switchboard())
+        .args([
+            "inbox",
+            "--user",
+            "--url",
+            &format!("https://{}", hub.addr()),
+        ])
+        .current_dir(elsewhere.path())
+        .env("SWITCHBOARD_CA_FINGERPRINT", fingerprint)
+        .env(
+            "SWITCHBOARD_TOKEN",
+            steward["token"]["secret"].as_str().unwrap(),
+        )
+        .env("HM_SEND_PORT", port)
+        .output()
+        .expect("it starts");
+    let read = says(&read);
+    assert!(read.contains("(BUILDER #2): from elsewhere"), "{read}");
+    hub.stop();
+}
+
+#[test]
+fn a_broker_gets_no_token_before_its_hub_has_proven_itself() {
+    let project = with_broker("127.0.0.1:0", &[]);
+    let hub = project.start();
+    let say = || cli(project.root(), &["say", "user", "(BUILDER #1): x"], "");
+    says(&say());
+    // The hub has another key than this one by now.
+    fs::write(project.data_dir().join("key"), "07".repeat(32)).expect("it is ours");
+    fails(&say(), "did not prove that it is the hub");
+    hub.stop();
+}

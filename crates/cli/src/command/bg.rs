@@ -2,9 +2,8 @@
 
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value, json};
-use switchboard_client::broker::{Address, Broker, BrokerError};
+use switchboard_client::broker::Broker;
 
-use super::say::broker_url;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Table, cell, clean};
@@ -111,25 +110,13 @@ async fn ask(
     at: At,
     context: &Context,
 ) -> Result<Value, Failure> {
-    let address = Address {
-        url: at.broker.unwrap_or_else(|| broker_url(&context.find())),
-        role: "builder".to_owned(),
-        token: context.options.token.clone(),
-    };
+    let address = context.broker(at.broker.as_deref(), "builder")?;
     let frame =
         json!({ "type": "background-agent", "action": action, "payload": { "slot": slot } });
-    let asked = async {
-        let mut broker = Broker::connect(&address).await?;
-        let answer = broker.ask(frame).await;
-        broker.close().await;
-        answer
-    };
-    asked.await.map_err(|error| match error {
-        BrokerError::Refused(why) => Failure::Failed(why),
-        error => Failure::NoHub(format!(
-            "{error}; start a hub in the project with 'switchboard up'"
-        )),
-    })
+    let mut broker = Broker::connect(&address).await?;
+    let answer = broker.ask(frame).await;
+    broker.close().await;
+    Ok(answer?)
 }
 
 fn why(action: &str, answer: &Value) -> String {

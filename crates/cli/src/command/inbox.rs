@@ -6,14 +6,13 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use futures_util::StreamExt;
 use serde_json::Value;
-use switchboard_client::broker::{Address, Broker};
+use switchboard_client::broker::Broker;
 use switchboard_client::jetpack::{EventPlace, EventQuery, MessageQuery, MessageResponse};
 use switchboard_core::USER;
 use switchboard_wire::squidrun::to_wire::signed;
 use switchboard_wire::squidrun::{Roles, Target};
 
 use super::roll_call::text;
-use super::say::broker_url;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Screen, Tone, clean, paint};
@@ -143,8 +142,7 @@ fn print(screen: &mut Screen, role: &str, found: &MessageResponse) -> std::io::R
 
 /// The person's own mailbox: what is printed is delivered. Who follows waits for a hub that went away.
 async fn read(follow: bool, context: &mut Context) -> Result<(), Failure> {
-    let failed = |error| Failure::NoHub(format!("{error}; start a hub with 'switchboard up'"));
-    let mut broker = Broker::connect(&address(context)).await.map_err(failed)?;
+    let mut broker = Broker::connect(&context.broker(None, USER)?).await?;
     loop {
         let quiet = async {
             match follow {
@@ -184,19 +182,13 @@ async fn read(follow: bool, context: &mut Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the broker is now; a hub that came back may have another port.
-fn address(context: &Context) -> Address {
-    Address {
-        url: broker_url(&context.find()),
-        role: USER.to_owned(),
-        token: context.options.token.clone(),
-    }
-}
-
 async fn connect_again(context: &Context) -> Broker {
     loop {
         tokio::time::sleep(RETRY_AFTER).await;
-        if let Ok(broker) = Broker::connect(&address(context)).await {
+        // A hub that came back may have another port.
+        if let Ok(at) = context.broker(None, USER)
+            && let Ok(broker) = Broker::connect(&at).await
+        {
             return broker;
         }
     }

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use switchboard_client::broker::{Address, Outgoing, send};
+use switchboard_client::broker::{Outgoing, send};
 use switchboard_client::jetpack::{Message, MessageQuery};
 use switchboard_core::USER;
 use tokio::time::Instant;
 
-use super::say::broker_url;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Table, Tone, brief, cell, toned};
@@ -45,11 +44,7 @@ struct Asked {
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let roles = context.client()?.roles().await?.roles;
-    let at = Address {
-        url: broker_url(&context.find()),
-        role: USER.to_owned(),
-        token: context.options.token.clone(),
-    };
+    let at = context.broker(None, USER)?;
     let client = context.client()?;
     // By the hub's clock, as messages are.
     let since = client.admin().status().await?.now;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use serde_json::json;
-use switchboard_client::broker::{Ack, Address, BrokerError, Outgoing, send};
+use switchboard_client::broker::{Ack, BrokerError, Outgoing, send};
 use switchboard_wire::squidrun::{CLI, Roles, Target, header};
 
 use crate::context::Context;
@@ -46,8 +46,6 @@ pub struct Args {
     id: Option<String>,
 }
 
-/// Where the original listens.
-const PORT: u16 = 9900;
 /// Below the project.
 const FOLDER: &str = ".squidrun";
 
@@ -79,21 +77,15 @@ pub(super) async fn send_or_leave(
     context: &mut Context,
 ) -> Result<(), Failure> {
     let found = context.find();
-    let at = Address {
-        url: broker.unwrap_or_else(|| broker_url(&found)),
-        role: from,
-        token: context.options.token.clone(),
-    };
+    let at = context.broker(broker.as_deref(), &from)?;
     match send(&at, &message).await {
         Ok(ack) => told(&ack, &message, context),
-        Err(BrokerError::Refused(why)) => Err(Failure::Failed(why)),
+        Err(error @ (BrokerError::Refused(_) | BrokerError::Hub(_))) => Err(error.into()),
         Err(error) => {
             let root = project::around(&context.here);
             // Where no hub ever ran, nobody would find the file.
             if found == Found::Nothing && !root.join(FOLDER).is_dir() {
-                return Err(Failure::NoHub(format!(
-                    "{error}; start a hub in the project with 'switchboard up'"
-                )));
+                return Err(error.into());
             }
             let file = leave(&Roles::default(), &root, &message, &error)?;
             left(&file, &message, &error, context)
@@ -106,22 +98,6 @@ fn speaker(roles: &Roles, text: &str) -> String {
     let header = header::parse(text);
     let known = header.and_then(|header| roles.by_header(header.role));
     known.map_or_else(|| CLI.to_owned(), |role| role.id.clone())
-}
-
-pub(super) fn broker_url(found: &Found) -> String {
-    known_broker(found).unwrap_or_else(|| format!("ws://127.0.0.1:{PORT}"))
-}
-
-/// The broker of the hub that was found, else the one that the environment names.
-pub(super) fn known_broker(found: &Found) -> Option<String> {
-    if let Found::Running { hub, .. } = found
-        && let Some(url) = hub.broker_url()
-    {
-        return Some(url);
-    }
-    let port = std::env::var("HM_SEND_PORT").ok();
-    let port: Option<u16> = port.and_then(|port| port.parse().ok());
-    port.map(|port| format!("ws://127.0.0.1:{port}"))
 }
 
 fn told(ack: &Ack, message: &Outgoing, context: &mut Context) -> Result<(), Failure> {

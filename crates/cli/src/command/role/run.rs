@@ -4,11 +4,10 @@ use std::ffi::OsString;
 
 use clap::Args as ClapArgs;
 use switchboard_child::Program;
-use switchboard_client::broker::{Address, BrokerError, Heard, Receiver};
+use switchboard_client::broker::{BrokerError, Heard, Receiver};
 use switchboard_hub::config::Overrides;
 use switchboard_wire::squidrun::{Role, Roles, Target};
 
-use super::super::say::known_broker;
 use super::pane;
 use crate::context::Context;
 use crate::discover::Found;
@@ -49,6 +48,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         .env("SQUIDRUN_ROLE", &role.id)
         .env("SQUIDRUN_PANE_ID", &role.pane);
     if args.broker.is_none()
+        && context.options.url.is_none()
         && let Found::Running { hub, .. } = context.find()
         && hub.broker_url().is_none()
     {
@@ -56,16 +56,13 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
             "the broker of this project's hub is off; restart the hub with [broker] listen set, or without --broker off".to_owned(),
         ));
     }
-    let (id, token) = (role.id.clone(), context.options.token.clone());
-    let (find, named) = (context.finder(), args.broker);
-    let mut hub = Receiver::connect(move || {
-        Some(Address {
-            // Another project's hub may listen on the usual port.
-            url: named.clone().or_else(|| known_broker(&find()))?,
-            role: id.clone(),
-            token: token.clone(),
-        })
-    });
+    let own = Context::new(context.options.clone())?;
+    let (id, named) = (role.id.clone(), args.broker);
+    // Another project's hub may listen on the usual port.
+    let find = move || own.known_broker(named.as_deref(), &id);
+    // What is wrong with the options is said at once.
+    find()?;
+    let mut hub = Receiver::connect(move || find().ok()?);
     wait_for(&mut hub, role).await?;
     let ended = pane::run(&program, hub).await.map_err(|error| {
         let name = program.argv[0].to_string_lossy();
@@ -144,7 +141,9 @@ async fn wait_for(hub: &mut Receiver, role: &Role) -> Result<(), Failure> {
                     role.id
                 )));
             }
-            Heard::Lost(BrokerError::Refused(why)) => return Err(Failure::Failed(why)),
+            Heard::Lost(error @ (BrokerError::Refused(_) | BrokerError::Hub(_))) => {
+                return Err(error.into());
+            }
             Heard::Lost(error) if !is_told => {
                 is_told = true;
                 anstream::eprintln!(
