@@ -33,19 +33,29 @@ fn dial(project: &Project, role: &str) -> Option<WebSocket<TcpStream>> {
 }
 
 fn enter(addr: &str, role: &str) -> Option<WebSocket<TcpStream>> {
+    let mut ws = open(addr)?;
+    register(&mut ws, role)?;
+    Some(ws)
+}
+
+pub fn open(addr: &str) -> Option<WebSocket<TcpStream>> {
     let socket = TcpStream::connect(addr).ok()?;
     socket
         .set_read_timeout(Some(Duration::from_secs(30)))
         .ok()?;
-    let (mut ws, _) = client(format!("ws://{addr}/"), socket).ok()?;
-    let register = json!({ "type": "register", "role": role });
-    ws.send(Message::text(register.to_string())).ok()?;
-    next(&mut ws, "registered")?;
+    let (ws, _) = client(format!("ws://{addr}/"), socket).ok()?;
     Some(ws)
 }
 
+/// The answer.
+pub fn register(ws: &mut WebSocket<TcpStream>, role: &str) -> Option<Value> {
+    let register = json!({ "type": "register", "role": role });
+    ws.send(Message::text(register.to_string())).ok()?;
+    next(ws, "registered")
+}
+
 /// The next frame; nothing, once the connection has ended.
-fn frame(ws: &mut WebSocket<TcpStream>) -> Option<Value> {
+pub fn frame(ws: &mut WebSocket<TcpStream>) -> Option<Value> {
     loop {
         if let Message::Text(text) = ws.read().ok()? {
             return Some(serde_json::from_str(&text).expect("a frame is JSON"));
@@ -54,7 +64,7 @@ fn frame(ws: &mut WebSocket<TcpStream>) -> Option<Value> {
 }
 
 /// The next frame of a type.
-fn next(ws: &mut WebSocket<TcpStream>, kind: &str) -> Option<Value> {
+pub fn next(ws: &mut WebSocket<TcpStream>, kind: &str) -> Option<Value> {
     loop {
         let frame = frame(ws)?;
         if frame["type"] == kind {

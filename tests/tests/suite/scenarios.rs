@@ -5,6 +5,7 @@
 //! the language ([`said`]). So a scene does not know whether it runs on the rules alone or over a socket.
 
 mod act;
+mod broker;
 mod bus;
 mod engine;
 mod golden;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use switchboard_store::conformance::Cache;
 
 use act::Deed;
+use broker::ByBroker;
 use bus::{ByBus, Workers};
 use engine::Kind;
 use http::Transport;
@@ -193,6 +195,22 @@ fn scenes_hold_between_workers_of_the_bus_and_agents_of_http() {
 fn scenes_hold_between_workers_of_the_bus_and_agents_of_http_over_postgres() {
     if let Some(kind) = Kind::postgres("workers of the bus over PostgreSQL") {
         run_all(&mut ByBus::new(kind, Workers::First));
+    }
+}
+
+#[test]
+fn scenes_hold_for_agents_that_are_roles_of_the_broker() {
+    let mut driver = ByBroker::new(Kind::Sqlite);
+    run_all(&mut driver);
+    // Each step that the broker has words for was said there at least once.
+    let said: Vec<&str> = driver.said.keys().copied().collect();
+    assert_eq!(said, broker::STEPS, "{:?}", driver.said);
+}
+
+#[test]
+fn scenes_hold_for_agents_that_are_roles_of_the_broker_over_postgres() {
+    if let Some(kind) = Kind::postgres("roles of the broker over PostgreSQL") {
+        run_all(&mut ByBroker::new(kind));
     }
 }
 

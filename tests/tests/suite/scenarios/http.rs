@@ -180,6 +180,12 @@ impl HubHere {
         self.running.bus_addr().expect("this hub has a bus")
     }
 
+    /// Where its broker is.
+    pub fn broker(&self) -> SocketAddr {
+        let addr = self.running.broker_addr();
+        addr.expect("this hub has a broker")
+    }
+
     /// The file that its ledger is kept in.
     pub fn database(&self) -> PathBuf {
         let folder = self.ground.folder().expect("a ledger in a file");

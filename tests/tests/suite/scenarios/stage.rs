@@ -118,6 +118,21 @@ impl Stage {
         response.body
     }
 
+    /// The task as everyone sees it; null if there is none.
+    pub async fn task(&mut self, id: &str) -> Value {
+        let mut body = self.get("getTask", Some(id), json!({})).await;
+        body["task"].take()
+    }
+
+    /// The state of a delivery; null if there is none.
+    pub async fn delivery(&mut self, agent: &str, message: &str) -> Value {
+        let body = self.get("getMessage", Some(message), json!({})).await;
+        let mut deliveries = body["deliveries"].as_array().into_iter().flatten();
+        let his = deliveries.find(|delivery| delivery["agentId"] == agent);
+        his.map(|delivery| delivery["state"].clone())
+            .unwrap_or_default()
+    }
+
     pub async fn call(&mut self, call: &Call, transport: Transport) -> Value {
         let route = route(call.route);
         let mut given: Map<String, Value> = call.given.clone();

@@ -179,7 +179,7 @@ fn with_bus(config: &mut Config) {
 }
 
 /// Agents that register once, and have nothing that a hello cannot say.
-fn chosen(scene: &Scene, workers: Workers) -> Vec<String> {
+pub fn chosen(scene: &Scene, workers: Workers) -> Vec<String> {
     let calls = scene.steps.iter().filter_map(|step| match &step.deed {
         Deed::Call(call) if call.route == "register" => Some(call),
         _ => None,
@@ -214,7 +214,7 @@ fn is_plain(agent: &Value) -> bool {
 }
 
 /// What is asked of a step that was done on the bus: the director does not tell what the gate found.
-fn awaits(step: &Step, call: &Call) -> Vec<Expected> {
+pub fn awaits(step: &Step, call: &Call) -> Vec<Expected> {
     let mut expected = step.expected.clone();
     let first = &mut expected[0];
     if call.route == "complete" && first.words[0] != "refused" {
@@ -312,12 +312,6 @@ impl Play {
         let peer = self.peer(agent);
         peer.say(kind, payload).expect("it can be said");
         peer.settle();
-    }
-
-    /// The task as everyone sees it; null if there is none.
-    async fn task(&mut self, id: &str) -> Value {
-        let mut body = self.stage.get("getTask", Some(id), json!({})).await;
-        body["task"].take()
     }
 }
 

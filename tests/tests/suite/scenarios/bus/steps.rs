@@ -98,7 +98,7 @@ impl Play {
             return Some(Err(Nothing));
         };
         let id = given["task_id"].as_str().unwrap_or_default().to_owned();
-        let task = self.task(&id).await;
+        let task = self.stage.task(&id).await;
         for (theirs, ours) in [
             (&task["number"], &given["issue_number"]),
             (&task["epoch"], &given["epoch"]),
@@ -143,7 +143,7 @@ impl Play {
         let said = json!({"issue_number": issue, "attempt": 1, "stage": stage,
             "progress": {"step": "", "percent": percent}, "note": progress["description"]});
         self.say(agent, "task_progress.v1", said);
-        let shown = self.task(&task).await;
+        let shown = self.stage.task(&task).await;
         assert_eq!(
             shown["progress"]["percentComplete"], percent as u64,
             "{shown}"
@@ -153,7 +153,7 @@ impl Play {
 
     /// Whether it is the holder under this claim, as everyone sees it.
     async fn holds(&mut self, agent: &str, task: &str, epoch: u64) -> bool {
-        let shown = self.task(task).await;
+        let shown = self.stage.task(task).await;
         shown["assignedAgent"] == agent
             && shown["epoch"] == epoch
             && (shown["status"] == "claimed" || shown["status"] == "in_progress")
@@ -210,7 +210,7 @@ impl Play {
         if ended.is_err() {
             return Some(Err(Nothing));
         }
-        let task = self.task(&task).await;
+        let task = self.stage.task(&task).await;
         Some(Ok(json!({"success": true, "task": task})))
     }
 
@@ -224,9 +224,9 @@ impl Play {
         said: Value,
     ) -> Answered {
         let held = self.holds(agent, task, epoch).await;
-        let before = self.task(task).await;
+        let before = self.stage.task(task).await;
         self.say(agent, kind, said);
-        let after = self.task(task).await;
+        let after = self.stage.task(task).await;
         if !held {
             // Said in vain: nothing may have come of it.
             assert_eq!(before, after, "{agent} does not hold {task}");
@@ -322,7 +322,7 @@ impl Play {
     async fn is_delivered(&mut self, agent: &str, message: &Value) {
         let message = message.as_str().unwrap_or_default();
         let noted = async {
-            while self.delivery(agent, message).await == "queued" {
+            while self.stage.delivery(agent, message).await == "queued" {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
@@ -332,7 +332,7 @@ impl Play {
 
     pub(super) async fn acknowledge(&mut self, call: &Call, agent: &str) -> Answered {
         let message = call.id.clone().expect("the path names a message");
-        let before = self.delivery(agent, &message).await;
+        let before = self.stage.delivery(agent, &message).await;
         self.say(
             agent,
             "agent_message_ack.v1",
@@ -340,7 +340,7 @@ impl Play {
         );
         // A refusal of the receipt is not told again.
         self.reconnect(agent, &[]);
-        let after = self.delivery(agent, &message).await;
+        let after = self.stage.delivery(agent, &message).await;
         if before == after {
             return Err(Nothing);
         }
@@ -353,19 +353,10 @@ impl Play {
         let Some(id) = offered.filter(|_| sent["message"]["type"] == "task.handoff") else {
             return Ok(json!({"success": true}));
         };
-        let task = self.task(id).await;
+        let task = self.stage.task(id).await;
         let numbers = (number(&task["number"]), number(&task["epoch"]));
         self.claims
             .insert((agent.to_owned(), id.to_owned()), numbers);
         Ok(json!({"success": true, "taskId": id, "epoch": task["epoch"]}))
-    }
-
-    /// The state of a delivery; null if there is none.
-    async fn delivery(&mut self, agent: &str, message: &str) -> Value {
-        let body = self.stage.get("getMessage", Some(message), json!({})).await;
-        let mut deliveries = body["deliveries"].as_array().into_iter().flatten();
-        let his = deliveries.find(|delivery| delivery["agentId"] == agent);
-        his.map(|delivery| delivery["state"].clone())
-            .unwrap_or_default()
     }
 }
