@@ -28,8 +28,8 @@ pub struct Options {
         help_heading = "Hub"
     )]
     pub url: Option<String>,
-    /// Token for the hub [default: SWITCHBOARD_TOKEN if --url or SWITCHBOARD_URL is set; the steward's for a local hub
-    /// whose key you can read]
+    /// Token for the hub [default: SWITCHBOARD_TOKEN if --url, SWITCHBOARD_URL or --broker is set; the steward's for a
+    /// local hub whose key you can read]
     #[arg(long, global = true, value_name = "TOKEN", help_heading = "Hub")]
     pub token: Option<String>,
     /// The hub's data directory [default: that of the settings, else .switchboard in the project]
