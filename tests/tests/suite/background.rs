@@ -74,7 +74,7 @@ fn background_agents_at_the_command_line() {
 fn what_a_killed_hub_ran_is_ended_at_the_next_start() {
     // One that no signal to a terminal or group reaches, and does not listen to polite ones.
     let project = with(
-        "sh -c 'setsid sh -c \"trap : TERM HUP; echo id=$SWITCHBOARD_RUN_ID=; while :; do sleep 1; done\"'",
+        "sh -c 'setsid sh -c \"trap : TERM HUP; echo id=$SWITCHBOARD_RUN_ID=; while :; do sleep 1; done\" & cat'",
     );
     let mut hub = project.start();
     assert!(bg(&project, &["spawn"]).0);

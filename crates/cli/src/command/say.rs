@@ -110,6 +110,9 @@ fn told(ack: &Ack, message: &Outgoing, context: &mut Context) -> Result<(), Fail
             "owner_binding_violation" => {
                 "a background agent talks to builder only, and builder and user to it".to_owned()
             }
+            "agent_not_running" => {
+                "nothing runs in that slot; 'switchboard bg spawn' starts one".to_owned()
+            }
             _ => ack.error.clone().unwrap_or_default(),
         };
         let status = clean(&ack.status).into_owned();
