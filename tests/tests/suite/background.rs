@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use switchboard_tests::{Project, switchboard, until};
+use switchboard_tests::{API, Project, switchboard, until};
 
 use crate::broker::{broker, project};
 use crate::libsql::{node, run};
@@ -51,9 +51,15 @@ fn a_client_of_node_performs_every_action() {
 #[test]
 fn background_agents_at_the_command_line() {
     let project = with("sh -c 'echo ready; cat'");
-    let _hub = project.start();
+    let hub = project.start();
+    let online = || {
+        let roles = hub.client().get(&format!("{API}/roles")).expect(200);
+        let roles = roles["roles"].as_array().cloned().unwrap_or_default();
+        let slot = roles.iter().find(|role| role["target"] == "builder-bg-1");
+        slot.is_some_and(|slot| slot["online"] == true)
+    };
     let (_, said) = bg(&project, &["list"]);
-    assert!(said.contains("no background agents"), "{said}");
+    assert!(said.contains("no background agents") && !online(), "{said}");
     let (is_ok, said) = bg(&project, &["spawn"]);
     assert!(is_ok && said.contains("builder-bg-1 runs"), "{said}");
     until("its output", || {
@@ -63,8 +69,9 @@ fn background_agents_at_the_command_line() {
     let (_, said) = bg(&project, &["list", "--json"]);
     let list: Value = serde_json::from_str(&said).expect("it is JSON");
     assert_eq!(list["agents"][0]["status"], "running");
+    assert!(online());
     assert!(bg(&project, &["map"]).1.contains("bg-2-3"));
-    assert!(bg(&project, &["kill", "bg-2-1"]).0);
+    assert!(bg(&project, &["kill", "bg-2-1"]).0 && !online());
     let (is_ok, said) = bg(&project, &["kill", "1"]);
     assert!(!is_ok && said.contains("not_running"), "{said}");
     assert!(bg(&project, &["kill-all"]).1.contains("0 ended"));

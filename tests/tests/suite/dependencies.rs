@@ -10,9 +10,13 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 fn packages() -> Vec<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // What was built is there; nothing is fetched.
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let host = Command::new(rustc).args(["--print", "host-tuple"]).output();
+    let host = String::from_utf8(host.expect("rustc starts").stdout).expect("it is a name");
+    // What was built for this machine is there; nothing is fetched.
     let output = Command::new(cargo)
         .args(["metadata", "--format-version=1", "--locked", "--offline"])
+        .args(["--filter-platform", host.trim()])
         .current_dir(ROOT)
         .output()
         .expect("cargo starts");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use switchboard_core::AgentId;
+use switchboard_core::run::Run;
 use switchboard_core::talk::{Holders, Owed, Session, Spoken};
 use switchboard_wire::jetpack::{RolesResponse, to_wire};
 
@@ -17,6 +18,7 @@ pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
     let read = app.hub.read(move |reader| {
         let session = reader.private::<Session>("")?;
         let session = session.map_or(0, |session| session.number);
+        let runs = reader.privates::<Run>(&Run::all())?;
         let mut shown = Vec::new();
         for role in broker.roles().iter() {
             let id = AgentId::from(role.id.as_str());
@@ -29,6 +31,7 @@ pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
                 agent: reader.agent(&id)?,
                 holders,
                 spoken: reader.private::<Spoken>(role.id.clone())?,
+                runs: runs.iter().any(|run| run.agent == id),
                 owed: reader.privates::<Owed>(&Owed::owed_by(&id))?.len(),
             };
             shown.push(to_wire::role(role, &known, session));

@@ -12,6 +12,8 @@ pub struct Known {
     /// Who may hold it.
     pub holders: Vec<core::Agent>,
     pub spoken: Option<Spoken>,
+    /// A program of the hub's is running in it.
+    pub runs: bool,
     pub owed: usize,
 }
 
@@ -29,7 +31,7 @@ pub fn role(role: &Role, known: &Known, session: u32) -> RoleView {
         pane: role.pane.clone(),
         responsibilities: role.responsibilities.clone(),
         aliases: role.aliases.clone(),
-        online: agent.is_some_and(core::Agent::is_live),
+        online: known.runs || agent.is_some_and(core::Agent::is_live),
         held_by: known
             .holders
             .iter()
