@@ -92,7 +92,14 @@ fn prepare(db: &Connection, path: &Path) -> Result<(), Error> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
         .map_err(open_error)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
-    Ok(())
+    keep_plans(db)
+}
+
+/// A statement keeps its plan, whatever is bound to it. Without this SQLite prepares one that could use a partial index
+/// anew for every value, which costs several times the query.
+fn keep_plans(db: &Connection) -> Result<(), Error> {
+    let kept = db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
+    kept.map(drop).map_err(open_error)
 }
 
 /// Asks often: SQLite's own pauses grow, and direct clients that write without one would keep the hub from its turn.

@@ -49,6 +49,7 @@ impl SqliteReader {
         )
         .map_err(open_error)?;
         db.set_prepared_statement_cache_capacity(64);
+        super::keep_plans(&db)?;
         Ok(SqliteReader {
             db,
             condition: Arc::clone(condition),
@@ -553,5 +554,31 @@ impl SqliteReader {
                     .collect()
             })
             .map_err(|error| self.alarm.hear(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_prepared_once_whatever_is_bound_to_it() {
+        let db = Connection::open_in_memory().unwrap();
+        super::super::keep_plans(&db).unwrap();
+        db.execute_batch(
+            "CREATE TABLE sb_delivery (number INTEGER, agent TEXT, state TEXT, PRIMARY KEY (number, agent)) WITHOUT ROWID;
+             CREATE INDEX waiting ON sb_delivery (number) WHERE state = 'queued' AND number > 7;",
+        )
+        .unwrap();
+        let mut statement = db
+            .prepare("SELECT agent FROM sb_delivery WHERE number = ? AND state = ?")
+            .unwrap();
+        for number in 1..20 {
+            let found = statement.query_row((number, "queued"), |row| row.get::<_, String>(0));
+            assert_eq!(found.optional().unwrap(), None);
+        }
+        assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
     }
 }
