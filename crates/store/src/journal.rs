@@ -8,6 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
@@ -100,6 +101,28 @@ CREATE TABLE IF NOT EXISTS switchboard_upto (
   seq INTEGER NOT NULL,
   at_ms INTEGER NOT NULL
 );";
+
+/// What each row is written with.
+struct Statements {
+    find: String,
+    insert: String,
+    update: String,
+}
+
+static STATEMENTS: LazyLock<Statements> = LazyLock::new(|| {
+    let names = || COLUMNS.split(", ").zip(1..);
+    let values: Vec<String> = names().map(|(_, at)| format!("?{at}")).collect();
+    let set: Vec<String> = names()
+        .map(|(name, at)| format!("{name} = coalesce(?{at}, {name})"))
+        .collect();
+    let (values, set) = (values.join(", "), set.join(", "));
+    let selected = selected("raw_body");
+    Statements {
+        find: format!("SELECT {selected} FROM comms_journal WHERE message_id = ?1"),
+        insert: format!("INSERT INTO comms_journal ({COLUMNS}) VALUES ({values})"),
+        update: format!("UPDATE comms_journal SET {set} WHERE message_id = ?1"),
+    }
+});
 
 impl Journal {
     /// Opens the file, and makes it if there is none. Neither it nor anything above it may be a link.
@@ -223,31 +246,18 @@ impl Journal {
 }
 
 fn put(db: &Connection, row: &Row, merge: &impl Fn(&Row, &Row) -> Row) -> rusqlite::Result<()> {
-    let query = format!(
-        "SELECT {} FROM comms_journal WHERE message_id = ?1",
-        selected("raw_body")
-    );
-    let mut query = db.prepare_cached(&query)?;
-    let there = query.query_row([&row.message_id], row_of).optional()?;
+    let mut find = db.prepare_cached(&STATEMENTS.find)?;
+    let there = find.query_row([&row.message_id], row_of).optional()?;
     let merged = there.as_ref().map(|there| merge(there, row));
     if merged.is_none() && row.status.is_none() {
         return Ok(());
     }
-    let names = COLUMNS.split(", ").zip(1..);
-    let query = match merged {
-        Some(_) => {
-            let set = names.map(|(name, at)| format!("{name} = coalesce(?{at}, {name})"));
-            let set = set.collect::<Vec<_>>().join(", ");
-            format!("UPDATE comms_journal SET {set} WHERE message_id = ?1")
-        }
-        None => {
-            let values = names.map(|(_, at)| format!("?{at}"));
-            let values = values.collect::<Vec<_>>().join(", ");
-            format!("INSERT INTO comms_journal ({COLUMNS}) VALUES ({values})")
-        }
+    let write = match merged {
+        Some(_) => &STATEMENTS.update,
+        None => &STATEMENTS.insert,
     };
     let row = merged.as_ref().unwrap_or(row);
-    db.prepare_cached(&query)?.execute(params![
+    db.prepare_cached(write)?.execute(params![
         row.message_id,
         row.session_id,
         row.sender_role,

@@ -29,8 +29,8 @@ use crate::spool::{self, Place};
 
 /// A start waits so long for the journal.
 const BEGINS_WITHIN: Duration = Duration::from_secs(2);
-/// News of the log are gathered for this long.
-const GATHERED_FOR: Duration = Duration::from_millis(20);
+/// News of the log are gathered for this long, so that what is said and its delivery are one row written once.
+const GATHERED_FOR: Duration = Duration::from_millis(60);
 /// A file that could not be written is tried again so soon.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Rows of others are looked for, and the index is written, this often.
@@ -39,8 +39,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const RENAMED_EVERY: Duration = Duration::from_secs(60);
 const THIN_EVERY: Duration = Duration::from_secs(3600);
 const THINNED_AT_ONCE: usize = 10_000;
-/// Of the log, in one go.
-const EVENTS_PER_PAGE: usize = 1000;
+/// Of the log, in one go: little enough that nobody who waits for a thread or for a core notices.
+const EVENTS_PER_PAGE: usize = 128;
 const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Events without a message are noted as seen once there are so many.
 const NOTED_EVERY: u64 = 5000;
