@@ -1,6 +1,7 @@
 //! What the ledger hears of a desk: that its role is there, what was written, what nobody took; and what it has for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard_core::query::TaskRef;
 use switchboard_core::verb::{
@@ -19,6 +20,10 @@ use crate::broker::state::Broker;
 use crate::hub::Error;
 use crate::stream::{self, Ended, Errand, Held, Offer, Outbox, Stream, Terms, Voice};
 
+/// What is written is told to the ledger in one go: nobody waits for it, and each telling is a commit. Mail that waits for
+/// its turn is not held up by this.
+const TURN_EVERY: Duration = Duration::from_millis(10);
+
 /// Until nobody sits at it any more.
 pub(super) async fn run(broker: Arc<Broker>, desk: Arc<Desk>) {
     let mut work = Work {
@@ -27,10 +32,14 @@ pub(super) async fn run(broker: Arc<Broker>, desk: Arc<Desk>) {
         stream: None,
     };
     loop {
+        let began_at = Instant::now();
         work.turn().await;
         if work.is_over() {
             work.desk.over.cancel();
             return;
+        }
+        if !work.desk.on_its_way.is_behind() {
+            sleep_until(began_at + TURN_EVERY).await;
         }
         work.wait().await;
     }
@@ -326,9 +335,9 @@ fn terms(broker: &Broker) -> Terms {
         door: CoreDoor::Squidrun,
         tasks: false,
         mail: true,
-        accept_within: std::time::Duration::MAX,
-        cap: std::time::Duration::MAX,
-        stale_after: std::time::Duration::MAX,
+        accept_within: Duration::MAX,
+        cap: Duration::MAX,
+        stale_after: Duration::MAX,
         slots: None,
         open,
         stopping: broker.stopping.clone(),
