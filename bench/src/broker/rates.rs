@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use rusqlite::Connection;
@@ -159,7 +159,10 @@ fn frame(server: Server, number: usize, n: u64) -> (Utf8Bytes, String) {
         Server::Bare(..) => 0,
         Server::Hub(_, round) => round,
     };
-    let id = format!("hm-{run}-{number}-{n}");
+    // As send scripts make them: the time in front.
+    let at_ms = SystemTime::now().duration_since(UNIX_EPOCH);
+    let at_ms = at_ms.unwrap_or_default().as_millis();
+    let id = format!("hm-{at_ms}-{number}.{n}");
     let frame = json!({
         "type": "send", "target": "builder", "priority": "normal", "messageId": id, "ackRequired": true, "attempt": 1,
         "maxAttempts": 4, "content": format!("(BENCH #{n}): sender {number} is done with part {n} of round {run}"),
