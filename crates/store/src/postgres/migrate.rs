@@ -222,9 +222,7 @@ async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
         return refuse_if_too_new(session, found, steps).await;
     }
     if found > 0 && found < steps.known() {
-        // Others serve this ledger: a step that came into the middle of a batch and the batch would wait for each other.
-        let head = Query::new("SELECT 1 FROM sb_head FOR UPDATE");
-        session.query(&head).await.map_err(world)?;
+        take_turn(session).await?;
     }
     let all = STEPS.iter().chain([&NEXT]);
     let missing = (1_u32..).zip(all).take(steps.known() as usize);
@@ -249,6 +247,18 @@ async fn apply(session: &Session, steps: Steps) -> Result<(), Error> {
     Ok(())
 }
 
+/// Others serve this ledger: a step that came into the middle of a batch and the batch would wait for each other.
+///
+/// The turn comes first, as for a batch. Whoever waits for the head itself holds its table, and a step that changes that
+/// table would wait for it in vain.
+async fn take_turn(session: &Session) -> Result<(), Error> {
+    let turn = "SELECT pg_advisory_xact_lock('sb_head'::regclass::oid::bigint)";
+    for query in [turn, "SELECT 1 FROM sb_head FOR UPDATE"] {
+        session.query(&Query::new(query)).await.map_err(world)?;
+    }
+    Ok(())
+}
+
 /// The hub's own columns need no step.
 async fn add_columns(session: &Session) -> Result<(), Error> {
     let columns = Query::new(
@@ -269,8 +279,7 @@ async fn add_columns(session: &Session) -> Result<(), Error> {
         found.contains(&format!("{}.{}", table.name, column.name))
     });
     for sql in missing {
-        let head = Query::new("SELECT 1 FROM sb_head FOR UPDATE");
-        session.query(&head).await.map_err(world)?;
+        take_turn(session).await?;
         session.simple(&sql).await.map_err(world)?;
     }
     Ok(())
