@@ -80,6 +80,9 @@ fn line(event: &Event) -> Option<String> {
             number, message, ..
         } => format!("task #{number} failed: {message}"),
         Event::IncidentOpened { message, .. } => format!("incident: {message}"),
+        Event::DirectorSteered { by, order, reason } if reason.is_empty() => {
+            format!("{by}: {order}")
+        }
         Event::DirectorSteered { by, order, reason } => format!("{by}: {order} ({reason})"),
         Event::ReleasePublished { by, release, .. } => format!("{by} published {release}"),
         _ => return None,

@@ -298,14 +298,14 @@ impl Config {
         }
         match (self.auth, &self.http.tls) {
             (AuthMode::Hmac, Tls::Files { .. } | Tls::SelfSigned) => None,
-            (AuthMode::Hmac, Tls::Off) => {
-                Some("TLS ([http] tls_cert and tls_key, or tls_self_signed = true for a trial)")
-            }
+            (AuthMode::Hmac, Tls::Off) => Some(
+                "TLS (--tls-cert and --tls-key, or --tls-self-signed for a trial; in [http]: tls_cert, tls_key, tls_self_signed)",
+            ),
             (AuthMode::None, Tls::Files { .. } | Tls::SelfSigned) => {
-                Some("authentication ([auth] mode = \"hmac\")")
+                Some("authentication (--auth hmac, or [auth] mode = \"hmac\")")
             }
             (AuthMode::None, Tls::Off) => Some(
-                "authentication ([auth] mode = \"hmac\") and TLS ([http] tls_cert and tls_key, or tls_self_signed = true for a trial)",
+                "authentication (--auth hmac, or [auth] mode = \"hmac\") and TLS (--tls-cert and --tls-key, or --tls-self-signed for a trial; in [http]: tls_cert, tls_key, tls_self_signed)",
             ),
         }
     }

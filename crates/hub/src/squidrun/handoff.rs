@@ -122,8 +122,10 @@ pub fn briefing(rows: &[Row]) -> String {
     let scanned = Scanned::of(rows);
     let (oldest, newest) = scanned.window();
     let count = scanned.rows.len();
-    let mut out =
-        format!("Startup briefing from {count} journaled messages, {oldest} to {newest}.\n");
+    let mut out = match count {
+        0 => "Startup briefing: nothing has been said yet.\n".to_owned(),
+        _ => format!("Startup briefing from {count} journaled messages, {oldest} to {newest}.\n"),
+    };
     let mut decided = scanned.decisions(false);
     decided.extend(scanned.decisions(true));
     section(&mut out, "Decided", last(decided, SHOWN));
