@@ -3,6 +3,7 @@
 //! What can be found: pages that do not fit together, commits in the log that SQLite would leave out in silence, a log of
 //! events with a gap. What cannot: a value that was changed to another valid one, since pages have no checksums.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -73,9 +74,9 @@ pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// SQLite deletes the log of a file without a byte in it.
+/// SQLite deletes the log of a file without a byte in it. One without a frame held nothing yet.
 fn look_at_the_log_of_an_empty_file(path: &Path, bytes: u64) -> Result<(), Error> {
-    if bytes == 0 && size_of(&wal::beside(path)) > 0 {
+    if bytes == 0 && size_of(&wal::beside(path)) > wal::HEADER_BYTES as u64 {
         return Err(damaged(&format!(
             "{} is empty, but its write-ahead log is not",
             path.display()
@@ -95,8 +96,15 @@ fn look_at_the_log(path: &Path, db: &Connection) -> Result<(), Error> {
     let (page_bytes, head) = recovered(db).map_err(open_error)?;
     let left = wal::left_out(&log, page_bytes, head.map(|head| head.page));
     db.execute_batch("ROLLBACK").map_err(open_error)?;
-    let left =
-        left.map_err(|error| Error::Open(format!("{} cannot be read: {error}", log.display())))?;
+    let left = match left {
+        Ok(left) => left,
+        // The first commit to the file was cut off and is undone by now, and SQLite deleted the log with it.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            let why = format!("{} cannot be read: {error}", log.display());
+            return Err(Error::Open(why));
+        }
+    };
     let (recovered, moved) = (head.map(|head| head.event), head.and_then(|_| moved(path)));
     match what_is_wrong(&left, recovered, moved) {
         Some(what) => Err(damaged(&format!("in {}, {what}", log.display()))),

@@ -21,7 +21,8 @@ pub(super) struct Left {
 
 /// So many are listed at the most.
 const EVENTS_MAX: usize = 10_000;
-const HEADER_BYTES: usize = 32;
+/// Of a log without a frame.
+pub(super) const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 const MAGIC: u32 = 0x377f_0682;
 

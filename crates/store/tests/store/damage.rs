@@ -209,6 +209,43 @@ fn a_file_that_lost_its_bytes_is_refused_while_its_log_is_there() {
     assert!(bytes_of(&log_of(&killed.path())) > 0);
 }
 
+/// The names in a directory may reach the disk in any order: the journal of the first commit can be there again beside the
+/// log that came after it. A power cut while that is put right leaves an empty file.
+#[test]
+fn what_a_power_cut_leaves_of_a_file_that_was_just_made_is_taken_up() {
+    let killed = Killed::after(0);
+    let head = fs::read(log_of(&killed.path())).expect("it is there")[..32].to_vec();
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = dir.path().join("made.db");
+    Connection::open(&made)
+        .and_then(|db| db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())))
+        .expect("it is made");
+    let page = fs::read(&made).expect("it is there");
+    assert_eq!(page.len(), 4096);
+    // <https://sqlite.org/fileformat2.html#the_rollback_journal>: no page was there before.
+    let mut journal = vec![0; 512];
+    journal[..8].copy_from_slice(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+    journal[20..24].copy_from_slice(&512_u32.to_be_bytes());
+    journal[24..28].copy_from_slice(&4096_u32.to_be_bytes());
+    for (bytes, journal) in [
+        (&page[..], None),
+        (&page, Some(&journal)),
+        (&[], None),
+        (&[], Some(&journal)),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("x.db");
+        fs::write(&path, bytes).expect("it can be written");
+        fs::write(log_of(&path), &head).expect("it can be written");
+        if let Some(journal) = journal {
+            fs::write(path.with_extension("db-journal"), journal).expect("it can be written");
+        }
+        let said = format!("{} bytes, journal: {}", bytes.len(), journal.is_some());
+        let engine = open(&path).unwrap_or_else(|error| panic!("{said}: {error}"));
+        create(&mut Ledger::new(Box::new(engine)), 0);
+    }
+}
+
 #[test]
 fn damage_that_a_reader_finds_ends_the_writing() {
     let dir = tempfile::tempdir().expect("a directory");
