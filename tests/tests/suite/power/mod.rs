@@ -7,9 +7,9 @@
 use std::fs;
 
 use switchboard_tests::power::{Disk, Left, Log, Recorder};
-use switchboard_tests::{Ended, Project, Random};
+use switchboard_tests::{Project, Random};
 
-use crate::crash::check::{Seen, lost};
+use crate::crash::check::{Seen, is_as_expected, lost};
 use crate::crash::facts::Record;
 use crate::crash::ledger::{self, Books};
 use crate::crash::world::World;
@@ -25,6 +25,8 @@ const CLIENTS: usize = 6;
 /// Lives of the hub within the recording, and answers in each of them.
 const LIVES: usize = 3;
 const ANSWERS: u64 = 400;
+/// Records of a first start among which all files come into being; pages of the ledger follow.
+const WHILE_IT_IS_MADE: usize = 48;
 
 #[test]
 fn whatever_was_acknowledged_survives_a_power_cut_and_nothing_happens_twice() {
@@ -65,6 +67,26 @@ fn whatever_was_acknowledged_survives_a_power_cut_and_nothing_happens_twice() {
     assert!(!lost.is_empty(), "nothing is lost without a sync");
 }
 
+#[test]
+fn a_hub_whose_power_went_while_it_made_its_ledger_starts_all_the_same() {
+    let seed = Random::seed_from(SEED);
+    println!("power cuts: {SEED}={seed}");
+    let mut random = Random::seeded(seed);
+    let (project, recorder) = Recorder::project();
+    recorder.kill(&mut project.start());
+    let log = recorder.log();
+    let mut disk = Disk::before(&log, project.data_dir());
+    for (at, record) in log.records.iter().take(WHILE_IT_IS_MADE) {
+        let left = *random.choose(&Left::EACH);
+        println!("cut at {at} after {record:?}, of what was on its way: {left:?}");
+        disk.advance(*at);
+        let project = image(&disk, left, &mut random);
+        let hub = project.start();
+        hub.client().create("first");
+        hub.stop();
+    }
+}
+
 /// One run under load, and what its clients were told.
 struct Run {
     project: Project,
@@ -100,6 +122,7 @@ impl Run {
         });
         let seen = Seen::now(&mut hub.client());
         tell(&records, &seen.history);
+        is_as_expected(&records);
         world.recorder().kill(&mut hub);
         Run {
             project,
@@ -153,11 +176,7 @@ impl Run {
         random: &mut Random,
     ) -> (Vec<String>, Project) {
         let project = image(disk, left, random);
-        let hub = project
-            .try_start()
-            .unwrap_or_else(|Ended { status, stderr }| {
-                panic!("the hub did not start ({status}):\n{stderr}")
-            });
+        let hub = project.start();
         let mut client = hub.client();
         let seen = Seen::now(&mut client);
         let lost = lost(&self.records, at, &seen);
