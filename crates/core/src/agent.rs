@@ -186,6 +186,12 @@ impl Agent {
         self.is_live() || self.id.is_no_agent()
     }
 
+    /// Whether it may read its messages where they are known by numbers: it is there by such a door, or by none.
+    pub fn reads_numbers(&self) -> bool {
+        let mut doors = self.doors.iter();
+        self.doors.is_empty() || doors.any(|door| door.policy().numbers)
+    }
+
     pub fn is_stopping(&self) -> bool {
         self.commands
             .iter()

@@ -37,6 +37,8 @@ pub const RECURRENCES_MAX: usize = 500;
 pub const RECURRENCES_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A person who was heard in a chat is answered there for so long.
 pub const CHAT_OPEN_FOR: Duration = Duration::from_secs(5 * 60);
+/// How far somebody's messages were numbered is known for so long after the last one.
+pub const COUNTED_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const REFUSED_KEPT_FOR: Duration = Duration::from_secs(2 * 24 * 3600);
 /// Roles that one agent holds by its skills; more are skills like others.
 pub const ROLES_PER_AGENT_MAX: usize = 8;

@@ -6,6 +6,7 @@ use crate::doors::Door;
 use crate::id::{AgentId, CorrId, MessageId, TaskId};
 use crate::limits;
 use crate::path::LeasePath;
+use crate::talk::Given;
 use crate::task::Priority;
 use crate::time::Timestamp;
 
@@ -23,6 +24,8 @@ pub struct Message {
     pub corr_id: CorrId,
     /// The sender offers this task, claimed under this epoch; the recipient's acknowledgement takes it.
     pub handoff: Option<(TaskId, u64)>,
+    /// Where recipients know messages by numbers, and its sender gives none.
+    pub given: Option<Given>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub acknowledged: Option<(AgentId, Timestamp)>,

@@ -21,7 +21,7 @@ use crate::root::Root;
 use crate::row::Row;
 use crate::run::Run;
 use crate::served::ServedTime;
-use crate::talk::{Chat, Holders, Owed, Refused, Session, Spoken};
+use crate::talk::{Chat, Counted, Holders, Owed, Refused, Session, Spoken};
 use crate::time::Timestamp;
 
 #[cfg(any(test, feature = "ledger"))]
@@ -258,6 +258,7 @@ kinds! {
     Session = "session";
     Holders = "holders";
     Spoken = "spoken";
+    Counted = "counted";
     Owed = "owed";
     Refused = "refused";
     Chat = "chat";

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, MessageId, TELEGRAM, USER};
+use crate::agent::Agent;
+use crate::changes::Changes;
+use crate::id::{AgentId, HUB, HUB_ROLE, MessageId, TELEGRAM, USER};
 use crate::limits;
 use crate::message::To;
 use crate::record::{History, Private, RecordRange};
+use crate::slice::Slice;
 use crate::task::Priority;
 use crate::time::Timestamp;
 use crate::want::Want;
@@ -168,6 +171,87 @@ impl Spoken {
 
     fn forget_numbers(&mut self) {
         self.recent.iter_mut().for_each(|one| one.number = None);
+    }
+}
+
+/// The number that the hub gave to a message, among those of its sender in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    pub session: u32,
+    pub number: u32,
+}
+
+/// How many messages of somebody who gives no numbers the hub has numbered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    pub speaker: String,
+    pub session: u32,
+    /// The last one of this session.
+    pub number: u32,
+    pub at: Timestamp,
+}
+
+const COUNTED: &str = "counted";
+
+impl Private for Counted {
+    const HISTORY: Option<History> = Some(History {
+        owner: COUNTED,
+        kept_for: limits::COUNTED_KEPT_FOR,
+    });
+
+    fn key(&self) -> Cow<'static, str> {
+        self.speaker.clone().into()
+    }
+
+    fn owner(&self) -> &str {
+        COUNTED
+    }
+
+    fn position(&self) -> Option<i64> {
+        Some(self.at.0)
+    }
+}
+
+impl Counted {
+    /// With one more: its number follows all of the session's, also those that the speaker gave itself.
+    pub(crate) fn next(from: &AgentId, want: &mut Want<'_>, now: Timestamp) -> Counted {
+        let speaker = match from.as_str() {
+            HUB => HUB_ROLE,
+            from => from,
+        }
+        .to_owned();
+        let session = want.private::<Session>("").map_or(0, |row| row.number);
+        let counted = want.private::<Counted>(speaker.clone());
+        let counted = counted.filter(|row| row.session == session);
+        let is_role = !from.is_no_agent() && want.agent(from).is_some_and(Agent::reads_numbers);
+        let spoken = match is_role {
+            true => want.private::<Spoken>(speaker.clone()),
+            false => None,
+        };
+        let spoken = spoken.filter(|row| row.session == session);
+        let last = counted.map(|row| row.number);
+        let last = last.max(spoken.and_then(|row| row.last));
+        Counted {
+            speaker,
+            session,
+            number: last.unwrap_or(0).saturating_add(1),
+            at: now,
+        }
+    }
+
+    /// Gives the next number to a message.
+    pub(crate) fn count(
+        from: &AgentId,
+        slice: &Slice,
+        changes: &mut Changes,
+        now: Timestamp,
+    ) -> Given {
+        let counted = Counted::next(from, &mut Want::new(slice), now);
+        let Counted {
+            session, number, ..
+        } = counted;
+        changes.put(counted);
+        Given { session, number }
     }
 }
 

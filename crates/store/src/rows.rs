@@ -10,6 +10,7 @@ use std::time::Duration;
 use switchboard_core::attempt::{Attempt, Outcome};
 use switchboard_core::lane::Rep;
 use switchboard_core::slice::Kept;
+use switchboard_core::talk::Given;
 use switchboard_core::token::Token;
 use switchboard_core::{
     AgentId, Baseline, CorrId, Delivery, DeliveryState, Door, FailureKind, FormerAgent, Head, Lane,
@@ -134,6 +135,9 @@ pub(crate) fn message<R: Columns>(row: &R) -> Result<Message, R::Error> {
         handoff: handoff
             .map(TaskId::from)
             .zip(optional_unsigned(row, at!(MESSAGES.handoff_epoch))?),
+        given: optional_number(row, at!(MESSAGES.given_session))?
+            .zip(optional_number(row, at!(MESSAGES.given_number))?)
+            .map(|(session, number)| Given { session, number }),
     })
 }
 

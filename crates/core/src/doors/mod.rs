@@ -30,6 +30,8 @@ pub struct Policy {
     pub one_stream: bool,
     /// Who leaves by it, and is there by no other one, stays known and keeps what it holds.
     pub keeps: bool,
+    /// Whoever reads by it knows messages by their numbers.
+    pub numbers: bool,
 }
 
 /// How long an agent may be silent before it is taken for dead. The longest limit of its open doors counts.
@@ -67,11 +69,11 @@ impl Door {
     pub const fn policy(self) -> Policy {
         use Silence::{After, Never, Told};
         match self {
-            Self::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, streams: false, one_stream: false, keeps: false },
-            Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true, one_stream: true, keeps: false },
-            Self::Squidrun => Policy { silence: Never, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: true },
+            Self::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, streams: false, one_stream: false, keeps: false, numbers: false },
+            Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true, one_stream: true, keeps: false, numbers: false },
+            Self::Squidrun => Policy { silence: Never, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: true, numbers: true },
             // Nobody signs on by it: it passes on what is in a mailbox.
-            Self::Telegram => Policy { silence: Never, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: true },
+            Self::Telegram => Policy { silence: Never, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: true, numbers: true },
         }
     }
 

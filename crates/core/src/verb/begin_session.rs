@@ -2,9 +2,10 @@
 
 use super::Verb;
 use crate::changes::Changes;
+use crate::id::HUB_ROLE;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::talk::Session;
+use crate::talk::{Counted, Session};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -30,6 +31,13 @@ impl Verb for BeginSession {
         };
         let mut changes = Changes::default();
         changes.put(session.clone());
+        // The briefing is the first thing that the hub says in a session.
+        changes.put(Counted {
+            speaker: HUB_ROLE.to_owned(),
+            session: session.number,
+            number: 1,
+            at: now,
+        });
         Ok((session, changes))
     }
 }

@@ -10,7 +10,7 @@ use crate::message::{DeliveryState, Meaning, Sender, To};
 use crate::record::{Listed as _, Record};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::talk::Owed;
+use crate::talk::{Counted, Owed};
 use crate::task::Priority;
 use crate::time::Timestamp;
 use crate::want::Want;
@@ -33,6 +33,7 @@ impl Verb for Chase {
             want.delivery(&owed.message, &owed.by);
             want.agent(told(owed));
             want.message(&reminder(owed));
+            Counted::next(&HUB_ROLE.into(), want, now);
             if owed.is_overdue() {
                 alarm(owed).asks(want);
             }
@@ -83,7 +84,8 @@ impl Chase {
             corr_id: owed.message.as_str().into(),
             meaning: Meaning::Nothing,
         };
-        let message = send.message(slice, None, now);
+        let mut message = send.message(slice, None, now);
+        message.given = Some(Counted::count(&message.from, slice, changes, now));
         deliver(&message, send.priority, agent, changes);
         changes.event(Event::MessageSent {
             message: id,

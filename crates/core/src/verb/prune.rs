@@ -348,6 +348,7 @@ mod tests {
             ("messages", since_stop(keep.messages)),
             ("answers", since_stop(limits::IDEMPOTENCY_FOR)),
             ("incident", since_stop(limits::RESOLVED_INCIDENTS_KEPT_FOR)),
+            ("counted", since_stop(limits::COUNTED_KEPT_FOR)),
             ("refused", since_stop(limits::REFUSED_KEPT_FOR)),
             ("assertion", since_stop(limits::ASSERTIONS_KEPT_FOR)),
             ("recurrence", since_stop(limits::RECURRENCES_KEPT_FOR)),

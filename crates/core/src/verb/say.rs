@@ -21,7 +21,9 @@ use crate::record::{Listed as _, Record};
 use crate::recurrence::Failed;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::talk::{Chat, Gist, Holders, Owed, ROLE_SKILL, Session, Slip, Spoken, Utterance, sum};
+use crate::talk::{
+    Chat, Counted, Gist, Holders, Owed, ROLE_SKILL, Session, Slip, Spoken, Utterance, sum,
+};
 use crate::task::{Priority, Task};
 use crate::time::Timestamp;
 use crate::want::Want;
@@ -152,6 +154,9 @@ impl Verb for Say {
         if let Some(task) = self.tasks(want, now) {
             task.asks(want, now);
         }
+        if self.is_counted() {
+            Counted::next(self.from.id(), want, now);
+        }
         if !self.claims.is_empty() {
             assertion::ask(want);
         }
@@ -190,7 +195,10 @@ impl Verb for Say {
         for alarm in self.alarms(slip) {
             alarm.raise(slice, &mut changes, now);
         }
-        let message = self.message(slice, now);
+        let mut message = self.message(slice, now);
+        if self.is_counted() {
+            message.given = Some(Counted::count(&message.from, slice, &mut changes, now));
+        }
         let session = spoken.session;
         match self.gist {
             Some(Gist::CheckIn) => spoken.checked_in_at = Some(now),
@@ -236,8 +244,46 @@ impl Verb for Say {
 }
 
 impl Say {
+    /// Words of which nothing more is known; of the payload all but its last letter is said.
+    pub fn plain(
+        via: Door,
+        id: MessageId,
+        from: Speaker,
+        to: To,
+        payload: impl Into<Box<str>>,
+    ) -> Say {
+        let payload = payload.into();
+        Say {
+            corr_id: id.as_str().into(),
+            id,
+            from,
+            to,
+            body_bytes: payload.len().saturating_sub(1),
+            payload,
+            number: None,
+            header_role: None,
+            priority: Priority::Medium,
+            ack_required: false,
+            names: Vec::new(),
+            is_ack: false,
+            task: None,
+            once: false,
+            gist: None,
+            claims: Vec::new(),
+            failed: None,
+            via,
+            bound_to: None,
+            take_up: Vec::new(),
+        }
+    }
+
     fn body(&self) -> &str {
         self.payload.get(..self.body_bytes).unwrap_or(&self.payload)
+    }
+
+    /// The hub numbers what it says itself.
+    fn is_counted(&self) -> bool {
+        self.number.is_none() && self.from.id().as_str() == HUB_ROLE
     }
 
     /// Whether this is said by a message's payload.

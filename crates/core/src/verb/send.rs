@@ -11,7 +11,7 @@ use crate::limits;
 use crate::message::{Delivery, DeliveryState, Meaning, Message, Sender, To};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::talk::Chat;
+use crate::talk::{Chat, Counted};
 use crate::task::Priority;
 use crate::time::Timestamp;
 use crate::want::Want;
@@ -55,15 +55,18 @@ impl Verb for Send {
         if let Meaning::Offer(task) = &self.meaning {
             want.task(task);
         }
-        match self.recipients(want, now) {
-            Recipients::Named(list) | Recipients::Everyone(list) => {
-                for id in list {
-                    want.agent(id);
-                }
-            }
-            Recipients::LockIsFree => {}
+        let (list, from) = match self.recipients(want, now) {
+            Recipients::Named(list) | Recipients::Everyone(list) => (list, self.from.id().clone()),
+            Recipients::LockIsFree => (std::slice::from_ref(self.from.id()), HUB.into()),
+        };
+        let mut is_counted = false;
+        for id in list {
+            is_counted |= want.agent(id).is_some_and(Agent::reads_numbers);
         }
-        Chat::copy_of(&self.to, want, now);
+        let copy = Chat::copy_of(&self.to, want, now);
+        if is_counted || copy.is_some() {
+            Counted::next(&from, want, now);
+        }
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Sent, Changes), Refusal> {
@@ -120,6 +123,9 @@ impl Verb for Send {
             kind: message.kind.clone(),
             recipients: u32::try_from(recipients.len()).unwrap_or(u32::MAX),
         });
+        if recipients.iter().any(|agent| agent.reads_numbers()) {
+            message.given = Some(Counted::count(&message.from, slice, &mut changes, now));
+        }
         let count = recipients.len();
         for agent in recipients {
             deliver(&message, self.priority, agent, &mut changes);
@@ -242,6 +248,7 @@ impl Send {
             ack_required: self.ack_required,
             corr_id: self.corr_id.clone(),
             handoff,
+            given: None,
             created_at: now.max(after_last),
             expires_at: self.expires_in.map(|span| now + span),
             acknowledged: None,

@@ -144,26 +144,9 @@ async fn requester(broker: &Broker, event: &Event) -> Option<To> {
 /// What the hub itself says; recipients get it under its own header.
 pub(super) fn own_words(id: MessageId, to: To, text: &str, priority: Priority) -> Say {
     let payload = serde_json::json!({ "text": text }).to_string();
+    let from = Speaker::Other(HUB_ROLE.into());
     Say {
-        corr_id: id.as_str().into(),
-        id,
-        from: Speaker::Other(HUB_ROLE.into()),
-        to,
-        body_bytes: payload.len() - 1,
-        payload: payload.into(),
-        number: None,
-        header_role: None,
         priority,
-        ack_required: false,
-        names: Vec::new(),
-        is_ack: false,
-        task: None,
-        once: false,
-        gist: None,
-        claims: Vec::new(),
-        failed: None,
-        via: Door::Squidrun,
-        bound_to: None,
-        take_up: Vec::new(),
+        ..Say::plain(Door::Squidrun, id, from, to, payload)
     }
 }

@@ -67,12 +67,10 @@ pub fn session_id(session: u32) -> String {
 /// A message of the ledger. `session` is that of messages that do not say theirs.
 pub fn row_of(message: &Message, deliveries: &[Delivery], session: u32, at: Timestamp) -> Row {
     let payload: Value = serde_json::from_str(&message.payload).unwrap_or_default();
-    let text = payload.get("text").and_then(Value::as_str);
-    let body = text.map_or_else(|| message.payload.to_string(), str::to_owned);
     let own = payload.get("session").and_then(Value::as_u64);
-    let session = own
-        .and_then(|own| u32::try_from(own).ok())
-        .unwrap_or(session);
+    let own = own.and_then(|own| u32::try_from(own).ok());
+    let own = own.or(message.given.map(|given| given.session));
+    let session = own.unwrap_or(session);
     let stage = Stage::reached(deliveries);
     let target = match &message.to {
         To::Everyone => "all".to_owned(),
@@ -110,7 +108,7 @@ pub fn row_of(message: &Message, deliveries: &[Delivery], session: u32, at: Time
             message.id.as_str(),
             message.from.as_str(),
             &target,
-            body,
+            to_wire::content(message),
             at,
         )
     }

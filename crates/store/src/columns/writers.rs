@@ -91,6 +91,8 @@ pub(crate) fn new_message(message: &Message, row: &mut impl Values) {
         .text(message.corr_id.as_str())
         .text(handoff.map(|(task, _)| task.as_str()))
         .int(handoff.map(|(_, epoch)| signed(*epoch)))
+        .int(message.given.map(|given| i64::from(given.session)))
+        .int(message.given.map(|given| i64::from(given.number)))
         .count(message.number);
 }
 

@@ -6,6 +6,7 @@ use switchboard_core::agent::{AgentMetrics, Command, CommandKind, Current, Machi
 use switchboard_core::attempt::{Attempt, Outcome};
 use switchboard_core::changes::{Nonce, Pulse, Served};
 use switchboard_core::idempotency::{Key, Remembered};
+use switchboard_core::talk::Given;
 use switchboard_core::task::{Failure, OnDependencyFailure, Progress};
 use switchboard_core::token::{Scope, Token};
 use switchboard_core::verb::CreateTasks;
@@ -253,6 +254,10 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         ack_required: true,
         corr_id: "corr".into(),
         handoff: Some(("t1".into(), 4)),
+        given: Some(Given {
+            session: 3,
+            number: 7,
+        }),
         created_at: START,
         expires_at: Some(at),
         acknowledged: Some(("bob".into(), at)),
@@ -266,6 +271,7 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         payload: "null".into(),
         ack_required: false,
         handoff: None,
+        given: None,
         expires_at: None,
         acknowledged: None,
         delivered_at: None,

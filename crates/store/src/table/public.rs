@@ -157,6 +157,8 @@ pub(crate) const MESSAGES: Table = Table {
         own(T, "corr_id").born("''"),
         own(T, "handoff_task").born("NULL"),
         own(I, "handoff_epoch").born("NULL"),
+        own(I, "given_session").born("NULL"),
+        own(I, "given_number").born("NULL"),
         own(I, "copy_of").born("NULL").shown().to(0),
     ],
     rules: MESSAGE_RULES,

@@ -186,11 +186,9 @@ pub fn say(
     let priority = priority(&tags, saying.priority.as_deref());
     let (names, claims, failed) = meant(&tags, body, rest);
     let task = || Box::new(task(&id, rest, priority, &corr_id));
+    let gist = gist(rest, saying.from.id(), roles);
     Ok(Say {
         task: tags.task.then(task),
-        id,
-        to,
-        payload: payload.into(),
         body_bytes,
         number: header.map(|header| header.number),
         header_role,
@@ -198,15 +196,13 @@ pub fn say(
         ack_required: tags.ack_required,
         names,
         is_ack: tags::is_ack(rest),
-        gist: gist(rest, saying.from.id(), roles),
+        gist,
         claims,
         failed,
-        from: saying.from,
-        via: Door::Squidrun,
         corr_id,
         once: saying.once,
         bound_to,
-        take_up: Vec::new(),
+        ..Say::plain(Door::Squidrun, id, saying.from, to, payload)
     })
 }
 

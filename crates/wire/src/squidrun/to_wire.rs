@@ -98,34 +98,32 @@ impl Own<'_> {
 /// `message`, or `broadcast` if it is for everyone, in this session. What another dialect said gets a header.
 pub fn message(received: &Received, session: u32) -> Outbound {
     let row = &received.message;
-    let from = match row.from.as_str() {
-        HUB => HUB_ROLE,
-        from => from,
-    };
-    let (content, mut metadata, priority) = match Own::of(row) {
+    let (content, mut metadata, priority, said_in) = match Own::of(row) {
         Some(own) => {
-            let mut metadata = own.metadata.as_ref().map(Members::of).unwrap_or_default();
-            if own.session < session {
-                metadata.mark("delayed");
-                let was = format!("app-session-{}", own.session);
-                metadata.set("sessionId", Value::from(was));
-            }
+            let metadata = own.metadata.as_ref().map(Members::of).unwrap_or_default();
             let priority = own.priority.unwrap_or_else(|| "normal".to_owned());
-            (own.text.into_owned(), metadata, priority)
+            (own.text.into_owned(), metadata, priority, own.session)
         }
         None => {
-            let content = format!("({} #{}): {}", header_word(from), row.number, text(row));
+            // Sent before anybody was known to read it by its number: the ledger has one.
+            let number = row.given.map_or(row.number, |it| u64::from(it.number));
             let priority = priority(received.priority).to_owned();
-            (content, Members::default(), priority)
+            let said_in = row.given.map_or(session, |it| it.session);
+            (headed(row, number), Members::default(), priority, said_in)
         }
     };
+    if said_in < session {
+        metadata.mark("delayed");
+        let was = format!("app-session-{said_in}");
+        metadata.set("sessionId", Value::from(was));
+    }
     if received.redelivered {
         metadata.mark("redelivered");
     }
     // The original has one event for both.
     let event = format!("evt-{}", row.number);
     let frame = Message {
-        from: from.to_owned(),
+        from: from(row).to_owned(),
         priority,
         content: if row.ack_required {
             asking(content)
@@ -141,6 +139,27 @@ pub fn message(received: &Received, session: u32) -> Outbound {
     match row.to {
         core::To::Everyone => Outbound::Broadcast(frame),
         core::To::One(_) | core::To::Several(_) => Outbound::Message(frame),
+    }
+}
+
+/// What a message says, as whoever reads it by a role does: with its header, if it has one.
+pub fn content(row: &core::Message) -> String {
+    match (Own::of(row), row.given) {
+        (Some(own), _) => own.text.into_owned(),
+        (None, Some(given)) => headed(row, given.number.into()),
+        (None, None) => text(row),
+    }
+}
+
+/// What another dialect says, with a header.
+fn headed(row: &core::Message, number: u64) -> String {
+    format!("({} #{number}): {}", header_word(from(row)), text(row))
+}
+
+fn from(row: &core::Message) -> &str {
+    match row.from.as_str() {
+        HUB => HUB_ROLE,
+        from => from,
     }
 }
 

@@ -336,6 +336,7 @@ fn leases_and_messages_are_answered_as_in_the_golden_files() {
         ack_required: true,
         corr_id: "task-1".into(),
         handoff: None,
+        given: None,
         created_at: T,
         expires_at: Some(Timestamp(T.0 + 3_600_000)),
         acknowledged: None,

@@ -10,7 +10,7 @@ use super::day::swarm_db;
 use super::page;
 
 /// Columns of ours that the page leaves out, because nobody but the hub has a use for them.
-const OURS: [&str; 28] = [
+const OURS: [&str; 30] = [
     "epoch_needed",
     "stream",
     "when_spent",
@@ -36,6 +36,8 @@ const OURS: [&str; 28] = [
     "inbox",
     "handoff_task",
     "handoff_epoch",
+    "given_session",
+    "given_number",
     "copy_of",
     "prefix",
     "number",

@@ -12,31 +12,14 @@ use crate::verb::testing::{Swarm, claim, register, word};
 use crate::verb::{BeginSession, Chase, Claimed, Handed, Join, Judge, Refuse};
 
 fn say(id: &str, from: &str, to: &str, text: &str) -> Say {
-    let body = format!(r#"{{"text":"{text}""#);
+    let payload = format!(r#"{{"text":"{text}"}}"#);
+    let from = Speaker::Role(from.into());
     let number = text
         .split_once('#')
         .and_then(|(_, rest)| rest.split(')').next()?.parse().ok());
     Say {
-        id: id.into(),
-        from: Speaker::Role(from.into()),
-        to: To::One(to.into()),
-        payload: format!("{body}}}").into(),
-        body_bytes: body.len(),
         number,
-        header_role: None,
-        priority: Priority::Medium,
-        ack_required: false,
-        names: Vec::new(),
-        is_ack: false,
-        task: None,
-        corr_id: id.into(),
-        once: false,
-        gist: None,
-        claims: Vec::new(),
-        failed: None,
-        via: Door::Squidrun,
-        bound_to: None,
-        take_up: Vec::new(),
+        ..Say::plain(Door::Squidrun, id.into(), from, To::One(to.into()), payload)
     }
 }
 
@@ -471,4 +454,33 @@ fn no_more_ways_of_failing_are_counted_than_the_bound() {
     let patterns: Vec<&str> = rows.map(|row| row.pattern.as_str()).collect();
     assert_eq!(patterns.len(), limits::RECURRENCES_MAX);
     assert!(!patterns.contains(&"error a"), "the oldest went");
+}
+
+#[test]
+fn the_hub_counts_what_it_says_itself_after_the_briefing() {
+    let mut swarm = Swarm::new();
+    swarm.ok(Join::by(Door::Squidrun, "builder"));
+    let session = swarm.ok(BeginSession { at_least: 0 }).number;
+    let own = |id: &str, number| Say {
+        from: Speaker::Other(HUB_ROLE.into()),
+        number,
+        ..say(id, HUB_ROLE, "builder", id)
+    };
+    swarm.ok(own("briefing", Some(1)));
+    swarm.ok(own("first", None));
+    let mut asks = say(
+        "asks",
+        "architect",
+        "builder",
+        "(ARCH #4): [ACK REQUIRED] x",
+    );
+    asks.ack_required = true;
+    swarm.ok(asks);
+    swarm.now = swarm.now + Duration::from_secs(121);
+    assert_eq!(swarm.ok(Chase { words: reminder }).done, 1);
+    swarm.ok(own("last", None));
+    let given = swarm.messages.values().filter_map(|row| row.given);
+    let mut given: Vec<(u32, u32)> = given.map(|it| (it.session, it.number)).collect();
+    given.sort_unstable();
+    assert_eq!(given, [(session, 2), (session, 3), (session, 4)]);
 }

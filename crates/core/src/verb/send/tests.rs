@@ -1,7 +1,7 @@
 //! Whom messages reach, and how many.
 
 use super::super::testing::{Standing, Swarm, send, word};
-use super::super::{Deregister, Receive};
+use super::super::{BeginSession, CloseDoor, Deregister, Join, Receive, Say, Speaker};
 use super::*;
 use crate::doors::Door;
 use crate::path::LeasePath;
@@ -370,4 +370,56 @@ fn a_message_to_a_gone_agent_waits_for_it() {
     });
     assert_eq!(got.len(), 1);
     swarm.ok(Deregister { agent: "A".into() });
+}
+
+#[test]
+fn what_roles_are_sent_is_numbered_by_sender_and_session() {
+    let mut swarm = Swarm::new();
+    for agent in ["A", "B"] {
+        swarm.join(agent, &[]);
+    }
+    swarm.ok(Join::by(Door::Squidrun, "builder"));
+    let mut numbered = |swarm: &mut Swarm, from: &str, to: Option<&str>| {
+        let id = format!("m{}", swarm.messages.len());
+        swarm.ok(send(&id, from, to));
+        let given = swarm.messages[&MessageId::from(id)].given;
+        given.map(|given| (given.session, given.number))
+    };
+    for (from, to, expected) in [
+        ("A", Some("builder"), Some((0, 1))),
+        ("A", Some("B"), None),
+        ("B", Some("builder"), Some((0, 1))),
+        ("A", Some("builder"), Some((0, 2))),
+        ("A", None, Some((0, 3))),
+        ("builder", Some("A"), None),
+        ("builder", None, None),
+    ] {
+        assert_eq!(numbered(&mut swarm, from, to), expected, "{from} to {to:?}");
+    }
+    swarm.ok(CloseDoor {
+        agent: "builder".into(),
+        door: Door::Squidrun,
+    });
+    assert_eq!(numbered(&mut swarm, "A", Some("builder")), Some((0, 4)));
+    assert_eq!(swarm.ok(BeginSession { at_least: 4 }).number, 5);
+    assert_eq!(numbered(&mut swarm, "A", Some("builder")), Some((5, 1)));
+    assert_eq!(numbered(&mut swarm, "A", Some("builder")), Some((5, 2)));
+}
+
+#[test]
+fn what_a_role_sends_without_a_number_follows_those_that_it_gave_itself() {
+    let mut swarm = Swarm::new();
+    for role in ["builder", "oracle"] {
+        swarm.ok(Join::by(Door::Squidrun, role));
+    }
+    let (from, to) = (Speaker::Role("builder".into()), To::One("oracle".into()));
+    let said = Say::plain(Door::Squidrun, "s".into(), from, to, r#"{"text":"x"}"#);
+    swarm.ok(Say {
+        number: Some(6),
+        ..said
+    });
+    swarm.ok(send("m", "builder", Some("oracle")));
+    let given = |id: &str| swarm.messages[&MessageId::from(id)].given;
+    assert_eq!(given("m").map(|given| given.number), Some(7));
+    assert_eq!(given("s"), None);
 }

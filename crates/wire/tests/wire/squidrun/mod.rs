@@ -87,6 +87,7 @@ fn row(id: MessageId, to: To, kind: &str, payload: &str) -> Message {
         payload: payload.into(),
         ack_required: false,
         handoff: None,
+        given: None,
         created_at: SAID_AT,
         expires_at: None,
         acknowledged: None,

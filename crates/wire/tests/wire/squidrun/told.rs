@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use switchboard_core::id::{HUB, HUB_ROLE};
+use switchboard_core::talk::Given;
 use switchboard_core::{Delivery, DeliveryState, Door, Message, Priority, Received, To};
 use switchboard_wire::squidrun::{Saying, Status, to_wire};
 
@@ -77,6 +78,26 @@ fn a_header_made_for_somebody_is_one_that_can_be_read() {
     let mut received = foreign(json!({ "text": "x" }));
     received.message.from = HUB.into();
     assert_eq!(frame(&received, SESSION)["from"], "hub");
+}
+
+#[test]
+fn a_number_that_the_hub_gave_is_shown_everywhere_and_tells_of_its_session() {
+    let mut received = foreign(json!({ "text": "x" }));
+    assert_eq!(to_wire::content(&received.message), "x");
+    received.message.given = Some(Given {
+        session: SESSION,
+        number: 3,
+    });
+    let told = frame(&received, SESSION);
+    assert_eq!(told["content"], "(CLAUDE-1 #3): x");
+    assert_eq!(told["metadata"], Value::Null);
+    assert_eq!(to_wire::content(&received.message), "(CLAUDE-1 #3): x");
+    let told = frame(&received, SESSION + 1);
+    assert_eq!(told["content"], "(CLAUDE-1 #3): x", "never renumbered");
+    let marked = json!({ "delayed": true, "sessionId": "app-session-3" });
+    assert_eq!(told["metadata"], marked);
+    let own = super::received(&say(saying("1", "2", "(ARCH #4): x")));
+    assert_eq!(to_wire::content(&own.message), "(ARCH #4): x");
 }
 
 #[test]

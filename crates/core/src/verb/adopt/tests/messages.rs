@@ -30,6 +30,7 @@ fn row(swarm: &Swarm, id: &str, from: &str, to: Option<&str>) -> Message {
         ack_required: false,
         corr_id: "".into(),
         handoff: None,
+        given: None,
         created_at: swarm.now,
         expires_at: None,
         acknowledged: None,
