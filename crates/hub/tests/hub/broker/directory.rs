@@ -59,6 +59,25 @@ async fn a_message_by_frame_and_by_file_arrives_once() {
 }
 
 #[tokio::test]
+async fn the_journal_shows_the_number_that_the_hub_gave() {
+    let (hub, dir) = served().await;
+    hub.client.register("jet", &[]).await;
+    let mut builder = Client::role(&hub, "builder").await;
+    for (id, expected) in [("h1", "(JET #1): h1"), ("h2", "(JET #2): h2")] {
+        let message =
+            json!({ "id": id, "to": "builder", "type": "custom", "payload": { "text": id } });
+        let sent = json!({ "agentId": "jet", "message": message });
+        let sent = hub.client.post("/api/v1/messages", sent).await;
+        assert!(sent.status < 300, "{}", sent.text);
+        assert_eq!(builder.expect("message").await["content"], expected);
+        let row = dir.is_journaled(id, "routed").await;
+        assert_eq!(row["raw_body"], expected);
+        assert_eq!(row["session_id"], "app-session-1");
+    }
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
 async fn an_architect_that_connects_is_briefed_and_others_are_not() {
     let (hub, dir) = served().await;
     let mut builder = Client::role(&hub, "builder").await;
