@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::id::{AgentId, CommandId, MessageId, TaskId};
 use crate::limits;
 use crate::skills::Skills;
+use crate::talk::ROLE_SKILL;
 use crate::task::Phase;
 use crate::time::Timestamp;
 
@@ -190,6 +191,12 @@ impl Agent {
     pub fn reads_numbers(&self) -> bool {
         let mut doors = self.doors.iter();
         self.doors.is_empty() || doors.any(|door| door.policy().numbers)
+    }
+
+    /// Whether it is a role, or holds one.
+    pub fn has_role(&self) -> bool {
+        let mut skills = self.skills.iter();
+        self.reads_numbers() || skills.any(|skill| skill.starts_with(ROLE_SKILL))
     }
 
     pub fn is_stopping(&self) -> bool {

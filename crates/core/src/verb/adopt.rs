@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::Verb;
 use super::set_baseline::{BaselineSource, SetBaseline};
 use crate::agent::Agent;
+use crate::assertion::Asserted;
 use crate::changes::{Adopted, AdoptedRow, Changes};
 use crate::event::Event;
 use crate::id::{AgentId, MessageId, TaskId};
@@ -104,8 +105,8 @@ impl<V: Verb + Send> HandStep for V {
 
 type Steps = Vec<Box<dyn HandStep>>;
 
-/// Reads what a message means, or tells what is wrong with it.
-pub type Meant<'a> = &'a dyn Fn(&Message) -> Result<Meaning, String>;
+/// Reads what a message means and claims, or tells what is wrong with it.
+pub type Meant<'a> = &'a dyn Fn(&Message) -> Result<(Meaning, Vec<Asserted>), String>;
 
 impl Note {
     /// What it amounts to, in order. If one is refused, the rest is left out and [`Note::undone`] told instead.

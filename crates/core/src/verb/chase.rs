@@ -83,6 +83,7 @@ impl Chase {
             expires_in: None,
             corr_id: owed.message.as_str().into(),
             meaning: Meaning::Nothing,
+            claims: Vec::new(),
         };
         let mut message = send.message(slice, None, now);
         message.given = Some(Counted::count(&message.from, slice, changes, now));

@@ -421,6 +421,7 @@ impl Say {
             expires_in: None,
             corr_id: self.corr_id.clone(),
             meaning: Meaning::Nothing,
+            claims: Vec::new(),
         };
         send.message(slice, None, now)
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Verb, check_holder, sign_of_life, speaker};
 use crate::agent::Agent;
+use crate::assertion::{self, Asserted};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, CorrId, HUB, MessageId, TaskId};
@@ -28,6 +29,8 @@ pub struct Send {
     pub expires_in: Option<Duration>,
     pub corr_id: CorrId,
     pub meaning: Meaning,
+    /// What it claims; it counts where roles talk.
+    pub claims: Vec<Asserted>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +51,6 @@ impl Verb for Send {
     type Reply = Sent;
 
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
-        if let Sender::Agent(id) = &self.from {
-            want.agent(id);
-        }
         want.message(&self.id);
         if let Meaning::Offer(task) = &self.meaning {
             want.task(task);
@@ -59,13 +59,17 @@ impl Verb for Send {
             Recipients::Named(list) | Recipients::Everyone(list) => (list, self.from.id().clone()),
             Recipients::LockIsFree => (std::slice::from_ref(self.from.id()), HUB.into()),
         };
-        let mut is_counted = false;
-        for id in list {
-            is_counted |= want.agent(id).is_some_and(Agent::reads_numbers);
-        }
         let copy = Chat::copy_of(&self.to, want, now);
-        if is_counted || copy.is_some() {
+        let (mut is_counted, mut is_claimed) = (false, self.claims_by_role(want));
+        for agent in list.iter().chain(&copy).filter_map(|id| want.agent(id)) {
+            is_counted |= agent.reads_numbers();
+            is_claimed |= self.claims_to(agent);
+        }
+        if is_counted {
             Counted::next(&from, want, now);
+        }
+        if is_claimed {
+            assertion::ask(want);
         }
     }
 
@@ -126,6 +130,11 @@ impl Verb for Send {
         if recipients.iter().any(|agent| agent.reads_numbers()) {
             message.given = Some(Counted::count(&message.from, slice, &mut changes, now));
         }
+        let to_role = recipients.iter().any(|agent| self.claims_to(agent));
+        if to_role || self.claims_by_role(&mut Want::new(slice)) {
+            let said = (self.from.id(), &self.id, now);
+            assertion::make(slice, &mut changes, &self.claims, said);
+        }
         let count = recipients.len();
         for agent in recipients {
             deliver(&message, self.priority, agent, &mut changes);
@@ -153,6 +162,18 @@ impl Send {
         let is_answer =
             asks_holder && kept.from.as_str() == HUB && kept.to.one() == Some(self.from.id());
         kept.payload == self.payload && (is_own || is_answer)
+    }
+
+    /// Whether it claims something, as a role does.
+    fn claims_by_role(&self, want: &mut Want<'_>) -> bool {
+        match &self.from {
+            Sender::Agent(id) => want.agent(id).is_some_and(|agent| self.claims_to(agent)),
+            Sender::Person(_) => false,
+        }
+    }
+
+    fn claims_to(&self, agent: &Agent) -> bool {
+        !self.claims.is_empty() && agent.has_role()
     }
 
     fn recipients<'a, 'w: 'a>(&'a self, want: &mut Want<'w>, now: Timestamp) -> Recipients<'a> {

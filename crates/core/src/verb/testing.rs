@@ -379,6 +379,7 @@ pub(crate) fn send(id: &str, from: &str, to: Option<&str>) -> Send {
         expires_in: None,
         corr_id: id.into(),
         meaning: Meaning::Nothing,
+        claims: Vec::new(),
     }
 }
 

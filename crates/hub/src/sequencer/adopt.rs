@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use switchboard_core::assertion::Asserted;
 use switchboard_core::verb::{HandStep, Note, Written};
 use switchboard_core::{GatePolicy, Meaning, Message, Refusal, Timestamp, To, Want};
 use switchboard_store::Error as StoreError;
 use switchboard_wire::jetpack::from_wire;
+use switchboard_wire::squidrun::claims;
 
 use super::load::ROUNDS_MAX;
 use super::{Listener, Sequencer};
@@ -36,10 +38,11 @@ impl Adoption {
         }
     }
 
-    fn meaning(&self, message: &Message) -> Result<Meaning, String> {
+    fn meant(&self, message: &Message) -> Result<(Meaning, Vec<Asserted>), String> {
         let (kind, payload) = (&message.kind, &message.payload);
         let meaning = from_wire::meaning(kind, payload, message.to != To::Everyone, &self.root);
-        meaning.map_err(|malformed| malformed.to_string())
+        let meaning = meaning.map_err(|malformed| malformed.to_string())?;
+        Ok((meaning, claims::of_payload(payload)))
     }
 
     /// Whether it was a hand write that panicked; its row will be put back.
@@ -87,7 +90,7 @@ impl<L: Listener> Sequencer<L> {
             return Ok(Some("the hub could not interpret it".to_owned()));
         }
         let adoption = &self.adoption;
-        let steps = note.steps(&adoption.policy, &|message| adoption.meaning(message));
+        let steps = note.steps(&adoption.policy, &|message| adoption.meant(message));
         for step in steps {
             if let Some(refusal) = self.step(&*step, now)? {
                 return Ok(Some(refusal.to_string()));

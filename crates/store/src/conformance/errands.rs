@@ -136,6 +136,7 @@ fn send(make: &mut Maker<'_>) -> Deed {
         priority: Priority::ALL[make.random.below(4) as usize],
         expires_in: expires.then(|| Duration::from_millis(1 + make.random.below(60_000))),
         meaning,
+        claims: Vec::new(),
     })
 }
 

@@ -25,6 +25,7 @@ use super::words::{
 };
 use super::{redact, shorten};
 use crate::Malformed;
+use crate::squidrun::claims;
 use crate::jetpack::Priority;
 use crate::jetpack::from_wire::{Context, meaning};
 
@@ -206,7 +207,9 @@ pub fn blocked(claim: Claim<'_>, state: &WorkerState<'_>, backoff: Backoff) -> R
     }
 }
 
+    let payload = redact::said_json(mail.body.get());
 fn step<'a>(state: &'a WorkerState<'_>) -> Option<&'a str> {
+        claims: claims::of_payload(&payload),
     let progress = state.progress.as_ref();
     progress.map(|progress| progress.step.as_str())
 }
@@ -231,7 +234,7 @@ pub fn send(from: &AgentId, mail: AgentMessage, root: &str) -> Result<Send, Malf
         from: Sender::Agent(from.clone()),
         to,
         kind: mail.kind,
-        payload: redact::said_json(mail.body.get()).into(),
+        payload: payload.into(),
         ack_required: mail.ack_required,
         priority: mail.priority.unwrap_or(Priority::Medium).into(),
         expires_in: None,

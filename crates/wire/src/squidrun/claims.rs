@@ -1,6 +1,10 @@
 //! Lines of a text that claim something: `DECISION: …`, `TASK: …`, `FINDING: …`, `BLOCKER: …`.
 
-use switchboard_core::assertion::AssertionKind;
+use switchboard_core::assertion::{Asserted, AssertionKind};
+use switchboard_core::limits;
+
+use super::tags;
+use super::to_wire::text;
 
 /// What a line begins with to be one of these.
 pub const fn word(kind: AssertionKind) -> &'static str {
@@ -21,6 +25,30 @@ pub fn of(text: &str) -> impl Iterator<Item = (AssertionKind, &str)> {
             (!said.is_empty()).then_some((*kind, said))
         })
     })
+}
+
+/// The same, as the rules take it.
+pub(super) fn asserted(text: &str) -> Vec<Asserted> {
+    let stated = of(text).map(|(kind, text)| Asserted {
+        kind,
+        text: text.to_owned(),
+    });
+    stated.take(limits::ASSERTIONS_PER_MESSAGE_MAX).collect()
+}
+
+/// What a message of another dialect claims.
+pub fn of_payload(payload: &str) -> Vec<Asserted> {
+    // Most claim nothing, and are not read.
+    let mut words = AssertionKind::ALL.iter().map(|kind| word(*kind));
+    if !words.any(|word| payload.contains(word)) {
+        return Vec::new();
+    }
+    let text = text(payload);
+    let (tags, rest) = tags::parse(&text);
+    match tags.escalate {
+        true => Vec::new(),
+        false => asserted(rest),
+    }
 }
 
 #[cfg(test)]
@@ -51,6 +79,27 @@ mod tests {
         ] {
             assert_eq!(of(text).count(), 0, "{text}");
         }
+    }
+
+    #[test]
+    fn a_message_of_another_dialect_claims_what_its_text_says() {
+        for (payload, expected) in [
+            (r#"{"text":"see\nDECISION: a\nTASK: b"}"#, &["a", "b"][..]),
+            (r#"{"text":"[FYI] FINDING: a"}"#, &["a"]),
+            (r#"{"subject":"BLOCKER","body":"no disk"}"#, &["no disk"]),
+            (r#""TASK: a""#, &["a"]),
+            (r#"{"text":"[ESCALATE] builder: x\nTASK: a"}"#, &[]),
+            (r#"{"note":"TASK: a"}"#, &[]),
+            (r#"{"text":"a task"}"#, &[]),
+            ("null", &[]),
+            ("TASK: a", &["a"]),
+        ] {
+            let found = of_payload(payload);
+            let found: Vec<&str> = found.iter().map(|one| &*one.text).collect();
+            assert_eq!(found, expected, "{payload}");
+        }
+        let many = format!(r#"{{"text":"{}"}}"#, "TASK: a\\n".repeat(100));
+        assert_eq!(of_payload(&many).len(), limits::ASSERTIONS_PER_MESSAGE_MAX);
     }
 
     proptest! {

@@ -228,12 +228,7 @@ fn meant(tags: &Tags<'_>, body: &str, rest: &str) -> (Vec<u32>, Vec<Asserted>, O
         let line = tags::first_error(rest).to_owned();
         return (Vec::new(), Vec::new(), Some(line));
     }
-    let stated = claims::of(rest).map(|(kind, text)| Asserted {
-        kind,
-        text: text.to_owned(),
-    });
-    let stated = stated.take(limits::ASSERTIONS_PER_MESSAGE_MAX).collect();
-    (tags::names(body), stated, None)
+    (tags::names(body), claims::asserted(rest), None)
 }
 
 /// `<role> online` from that role is its check-in; a word that says nothing is counted.

@@ -147,13 +147,14 @@ pub fn content(row: &core::Message) -> String {
     match (Own::of(row), row.given) {
         (Some(own), _) => own.text.into_owned(),
         (None, Some(given)) => headed(row, given.number.into()),
-        (None, None) => text(row),
+        (None, None) => text(&row.payload),
     }
 }
 
 /// What another dialect says, with a header.
 fn headed(row: &core::Message, number: u64) -> String {
-    format!("({} #{number}): {}", header_word(from(row)), text(row))
+    let (word, text) = (header_word(from(row)), text(&row.payload));
+    format!("({word} #{number}): {text}")
 }
 
 fn from(row: &core::Message) -> &str {
@@ -206,17 +207,17 @@ fn header_word(id: &str) -> String {
 }
 
 /// What another dialect's message says: its text, its subject and body, or all of it.
-fn text(row: &core::Message) -> String {
-    let payload: Value = serde_json::from_str(&row.payload).unwrap_or_default();
-    let member = |name: &str| payload.get(name).and_then(Value::as_str);
+pub(super) fn text(payload: &str) -> String {
+    let value: Value = serde_json::from_str(payload).unwrap_or_default();
+    let member = |name: &str| value.get(name).and_then(Value::as_str);
     match (
-        member("text").or(payload.as_str()),
+        member("text").or(value.as_str()),
         member("subject"),
         member("body"),
     ) {
         (Some(text), ..) => text.to_owned(),
         (None, Some(subject), Some(body)) => format!("{subject}: {body}"),
-        (None, ..) => compact(&row.payload),
+        (None, ..) => compact(payload),
     }
 }
 

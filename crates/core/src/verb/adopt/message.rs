@@ -1,6 +1,7 @@
 //! Messages that were written, read or confirmed by hand.
 
 use super::{HandStep, Meant, Steps};
+use crate::assertion::Asserted;
 use crate::changes::Changes;
 use crate::doors::Door;
 use crate::event::Event;
@@ -26,7 +27,7 @@ pub(super) fn steps(
     let Some(was) = was else {
         steps.push(Box::new(Post {
             message: is.clone(),
-            meaning: meaning(is),
+            meant: meaning(is),
         }));
         return;
     };
@@ -52,14 +53,14 @@ pub(super) fn steps(
 struct Post {
     message: Message,
     /// Or what is wrong with it.
-    meaning: Result<Meaning, String>,
+    meant: Result<(Meaning, Vec<Asserted>), String>,
 }
 
 impl Post {
     /// As an agent's, until it turns out to be nobody's.
     fn send(&self, now: Timestamp) -> Result<Send, Refusal> {
         let is = &self.message;
-        let meaning = self.meaning.clone().map_err(|message| Refusal::Invalid {
+        let (meaning, claims) = self.meant.clone().map_err(|message| Refusal::Invalid {
             field: "messages.payload",
             message,
         })?;
@@ -76,6 +77,7 @@ impl Post {
                 .map(|at| at.since(now).min(limits::MESSAGE_EXPIRES_MAX)),
             corr_id: crate::CorrId::new(is.id.as_str()),
             meaning,
+            claims,
         })
     }
 }

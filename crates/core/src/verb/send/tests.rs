@@ -3,8 +3,10 @@
 use super::super::testing::{Standing, Swarm, send, word};
 use super::super::{BeginSession, CloseDoor, Deregister, Join, Receive, Say, Speaker};
 use super::*;
+use crate::assertion::{Assertion, AssertionKind};
 use crate::doors::Door;
 use crate::path::LeasePath;
+use crate::record::Listed as _;
 use crate::task::TaskStatus;
 
 fn waiting(swarm: &Swarm) -> Vec<(&str, &str)> {
@@ -379,7 +381,7 @@ fn what_roles_are_sent_is_numbered_by_sender_and_session() {
         swarm.join(agent, &[]);
     }
     swarm.ok(Join::by(Door::Squidrun, "builder"));
-    let mut numbered = |swarm: &mut Swarm, from: &str, to: Option<&str>| {
+    let numbered = |swarm: &mut Swarm, from: &str, to: Option<&str>| {
         let id = format!("m{}", swarm.messages.len());
         swarm.ok(send(&id, from, to));
         let given = swarm.messages[&MessageId::from(id)].given;
@@ -422,4 +424,38 @@ fn what_a_role_sends_without_a_number_follows_those_that_it_gave_itself() {
     let given = |id: &str| swarm.messages[&MessageId::from(id)].given;
     assert_eq!(given("m").map(|given| given.number), Some(7));
     assert_eq!(given("s"), None);
+}
+
+#[test]
+fn a_message_claims_something_where_a_role_says_or_hears_it() {
+    for (from, to, is_made) in [
+        ("A", Some("B"), false),
+        ("A", None, true),
+        ("A", Some("builder"), true),
+        ("builder", Some("A"), true),
+        ("A", Some("holder"), true),
+        ("holder", Some("A"), true),
+    ] {
+        let mut swarm = Swarm::new();
+        for agent in ["A", "B"] {
+            swarm.join(agent, &[]);
+        }
+        swarm.ok(Join::by(Door::Squidrun, "builder"));
+        swarm.join("holder", &["role:oracle"]);
+        let claims = ["use SQLite", "no MySQL"].map(|text| Asserted {
+            kind: AssertionKind::Decision,
+            text: text.to_owned(),
+        });
+        swarm.ok(Send {
+            claims: claims.into(),
+            ..send("m", from, to)
+        });
+        let rows = swarm.records.values().filter_map(Assertion::of);
+        let found: Vec<_> = rows
+            .map(|row| (row.by.as_str(), row.message.as_str(), &*row.text, row.line))
+            .collect();
+        let expected = [(from, "m", "use SQLite", 0), (from, "m", "no MySQL", 1)];
+        let expected = if is_made { &expected[..] } else { &[] };
+        assert_eq!(found, expected, "{from} to {to:?}");
+    }
 }

@@ -46,7 +46,8 @@ impl Swarm {
         };
         self.said.clear();
         let mut outcome = Ok(());
-        for step in note.steps(&Arc::new(policy), &|_| meaning.clone()) {
+        let meant = |_: &Message| Ok((meaning.clone()?, Vec::new()));
+        for step in note.steps(&Arc::new(policy), &meant) {
             outcome = self.step(&*step);
             if outcome.is_err() {
                 break;

@@ -81,6 +81,39 @@ async fn a_claim_is_listed_searched_and_judged() {
 }
 
 #[tokio::test]
+async fn what_is_sent_to_a_role_over_http_is_numbered_and_claims() {
+    let hub = broker().await;
+    for agent in ["jet", "other"] {
+        hub.client.register(agent, &[]).await;
+    }
+    let mut ears = [
+        Client::role(&hub, "oracle").await,
+        Client::role(&hub, "oracle").await,
+    ];
+    let send = async |to: &str, payload: Value| {
+        let message = json!({ "to": to, "type": "custom", "payload": payload });
+        let sent = json!({ "agentId": "jet", "message": message });
+        let sent = hub.client.post("/api/v1/messages", sent).await;
+        assert!(sent.status < 300, "{}", sent.text);
+    };
+    send("oracle", json!({ "text": "see\nDECISION: keep SQLite" })).await;
+    send("other", json!({ "text": "DECISION: among agents" })).await;
+    send("oracle", json!({ "subject": "BLOCKER", "body": "no disk" })).await;
+    for ear in &mut ears {
+        for expected in [
+            "(JET #1): see\nDECISION: keep SQLite",
+            "(JET #2): BLOCKER: no disk",
+        ] {
+            assert_eq!(content(&ear.expect("message").await), expected);
+        }
+    }
+    let all = claims(&hub.client, "").await;
+    assert_eq!(texts(&all), ["no disk", "keep SQLite"]);
+    assert_eq!(all[0]["by"], "jet");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
 async fn what_asks_for_more_than_claims_is_not_supported() {
     let hub = broker().await;
     let mut client = Client::role(&hub, "oracle").await;

@@ -11,6 +11,7 @@ use switchboard_core::{
 use super::check::{self, agent_id, each, id, message_id, span, task_id, wait_for};
 use super::{Context, lease_path};
 use crate::jetpack::{AckRequest, MessageQuery, ReceiveMessagesRequest, SendMessageRequest};
+use crate::squidrun::claims;
 use crate::{IsoTime, Malformed, Recipients};
 
 /// SEND_MESSAGE.
@@ -51,12 +52,13 @@ pub fn send(
         from,
         to: to("message.to", message.to.as_ref())?,
         kind: message.kind,
-        payload: message.payload.get().into(),
+        payload: payload.into(),
         ack_required: message.ack_required.unwrap_or(false),
         priority: message.priority.map_or(Priority::Medium, Into::into),
         expires_in: expires_in.map(|span| span.min(limits::MESSAGE_EXPIRES_MAX)),
         corr_id,
         meaning,
+        claims: claims::of_payload(payload),
     })
 }
 
