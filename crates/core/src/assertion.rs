@@ -140,10 +140,27 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     parts.filter(|part| !part.is_empty())
 }
 
-/// What must be known to make claims: the last one, and those that may have to go.
+/// How far claims are numbered. What is forgotten keeps its number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asserting {
+    pub last: u64,
+}
+
+impl Private for Asserting {
+    const LASTS: bool = true;
+}
+
+/// What must be known to make claims: the number of the last one, and those that may have to go.
 pub(crate) fn ask(want: &mut Want<'_>) -> (u64, Vec<Assertion>) {
-    let last = want.privates::<Assertion>(&RecordRange::newest::<Assertion>(ASSERTIONS, 1));
-    let last = last.first().map_or(0, |one| one.number);
+    // Older builds kept no count.
+    let newest = RecordRange::newest::<Assertion>(ASSERTIONS, 1);
+    let last = match want.private::<Asserting>("") {
+        Some(count) => count.last,
+        None => want
+            .privates::<Assertion>(&newest)
+            .first()
+            .map_or(0, |one| one.number),
+    };
     let oldest = RecordRange::of::<Assertion>(ASSERTIONS, limits::ASSERTIONS_PER_MESSAGE_MAX);
     let oldest = want.privates::<Assertion>(&oldest);
     (last, oldest.into_iter().cloned().collect())
@@ -174,6 +191,7 @@ pub(crate) fn make(
             judged: None,
         });
     }
+    changes.put(Asserting { last: number });
     let room_from = (number + 1).saturating_sub(limits::ASSERTIONS_MAX as u64);
     for old in oldest.iter().filter(|old| old.number < room_from) {
         changes.remove::<Record>(Assertion::at(Assertion::key_of(old.number)));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::assertion::Assertion;
+use crate::assertion::{Asserting, Assertion};
 use crate::budget::Budget;
 use crate::coordinators::Coordinators;
 use crate::director::Director;
@@ -264,6 +264,7 @@ kinds! {
     Chat = "chat";
     ReleaseGate = "release_gate";
     Assertion = "assertion";
+    Asserting = "asserting";
     Recurrence = "recurrence";
     Run = "run";
     #[cfg(any(test, feature = "ledger"))]

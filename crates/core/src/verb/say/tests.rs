@@ -375,6 +375,10 @@ fn claims_are_made_with_their_message_and_judged_later() {
         assert_eq!((judged.status, judge.by.as_str()), (*status, "architect"));
     }
     assert_eq!(claims(&swarm)[1].text, "number 1");
+    let is_other = |record: &Record| Assertion::of(record).is_none();
+    swarm.records.retain(|_, record| is_other(record));
+    swarm.ok(claiming("o", 1));
+    assert_eq!(claims(&swarm)[0].number, 4, "no number is used again");
 }
 
 #[test]
