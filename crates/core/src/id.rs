@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::doors::SLOTS;
+
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
         $(#[$doc])*
@@ -61,9 +63,6 @@ pub const HUB_ROLE: &str = "hub";
 
 /// Names that no agent has.
 pub const RESERVED: [&str; 7] = [STEWARD, HUB, USER, TELEGRAM, HUB_ROLE, "cli", "all"];
-
-/// Background agents: programs that belong to a role. They have a mailbox, and are no agents of their own.
-pub const SLOTS: [&str; 3] = ["builder-bg-1", "builder-bg-2", "builder-bg-3"];
 
 impl AgentId {
     /// Whether it is one of the background agents.

@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use switchboard_client::broker::{Outgoing, send};
 use switchboard_client::jetpack::{Message, MessageQuery};
-use switchboard_core::USER;
+use switchboard_core::{AgentId, USER};
 use tokio::time::Instant;
 
 use crate::context::Context;
@@ -49,7 +49,10 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     // By the hub's clock, as messages are.
     let since = client.admin().status().await?.now;
     let mut asked: BTreeMap<String, Asked> = BTreeMap::new();
-    for role in roles.iter().filter(|role| !is_slot(&role.target)) {
+    for role in roles
+        .iter()
+        .filter(|role| !AgentId::from(&*role.target).is_slot())
+    {
         let question = Outgoing {
             target: role.target.clone(),
             content: QUESTION.to_owned(),
@@ -90,10 +93,6 @@ pub(super) fn text(message: &Message) -> String {
     let payload: Value = serde_json::from_str(message.payload.get()).unwrap_or_default();
     let said = payload["text"].as_str();
     said.unwrap_or_else(|| message.payload.get()).to_owned()
-}
-
-fn is_slot(target: &str) -> bool {
-    target.starts_with("builder-bg-")
 }
 
 fn report(asked: &BTreeMap<String, Asked>, context: &mut Context) -> Result<(), Failure> {

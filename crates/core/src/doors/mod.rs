@@ -18,6 +18,9 @@ words! {
     }
 }
 
+/// Background agents: programs that belong to a role. They have a mailbox, and are no agents of their own.
+pub const SLOTS: [&str; 3] = ["builder-bg-1", "builder-bg-2", "builder-bg-3"];
+
 /// How a door lets agents in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {

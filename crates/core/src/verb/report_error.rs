@@ -72,6 +72,49 @@ pub enum ErrorTaken {
     Noted,
 }
 
+impl ReportError {
+    /// The holder of a task cannot go on: a person must look at it.
+    pub fn blocked(
+        agent: &AgentId,
+        task: &TaskId,
+        epoch: u64,
+        (number, attempt): (u64, u32),
+        message: String,
+    ) -> ReportError {
+        ReportError {
+            agent: agent.clone(),
+            task: Some(task.clone()),
+            epoch: Some(epoch),
+            number,
+            error: format!("blocked-{task}-{epoch}"),
+            kind: FailureKind::TaskError,
+            error_type: "blocked".to_owned(),
+            stage: "BLOCKED".to_owned(),
+            attempt,
+            message,
+            details: None,
+            remedy: None,
+            flags: ErrorFlags {
+                transient: false,
+                retry: false,
+                escalate: true,
+            },
+            backoff: Backoff::NONE,
+        }
+    }
+}
+
+impl Backoff {
+    /// Of what is not tried again.
+    const NONE: Backoff = Backoff {
+        mode: BackoffMode::Linear,
+        initial: Duration::ZERO,
+        max: Duration::ZERO,
+        jitter: 0,
+        at_least: Duration::ZERO,
+    };
+}
+
 /// Retries of an error that will hardly go away by itself.
 const RECHECKS: u32 = 1;
 

@@ -192,27 +192,18 @@ impl Broker {
             self.wait_for_others(id, &heard.waiting, until).await;
         }
         let count = written(words, until).await;
-        if count > 0 && received.message.to.one().is_some_and(AgentId::is_slot) {
-            return SendAck {
-                trace_id: Some(received.message.corr_id.to_string()),
-                ..self.ack(Some(id.to_string()), Status::DeliveredDaemonWrite)
-            };
-        }
+        let written = to_wire::written_ack(&received.message, count, self.hub.wall());
         let has_copy = heard.waiting.iter().any(|it| it.as_str() == TELEGRAM);
-        let known = match has_copy || count == 0 {
+        let known = match written.is_none() || has_copy {
             true => Some(self.outcome(id).await),
             false => None,
         };
-        match known.filter(|ack| count == 0 || ack.status == Status::TelegramDelivered) {
-            Some(ack) => SendAck {
-                ws_delivery_count: count.max(ack.ws_delivery_count),
-                ..ack
-            },
-            None => SendAck {
-                ws_delivery_count: count,
-                trace_id: Some(received.message.corr_id.to_string()),
-                ..self.ack(Some(id.to_string()), Status::DeliveredWebsocket)
-            },
+        let acks = written.into_iter().chain(known);
+        let count = acks.clone().map(|ack| ack.ws_delivery_count).max();
+        let furthest = acks.min_by_key(|ack| ack.status);
+        SendAck {
+            ws_delivery_count: count.unwrap_or(0),
+            ..furthest.expect("what was not written is looked up")
         }
     }
 

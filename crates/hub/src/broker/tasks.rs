@@ -1,13 +1,10 @@
 //! Tasks that are delegated and ended by messages.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 use switchboard_core::query::TaskRef;
-use switchboard_core::verb::{
-    Backoff, BackoffMode, Claim, Claimed, Complete, ErrorFlags, Fail, Filter, ReportError, Speaker,
-};
+use switchboard_core::verb::{Claim, Claimed, Complete, Fail, Filter, ReportError, Speaker};
 use switchboard_core::{AgentId, FailureKind, MessageId, Task, TaskId, TaskStatus, limits};
 use switchboard_wire::squidrun::frame::Receipt;
 use switchboard_wire::squidrun::{End, Saying, header, tags, trigger};
@@ -107,7 +104,11 @@ impl Broker {
         match ending.how {
             End::Done => self.complete(role, id, text).await,
             End::Failed => self.fail(role, id, text).await,
-            End::Blocked => self.hub.run(blocked(role, task, text)).await.map(drop),
+            End::Blocked => {
+                let called = (task.number, task.retries + 1);
+                let blocked = ReportError::blocked(role, &id, task.epoch, called, text);
+                self.hub.run(blocked).await.map(drop)
+            }
         }
     }
 
@@ -145,34 +146,5 @@ fn claim(role: &AgentId, task: TaskId) -> Claim {
         agent: role.clone(),
         filter: Filter::default(),
         task: Some(task),
-    }
-}
-
-fn blocked(role: &AgentId, task: &Task, why: String) -> ReportError {
-    ReportError {
-        agent: role.clone(),
-        task: Some(task.id.clone()),
-        epoch: Some(task.epoch),
-        number: task.number,
-        error: format!("blocked-{}-{}", task.id, task.epoch),
-        kind: FailureKind::TaskError,
-        error_type: "blocked".to_owned(),
-        stage: "BLOCKED".to_owned(),
-        attempt: task.retries + 1,
-        message: why,
-        details: None,
-        remedy: None,
-        flags: ErrorFlags {
-            transient: false,
-            retry: false,
-            escalate: true,
-        },
-        backoff: Backoff {
-            mode: BackoffMode::Linear,
-            initial: Duration::ZERO,
-            max: Duration::ZERO,
-            jitter: 0,
-            at_least: Duration::ZERO,
-        },
     }
 }

@@ -11,8 +11,8 @@ use switchboard_core::verb::{
     ReportProgress, ReportedTask, Send, Steer,
 };
 use switchboard_core::{
-    AgentId, CommandKind, CorrId, Door, FailureKind, LearningId, MessageId, Phase, Sender, Skills,
-    SnapshotId, TaskId, To, director, limits,
+    AgentId, CommandKind, CorrId, Door, LearningId, MessageId, Phase, Sender, Skills, SnapshotId,
+    TaskId, To, director, limits,
 };
 
 use super::message::{
@@ -20,14 +20,12 @@ use super::message::{
     OperatorCommand, Quality, ReleasePublished, StepProgress, TaskProgress, WorkerError,
     WorkerState,
 };
-use super::words::{
-    BudgetKind, BudgetPriority, BudgetResource, BudgetStatus, OperatorOrder, Stage,
-};
+use super::words::{BudgetKind, BudgetPriority, BudgetResource, BudgetStatus, OperatorOrder};
 use super::{redact, shorten};
 use crate::Malformed;
-use crate::squidrun::claims;
 use crate::jetpack::Priority;
 use crate::jetpack::from_wire::{Context, meaning};
+use crate::squidrun::claims;
 
 /// How long a cooldown lasts if nobody says.
 const COOLDOWN: Duration = Duration::from_secs(60);
@@ -183,33 +181,14 @@ pub fn error(
 }
 
 /// Stage `BLOCKED` in a heartbeat: a person must look at it.
-pub fn blocked(claim: Claim<'_>, state: &WorkerState<'_>, backoff: Backoff) -> ReportError {
+pub fn blocked(claim: Claim<'_>, state: &WorkerState<'_>) -> ReportError {
     let why = step(state).unwrap_or("the worker is blocked");
-    ReportError {
-        agent: claim.agent.clone(),
-        task: Some(claim.task.clone()),
-        epoch: Some(claim.epoch),
-        number: state.issue_number,
-        error: format!("blocked-{}-{}", claim.task, claim.epoch),
-        kind: FailureKind::TaskError,
-        error_type: "blocked".to_owned(),
-        stage: Stage::Blocked.to_string(),
-        attempt: state.attempt,
-        message: redact::text(why).into_owned(),
-        details: None,
-        remedy: None,
-        flags: ErrorFlags {
-            transient: false,
-            retry: false,
-            escalate: true,
-        },
-        backoff,
-    }
+    let called = (state.issue_number, state.attempt);
+    let why = redact::text(why).into_owned();
+    ReportError::blocked(claim.agent, claim.task, claim.epoch, called, why)
 }
 
-    let payload = redact::said_json(mail.body.get());
 fn step<'a>(state: &'a WorkerState<'_>) -> Option<&'a str> {
-        claims: claims::of_payload(&payload),
     let progress = state.progress.as_ref();
     progress.map(|progress| progress.step.as_str())
 }
@@ -228,7 +207,9 @@ pub fn send(from: &AgentId, mail: AgentMessage, root: &str) -> Result<Send, Malf
         None => To::Everyone,
     };
     let meaning = meaning(&mail.kind, mail.body.get(), mail.to.is_some(), root)?;
+    let payload = redact::said_json(mail.body.get());
     Ok(Send {
+        claims: claims::of_payload(&payload),
         id: MessageId::from(mail.message_id.as_str()),
         corr_id: CorrId::from(mail.corr_id.unwrap_or(mail.message_id)),
         from: Sender::Agent(from.clone()),

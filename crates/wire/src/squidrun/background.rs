@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use switchboard_core::id::SLOTS;
+use switchboard_core::doors::SLOTS;
 use switchboard_core::{AgentId, Timestamp};
 
 use super::frame::{BackgroundAgent, Outbound, Response};

@@ -271,7 +271,7 @@ fn reached(delivery: &Delivery) -> Status {
 }
 
 /// How a recipient gets what the hub writes: a background agent in its terminal, all others on their connections.
-pub fn written(to: &AgentId) -> Status {
+fn written(to: &AgentId) -> Status {
     match to.is_slot() {
         true => Status::DeliveredDaemonWrite,
         false => Status::DeliveredWebsocket,
@@ -299,6 +299,18 @@ pub fn ack(row: &core::Message, deliveries: &[Delivery], now: Timestamp) -> Send
         trace_id: Some(row.corr_id.to_string()),
         ..send_ack(Some(row.id.to_string()), status, now)
     }
+}
+
+/// The `send-ack` of a message that so many connections have, before the ledger hears of it.
+pub fn written_ack(row: &core::Message, count: u32, now: Timestamp) -> Option<SendAck> {
+    let to = row.to.one();
+    let status = to.map_or(Status::DeliveredWebsocket, written);
+    let has_socket = status == Status::DeliveredWebsocket;
+    (count > 0).then(|| SendAck {
+        ws_delivery_count: if has_socket { count } else { 0 },
+        trace_id: Some(row.corr_id.to_string()),
+        ..send_ack(Some(row.id.to_string()), status, now)
+    })
 }
 
 /// A `send-ack` that says nothing but a status.

@@ -23,8 +23,8 @@ use super::bus::{self, Workers};
 use super::engine::Kind;
 use super::http::Transport;
 use super::scene::{Expected, Scene, Step};
-use super::sql::{is_nothing, named, text};
-use super::stage::{Stage, can_pass};
+use super::sql::{named, text};
+use super::stage::{Answered, Nothing, Stage, can_pass};
 use super::{Answer, Driver};
 use crate::broker::{next, open, register};
 
@@ -68,11 +68,6 @@ struct Play {
     tasks: Vec<String>,
     was_said: bool,
 }
-
-/// The answer, or that the broker gave or took nothing.
-type Answered = Result<Value, Nothing>;
-
-struct Nothing;
 
 impl ByBroker {
     pub fn new(kind: Kind) -> Self {
@@ -203,18 +198,10 @@ impl Play {
             Some(_) => None,
         };
         self.was_said = matches!(answered, Some(Ok(_)));
-        if let Some(Ok(mut body)) = answered {
-            self.stage.to_scene(&mut body);
-            return body;
-        }
-        let body = self.stage.call(call, Transport::Paths).await;
         if call.route == "deregister" {
             self.roles.remove(call.id.as_deref().unwrap_or_default());
         }
-        if answered.is_some() && !is_nothing(call.route, &body) {
-            return json!({"error": "the_broker_gave_nothing", "message": body.to_string()});
-        }
-        body
+        self.stage.answer(call, answered, "broker").await
     }
 
     /// Says it in frames; `None` if there are no words for it, or the agent is no role.

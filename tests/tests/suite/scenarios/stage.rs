@@ -19,6 +19,12 @@ use super::act::{Call, Deed};
 use super::engine::Kind;
 use super::http::{HubHere, Transport, check_status, operation, route};
 use super::scene::Scene;
+use super::sql::is_nothing;
+
+/// The answer, or that the door gave or took nothing.
+pub type Answered = Result<Value, Nothing>;
+
+pub struct Nothing;
 
 pub struct Stage {
     pub hub: HubHere,
@@ -163,6 +169,22 @@ impl Stage {
         }
         self.to_scene(&mut body);
         body
+    }
+
+    /// The answer of a door that may have had words for a call. Where it gave or took nothing, HTTP is asked why, and must
+    /// find nothing either.
+    pub async fn answer(&mut self, call: &Call, answered: Option<Answered>, door: &str) -> Value {
+        if let Some(Ok(mut body)) = answered {
+            self.to_scene(&mut body);
+            return body;
+        }
+        let body = self.call(call, Transport::Paths).await;
+        match answered.is_none() || is_nothing(call.route, &body) {
+            true => body,
+            false => {
+                json!({"error": format!("the_{door}_gave_nothing"), "message": body.to_string()})
+            }
+        }
     }
 
     /// Instants of the hub as instants of the scene.

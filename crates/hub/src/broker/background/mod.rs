@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use switchboard_child::{END_WITHIN, Program, RUN_ID, Size, orphans};
-use switchboard_core::id::SLOTS;
+use switchboard_core::doors::SLOTS;
 use switchboard_core::run::Run;
 use switchboard_core::verb::{BeginRun, EndRun, FailDelivery, Hand};
 use switchboard_core::{AgentId, Door, MessageId, Priority, To};

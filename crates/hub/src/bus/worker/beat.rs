@@ -82,7 +82,7 @@ impl Worker {
                 return Some(Deed::Done(number, Box::new(complete)));
             }
             Follows::AskPerson => {
-                let report = from_wire::blocked(self.claim(number)?, state, bus.backoff());
+                let report = from_wire::blocked(self.claim(number)?, state);
                 return Some(Deed::Blocked(Box::new(report)));
             }
             Follows::Adopt if bus.config.adopt_issues && self.beat.strange != number => {

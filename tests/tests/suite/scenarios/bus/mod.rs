@@ -20,10 +20,9 @@ use tokio::runtime::Runtime;
 
 use super::act::{Call, Deed};
 use super::engine::Kind;
-use super::http::Transport;
 use super::scene::{Expected, Scene, Step};
-use super::sql::{is_nothing, named};
-use super::stage::{Stage, can_pass};
+use super::sql::named;
+use super::stage::{Answered, Stage, can_pass};
 use super::{Answer, Driver};
 use crate::bus::peer::Peer;
 
@@ -93,11 +92,6 @@ struct Hand {
     peer: Peer,
     skills: Vec<String>,
 }
-
-/// The answer, or that the director gave or took nothing.
-type Answered = Result<Value, Nothing>;
-
-struct Nothing;
 
 impl ByBus {
     pub fn new(kind: Kind, workers: Workers) -> Self {
@@ -234,27 +228,16 @@ impl Play {
         self.stage.before().await;
         let answered = self.on_the_bus(call).await;
         self.was_on_the_bus = matches!(answered, Some(Ok(_)));
-        let body = match answered {
-            Some(Ok(mut body)) => {
-                self.stage.to_scene(&mut body);
-                body
-            }
-            Some(Err(Nothing)) => {
-                let body = self.stage.call(call, Transport::Paths).await;
-                if is_nothing(call.route, &body) {
-                    body
-                } else {
-                    json!({"error": "the_bus_gave_nothing", "message": body.to_string()})
-                }
-            }
-            None => self.over_http(call).await,
-        };
+        let body = self.stage.answer(call, answered, "bus").await;
+        if !self.was_on_the_bus {
+            self.note(call, &body);
+        }
         self.stage.after();
         body
     }
 
-    async fn over_http(&mut self, call: &Call) -> Value {
-        let body = self.stage.call(call, Transport::Paths).await;
+    /// What went over HTTP.
+    fn note(&mut self, call: &Call, body: &Value) {
         if call.route == "deregister" {
             self.hands.remove(call.id.as_deref().unwrap_or_default());
         }
@@ -265,7 +248,6 @@ impl Play {
             let claim = (named(call, "agentId"), id.to_owned());
             self.claims.insert(claim, numbers);
         }
-        body
     }
 
     /// Does it on the bus; `None` if it has no words for it, or the agent is no worker.

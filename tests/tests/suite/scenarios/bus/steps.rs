@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard_tests::PATIENCE;
 
-use super::{Answered, Hand, Nothing, Play, number};
+use super::super::stage::{Answered, Nothing};
+use super::{Hand, Play, number};
 use crate::bus::peer::Peer;
 use crate::scenarios::act::Call;
 use crate::scenarios::sql::{named, or, text};
