@@ -41,11 +41,14 @@ pub struct Args {
     /// Maximum number of messages to look back
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
     limit: u32,
+    /// Address of the broker [default: that of the hub running for this project, else port HM_SEND_PORT or 9900]
+    #[arg(long, value_name = "URL", requires = "user")]
+    broker: Option<String>,
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     if args.user {
-        return read(args.follow, context).await;
+        return read(args.follow, args.broker.as_deref(), context).await;
     }
     let exported = || std::env::var("SQUIDRUN_ROLE").ok();
     let role = args.role.or_else(exported).filter(|role| !role.is_empty());
@@ -141,8 +144,8 @@ fn print(screen: &mut Screen, role: &str, found: &MessageResponse) -> std::io::R
 }
 
 /// The person's own mailbox: what is printed is delivered. Who follows waits for a hub that went away.
-async fn read(follow: bool, context: &mut Context) -> Result<(), Failure> {
-    let mut broker = Broker::connect(&context.broker(None, USER)?).await?;
+async fn read(follow: bool, at: Option<&str>, context: &mut Context) -> Result<(), Failure> {
+    let mut broker = Broker::connect(&context.broker(at, USER)?).await?;
     loop {
         let quiet = async {
             match follow {
@@ -162,7 +165,7 @@ async fn read(follow: bool, context: &mut Context) -> Result<(), Failure> {
             eprintln!("the hub closed the connection; waiting for it (Ctrl-C ends this)");
             broker = tokio::select! {
                 _ = tokio::signal::ctrl_c() => return Ok(()),
-                broker = connect_again(context) => broker,
+                broker = connect_again(at, context) => broker,
             };
             continue;
         };
@@ -182,11 +185,11 @@ async fn read(follow: bool, context: &mut Context) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn connect_again(context: &Context) -> Broker {
+async fn connect_again(named: Option<&str>, context: &Context) -> Broker {
     loop {
         tokio::time::sleep(RETRY_AFTER).await;
         // A hub that came back may have another port.
-        if let Ok(at) = context.broker(None, USER)
+        if let Ok(at) = context.broker(named, USER)
             && let Ok(broker) = Broker::connect(&at).await
         {
             return broker;

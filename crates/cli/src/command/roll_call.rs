@@ -27,6 +27,9 @@ pub struct Args {
     /// Seconds to wait for answers
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     wait: u64,
+    /// Address of the broker [default: that of the hub running for this project, else port HM_SEND_PORT or 9900]
+    #[arg(long, value_name = "URL")]
+    broker: Option<String>,
 }
 
 const QUESTION: &str = "Roll call. Report status to user.";
@@ -44,7 +47,7 @@ struct Asked {
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let roles = context.client()?.roles().await?.roles;
-    let at = context.broker(None, USER)?;
+    let at = context.broker(args.broker.as_deref(), USER)?;
     let client = context.client()?;
     // By the hub's clock, as messages are.
     let since = client.admin().status().await?.now;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use serde_json::json;
 use switchboard_client::broker::{Ack, BrokerError, Outgoing, send};
-use switchboard_wire::squidrun::{CLI, Roles, Target, header};
+use switchboard_wire::squidrun::{CLI, Roles, Target, header, trigger};
 
 use crate::context::Context;
 use crate::discover::Found;
@@ -87,7 +87,7 @@ pub(super) async fn send_or_leave(
             if found == Found::Nothing && !root.join(FOLDER).is_dir() {
                 return Err(error.into());
             }
-            let file = leave(&Roles::default(), &root, &message, &error)?;
+            let file = leave(&root, &from, &message, &error)?;
             left(&file, &message, &error, context)
         }
     }
@@ -138,11 +138,12 @@ fn told(ack: &Ack, message: &Outgoing, context: &mut Context) -> Result<(), Fail
 
 /// The way without a broker: a file that overwrites nobody's.
 fn leave(
-    roles: &Roles,
     root: &Path,
+    from: &str,
     message: &Outgoing,
     error: &BrokerError,
 ) -> Result<PathBuf, Failure> {
+    let roles = Roles::default();
     let name = match roles.target(&message.target) {
         Some(Target::Role(id)) => id.to_string(),
         Some(Target::Slot { .. } | Target::User | Target::Telegram) => {
@@ -169,10 +170,11 @@ fn leave(
         .collect();
     let file = folder.join(format!("{name}~{id}.txt"));
     let draft = folder.join(format!(".{id}.part"));
-    let text = format!(
-        "[HM-MESSAGE-ID:{}]\n{}\n",
-        message.message_id, message.content
-    );
+    let content = &message.content;
+    // A header says it to every reader of such files.
+    let from = Some(from).filter(|from| speaker(&roles, content) != *from);
+    let from = from.filter(|from| from.chars().all(is_plain));
+    let text = trigger::print(&message.message_id, from, content);
     let mut made = DirBuilder::new();
     let made = made.recursive(true).mode(0o700).create(&folder);
     let written = made.and_then(|()| {

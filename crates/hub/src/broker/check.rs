@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use switchboard_core::query::{MessageFilter, Page};
 use switchboard_core::talk::Refused;
 use switchboard_core::verb::Acknowledge;
 use switchboard_core::{AgentId, Door, MessageId};
@@ -11,6 +12,7 @@ use switchboard_wire::squidrun::to_wire::{self, Found};
 
 use super::desk::Desk;
 use super::state::Broker;
+use crate::hub::Error;
 
 impl Broker {
     pub(super) async fn delivery_check(self: Arc<Self>, asked: DeliveryCheck) -> Outbound {
@@ -49,20 +51,44 @@ impl Broker {
 
     /// A recipient says that it has what it was sent.
     pub(super) async fn received(&self, by: &AgentId, desk: Option<&Desk>, receipt: Receipt) {
-        let traced = desk.and_then(|desk| desk.traced(&receipt.trace_id));
-        let message = traced.unwrap_or_else(|| MessageId::from(receipt.trace_id));
+        let trace = receipt.trace_id;
+        let traced = desk.and_then(|desk| desk.traced(&trace));
+        let mut message = traced.unwrap_or_else(|| MessageId::from(&*trace));
+        let mut taken = self.acknowledge(by, message.clone()).await;
+        if let Err(Error::Refused(_)) = &taken
+            && let Some(traced) = self.traced(by, trace).await
+        {
+            // It was written to a connection that is gone.
+            message = traced;
+            taken = self.acknowledge(by, message.clone()).await;
+        }
+        match (taken, desk) {
+            (Ok(_), Some(desk)) => desk.confirmed(&message),
+            (Ok(_), None) => {}
+            (Err(error), _) => tracing::debug!(%error, "a receipt of {by} was not taken"),
+        }
+    }
+
+    async fn acknowledge(&self, by: &AgentId, message: MessageId) -> Result<(), Error> {
         let acknowledge = Acknowledge {
             agent: by.clone(),
-            message: message.clone(),
+            message,
             via: Door::Squidrun,
         };
-        match self.hub.run(acknowledge).await {
-            Ok(_) => {
-                if let Some(desk) = desk {
-                    desk.confirmed(&message);
-                }
-            }
-            Err(error) => tracing::debug!(%error, "a receipt of {by} was not taken"),
-        }
+        self.hub.run(acknowledge).await.map(drop)
+    }
+
+    /// The last message to a role in a trace, of those that the ledger lists first.
+    async fn traced(&self, to: &AgentId, trace: String) -> Option<MessageId> {
+        let filter = MessageFilter {
+            to: Some(to.clone()),
+            ..MessageFilter::default()
+        };
+        let read = self.hub.read(move |ledger| {
+            let page = ledger.messages(&filter, &Page::first())?;
+            let mut rows = page.rows.into_iter();
+            Ok(rows.find(|row| row.corr_id.as_str() == trace))
+        });
+        Some(read.await.ok()??.id)
     }
 }

@@ -84,18 +84,21 @@ impl Saying {
         }
     }
 
-    /// The text of a trigger file: its header says who speaks, of a failure also its first word; else it is [`CLI`].
+    /// The text of a trigger file: a line of its own or the header says which role speaks; else it is [`CLI`].
     pub fn by_file(text: String, to: Addressees, roles: &Roles) -> Saying {
-        let body = trigger::read(&text).body;
-        let header = header::parse(body);
-        let role = header.and_then(|header| roles.by_header(header.role));
-        let role = role.map(|role| role.id.as_str());
-        let role = role.or_else(|| escalated_by(body, roles)).unwrap_or(CLI);
+        let content = trigger::read(&text);
+        let named = content.from.and_then(|word| roles.target(word));
+        let named = named.filter(|it| matches!(it, Target::Role(_) | Target::Slot { .. }));
+        let header = header::parse(content.body);
+        let header = header.and_then(|header| roles.by_header(header.role));
+        let role = named.map(|target| target.id().to_string());
+        let role = role.or_else(|| header.map(|role| role.id.clone()));
+        let from = roles.speaker(role.as_deref().unwrap_or(CLI));
         let mut metadata = Members::default();
         metadata.mark(FALLBACK);
         Saying {
             id: None,
-            from: roles.speaker(role),
+            from,
             to,
             content: text,
             priority: None,
@@ -104,17 +107,6 @@ impl Saying {
             once: false,
         }
     }
-}
-
-/// Who tells of a failure: `[ESCALATE] builder: …`.
-fn escalated_by<'a>(body: &'a str, roles: &Roles) -> Option<&'a str> {
-    let (tags, rest) = tags::parse(body);
-    let (role, _) = rest.split_once(':').filter(|_| tags.escalate)?;
-    let is_role = matches!(
-        roles.target(role),
-        Some(Target::Role(_) | Target::Slot { .. })
-    );
-    is_role.then_some(role)
 }
 
 /// Of the metadata: it came by a trigger file.

@@ -64,11 +64,13 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text and the two lines that are no part of it.
+/// A text and the lines that are no part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content<'a> {
     /// Of a first line `[HM-MESSAGE-ID:…]`.
     pub id: Option<&'a str>,
+    /// Of a line `[HM-FROM:…]` after it; ours.
+    pub from: Option<&'a str>,
     pub body: &'a str,
     /// Of a last line `[PROJECT CONTEXT] …`.
     pub project: Option<&'a str>,
@@ -76,19 +78,36 @@ pub struct Content<'a> {
 
 pub fn read(text: &str) -> Content<'_> {
     let mut body = text.trim();
-    let (first, rest) = body.split_once('\n').unwrap_or((body, ""));
-    let id = first.trim_end().strip_prefix("[HM-MESSAGE-ID:");
-    let id = id.and_then(|id| id.strip_suffix(']')).map(str::trim);
-    if id.is_some() {
-        body = rest.trim();
-    }
+    let id = marked(&mut body, ID);
+    let from = marked(&mut body, FROM);
     let (before, last) = body.rsplit_once('\n').unwrap_or(("", body));
     let project = last.trim_start().strip_prefix("[PROJECT CONTEXT]");
     if project.is_some() {
         body = before.trim_end();
     }
-    let project = project.map(str::trim);
-    Content { id, body, project }
+    Content {
+        id,
+        from,
+        body,
+        project: project.map(str::trim),
+    }
+}
+
+const ID: &str = "[HM-MESSAGE-ID:";
+const FROM: &str = "[HM-FROM:";
+
+/// What the first line says, if it begins so; the text goes on after it.
+fn marked<'a>(body: &mut &'a str, mark: &str) -> Option<&'a str> {
+    let (first, rest) = body.split_once('\n').unwrap_or((body, ""));
+    let value = first.trim_end().strip_prefix(mark)?.strip_suffix(']')?;
+    *body = rest.trim();
+    Some(value.trim())
+}
+
+/// A file's text; `from` where no header says who speaks.
+pub fn print(id: &str, from: Option<&str>, body: &str) -> String {
+    let from = from.map(|from| format!("{FROM}{from}]\n"));
+    format!("{ID}{id}]\n{}{body}\n", from.unwrap_or_default())
 }
 
 /// `name=demo | path=/home/u/demo` as an object.
@@ -209,7 +228,9 @@ mod tests {
     #[test]
     fn the_id_and_the_project_are_no_part_of_the_body() {
         let read = |text| {
-            let Content { id, body, project } = read(text);
+            let Content {
+                id, body, project, ..
+            } = read(text);
             (id, body, project)
         };
         let file = "[HM-MESSAGE-ID:hm-1794728687766-8wx0dz]\n(BUILDER #2): FINDING: test\n\

@@ -233,18 +233,35 @@ async fn without_ack_required_there_is_no_ack_and_a_given_trace_is_kept() {
         (&json!("t-9"), &json!(true))
     );
     assert!(architect.hears_no("send-ack").await);
-    // A receipt names the trace.
-    let mut traced = send("builder", "m1", "y");
-    traced["traceContext"] = json!({ "traceId": "t-10" });
-    architect.send(traced).await;
-    assert_eq!(architect.expect("send-ack").await["traceId"], "t-10");
-    assert_eq!(builder.expect("message").await["traceId"], "t-10");
-    builder
-        .send(json!({ "type": "receipt", "traceId": "t-10" }))
-        .await;
-    let mut is_verified =
-        async || checked(&mut architect, "m1").await["ack"]["status"] == "delivered.verified";
-    eventually(&mut is_verified).await;
+}
+
+#[tokio::test]
+async fn a_receipt_names_the_trace_also_on_the_next_connection() {
+    let hub = broker().await;
+    let mut architect = Client::role(&hub, "architect").await;
+    let mut builder = Client::role(&hub, "builder").await;
+    for (id, trace) in [("m1", "t-10"), ("m2", "t-11")] {
+        let mut traced = send("builder", id, id);
+        traced["traceContext"] = json!({ "traceId": trace });
+        architect.send(traced).await;
+        assert_eq!(architect.expect("send-ack").await["traceId"], trace);
+        assert_eq!(builder.expect("message").await["traceId"], trace);
+    }
+    for (id, trace) in [("m1", "t-10"), ("m2", "t-11")] {
+        builder
+            .send(json!({ "type": "receipt", "traceId": trace }))
+            .await;
+        let mut is_verified =
+            async || checked(&mut architect, id).await["ack"]["status"] == "delivered.verified";
+        eventually(&mut is_verified).await;
+        drop(builder);
+        let mut is_away = async || {
+            let shown = hub.client.get("/api/v1/agents/builder").await.expect(200);
+            shown["agent"]["status"] == "offline"
+        };
+        eventually(&mut is_away).await;
+        builder = Client::role(&hub, "builder").await;
+    }
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ fn the_same_message_by_file_is_the_same_body_under_the_same_id() {
 }
 
 #[test]
-fn the_header_of_a_file_says_who_speaks() {
+fn a_line_of_a_file_or_its_header_says_who_speaks() {
     for (text, from) in [
         ("(ARCH #1): x", "architect"),
         ("[HM-MESSAGE-ID:a]\n(ANA #1): x", "oracle"),
@@ -101,9 +101,11 @@ fn the_header_of_a_file_says_who_speaks() {
         ("(HUB #1): x", "cli"),
         ("(NOBODY #1): x", "cli"),
         ("x", "cli"),
-        ("[ESCALATE] devops: no disk", "builder"),
-        ("[ESCALATE] user: no disk", "cli"),
-        ("[FYI] devops: no disk", "cli"),
+        ("[HM-MESSAGE-ID:a]\n[HM-FROM:devops]\nx", "builder"),
+        ("[HM-FROM:oracle]\n(ARCH #1): x", "oracle"),
+        ("[HM-FROM:user]\nx", "cli"),
+        ("[HM-FROM:nobody]\n(ARCH #1): x", "architect"),
+        ("x\n[HM-FROM:oracle]", "cli"),
     ] {
         assert_eq!(
             say(by_file("2.txt", text)).from.id().as_str(),
