@@ -9,10 +9,9 @@ use serde_json::Value;
 use switchboard_client::broker::Broker;
 use switchboard_client::jetpack::{EventPlace, EventQuery, MessageQuery, MessageResponse};
 use switchboard_core::USER;
-use switchboard_wire::squidrun::to_wire::signed;
+use switchboard_wire::squidrun::to_wire::{signed, text};
 use switchboard_wire::squidrun::{Roles, Target};
 
-use super::roll_call::text;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Screen, Tone, clean, paint};
@@ -133,7 +132,7 @@ fn print(screen: &mut Screen, role: &str, found: &MessageResponse) -> std::io::R
     }
     let its = found.deliveries.iter().find(|it| it.agent_id == role);
     let state = its.map_or("", |it| it.state.as_str());
-    let text = text(message);
+    let text = text(message.payload.get());
     screen.line(format_args!(
         "{} {} {} {}",
         paint(age(message.created_at, now()), Tone::Dim),

@@ -6,8 +6,9 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use switchboard_client::broker::{Outgoing, send};
-use switchboard_client::jetpack::{Message, MessageQuery};
+use switchboard_client::jetpack::MessageQuery;
 use switchboard_core::{AgentId, USER};
+use switchboard_wire::squidrun::to_wire::text;
 use tokio::time::Instant;
 
 use crate::context::Context;
@@ -84,18 +85,11 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         let found = client.messages().list(&query).await?.messages;
         for message in found.iter().filter(|it| it.created_at >= since) {
             if let Some(role) = asked.get_mut(&message.from) {
-                role.answer = Some(text(message));
+                role.answer = Some(text(message.payload.get()));
             }
         }
     }
     report(&asked, context)
-}
-
-/// What was said, or all of the payload.
-pub(super) fn text(message: &Message) -> String {
-    let payload: Value = serde_json::from_str(message.payload.get()).unwrap_or_default();
-    let said = payload["text"].as_str();
-    said.unwrap_or_else(|| message.payload.get()).to_owned()
 }
 
 fn report(asked: &BTreeMap<String, Asked>, context: &mut Context) -> Result<(), Failure> {

@@ -206,8 +206,8 @@ fn header_word(id: &str) -> String {
     }
 }
 
-/// What another dialect's message says: its text, its subject and body, or all of it.
-pub(super) fn text(payload: &str) -> String {
+/// What a payload says: its text, its subject and body, or all of it.
+pub fn text(payload: &str) -> String {
     let value: Value = serde_json::from_str(payload).unwrap_or_default();
     let member = |name: &str| value.get(name).and_then(Value::as_str);
     match (
