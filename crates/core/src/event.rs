@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Resource;
-use crate::id::{AgentId, CommandId, EngramId, GrantId, MessageId, RequestId, SnapshotId, TaskId};
+use crate::id::{
+    AgentId, CommandId, EngramId, GrantId, MessageId, NodeId, RequestId, SnapshotId, TaskId,
+};
 use crate::task::{FailureKind, Phase, Priority};
 use crate::time::Timestamp;
 
@@ -292,6 +294,15 @@ pub enum Event {
     TokenCreated { name: String, scope: String },
     /// A token was revoked.
     TokenRevoked { name: String },
+    /// A person invited a node: whoever brings the invite until then may join.
+    NodeInvited { by: String, until: Timestamp },
+    /// Another hub is a node of this swarm from here on.
+    NodeJoined {
+        node: NodeId,
+        endpoint: Option<String>,
+    },
+    /// A node left, or was removed.
+    NodeLeft { node: NodeId, by: String },
     /// An incident was opened: a person should look into it.
     IncidentOpened {
         incident: String,
@@ -329,7 +340,7 @@ impl Event {
     pub fn ends_credential(&self) -> bool {
         matches!(
             self,
-            Event::AgentKeyRotated { .. } | Event::TokenRevoked { .. }
+            Event::AgentKeyRotated { .. } | Event::TokenRevoked { .. } | Event::NodeLeft { .. }
         )
     }
 }
@@ -402,6 +413,9 @@ kinds! {
     BudgetCooled => "budget_cooled",
     TokenCreated => "token_created",
     TokenRevoked => "token_revoked",
+    NodeInvited => "node_invited",
+    NodeJoined => "node_joined",
+    NodeLeft => "node_left",
     IncidentOpened => "incident_opened",
     IncidentResolved => "incident_resolved",
     OutageEnded => "outage_ended",

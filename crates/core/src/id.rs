@@ -117,6 +117,8 @@ ids! {
     /// What an agent calls a request for a budget.
     RequestId,
     GrantId,
+    /// A hub among those that are gateways of one swarm.
+    NodeId,
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ pub mod ledger;
 pub mod limits;
 pub mod memory;
 pub mod message;
+pub mod node;
 pub mod path;
 pub mod quality;
 pub mod query;
@@ -67,8 +68,8 @@ pub use engram::{Engram, EngramEntry, EngramText};
 pub use event::{Event, Logged};
 pub use head::{Head, LedgerEpoch};
 pub use id::{
-    AgentId, CommandId, CorrId, EngramId, GrantId, LearningId, MessageId, RequestId, SnapshotId,
-    TaskId, TokenId,
+    AgentId, CommandId, CorrId, EngramId, GrantId, LearningId, MessageId, NodeId, RequestId,
+    SnapshotId, TaskId, TokenId,
 };
 pub use id::{HUB, HUB_ROLE, STEWARD, TELEGRAM, USER};
 pub use incident::Incident;
@@ -76,6 +77,7 @@ pub use lane::{Lane, LaneId, LaneKey};
 pub use lease::Lease;
 pub use memory::Learning;
 pub use message::{Delivery, DeliveryState, Meaning, Message, Received, Sender, To};
+pub use node::{Gateway, Node};
 pub use path::LeasePath;
 pub use quality::{Baseline, GatePolicy, Metric, Metrics, Regression, Severity, Snapshot};
 pub use record::{Record, RecordKey, RecordRange};

@@ -138,6 +138,19 @@ pub const OUTAGE_BELIEVED: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const SERVED_EVERY: Duration = Duration::from_secs(4);
 /// A coordinator that has not said for so long that it serves has ended, and its streams with it.
 pub const COORDINATOR_GONE_AFTER: Duration = Duration::from_secs(15);
+/// Nodes that are joined, and invitations that are open.
+pub const NODES_MAX: usize = 1000;
+pub const NODE_INVITES_MAX: usize = 1000;
+/// How long a node may be invited for.
+pub const NODE_INVITE_FOR_MIN: Duration = Duration::from_secs(5 * 60);
+pub const NODE_INVITE_FOR_MAX: Duration = Duration::from_secs(15 * 60);
+pub const NODE_INVITES_KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
+/// The key of a node that left is remembered for so long: until then its id is nobody else's.
+pub const LEFT_NODES_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+/// A node shows its ticket for so long, then it asks for another.
+pub const NODE_TICKET_FOR: Duration = Duration::from_secs(60);
+/// How far the clocks of two nodes may differ.
+pub const NODE_CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(2 * 3600);
 /// A duty is taken for so long, and renewed so often.
 pub const DUTY_FOR: Duration = Duration::from_secs(15);
 pub const DUTY_RENEWED_EVERY: Duration = Duration::from_secs(5);

@@ -15,6 +15,7 @@ use crate::director::Director;
 use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
 use crate::incident::Incident;
+use crate::node::{Gateway, Node, NodeInvite};
 use crate::recurrence::Recurrence;
 use crate::release_gate::ReleaseGate;
 use crate::root::Root;
@@ -267,6 +268,9 @@ kinds! {
     Asserting = "asserting";
     Recurrence = "recurrence";
     Run = "run";
+    Gateway = "gateway";
+    Node = "node";
+    NodeInvite = "node_invite";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::id::{AgentId, MessageId, TaskId};
+use crate::id::{AgentId, MessageId, NodeId, TaskId};
+use crate::iso::Printed;
+use crate::node::PROTOCOL_VERSION;
 use crate::task::TaskStatus;
 use crate::time::Timestamp;
 
@@ -88,6 +90,11 @@ pub enum Refusal {
     SnapshotNotFound {
         task: TaskId,
     },
+    NodeNotFound {
+        node: NodeId,
+    },
+    /// A node may not join, or is none of those that did.
+    NotAdmitted(NotAdmitted),
     TooMany {
         what: &'static str,
         limit: usize,
@@ -115,6 +122,61 @@ pub enum NotYours {
     AlreadyFinished {
         status: TaskStatus,
     },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotAdmitted {
+    UnknownInvite,
+    /// Since then.
+    ExpiredInvite(Timestamp),
+    /// By this node.
+    UsedInvite(NodeId),
+    /// Its major version is another.
+    OtherProtocol(String),
+    /// Its id belongs to another key, or to nobody who is joined.
+    Mismatch(NodeId),
+    /// Its signature does not fit.
+    Unproven(NodeId),
+    /// Its nonce was used before.
+    Replayed,
+}
+
+impl From<NotAdmitted> for Refusal {
+    fn from(why: NotAdmitted) -> Refusal {
+        Refusal::NotAdmitted(why)
+    }
+}
+
+impl fmt::Display for NotAdmitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotAdmitted::UnknownInvite => f.write_str(
+                "there is no such invite; create one with 'switchboard node invite' at the node to be joined",
+            ),
+            NotAdmitted::ExpiredInvite(at) => write!(
+                f,
+                "the invite expired at {}; create another",
+                Printed::new(*at).as_str()
+            ),
+            NotAdmitted::UsedInvite(by) => {
+                write!(f, "the invite was used by node {by}; create another")
+            }
+            NotAdmitted::OtherProtocol(given) => write!(
+                f,
+                "the node speaks version {given:?} of the protocol, and this one {PROTOCOL_VERSION:?}; both need the same major version"
+            ),
+            NotAdmitted::Mismatch(node) => write!(
+                f,
+                "node {node} is not joined here, or is joined with another key"
+            ),
+            NotAdmitted::Unproven(node) => {
+                write!(f, "the proof is not a signature by the key of node {node}")
+            }
+            NotAdmitted::Replayed => {
+                f.write_str("this nonce was used before; sign each call with a new one")
+            }
+        }
+    }
 }
 
 impl NotYours {
@@ -258,6 +320,8 @@ impl fmt::Display for Refusal {
                     "task {task} has no quality snapshot; complete it with qualityMetrics first"
                 )
             }
+            Refusal::NodeNotFound { node } => write!(f, "there is no node {node}"),
+            Refusal::NotAdmitted(why) => why.fmt(f),
             Refusal::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
             Refusal::Invalid { message, .. } => f.write_str(message),
         }

@@ -213,6 +213,9 @@ fn said(event: &Event) -> Option<Said<'_>> {
         | Event::BudgetCooled { .. }
         | Event::TokenCreated { .. }
         | Event::TokenRevoked { .. }
+        | Event::NodeInvited { .. }
+        | Event::NodeJoined { .. }
+        | Event::NodeLeft { .. }
         | Event::IncidentOpened { .. }
         | Event::IncidentResolved { .. }
         | Event::OutageEnded { .. }

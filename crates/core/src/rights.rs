@@ -24,6 +24,8 @@ words! {
         Operate = "operate",
         /// What a person decides: change, cancel, approve, tokens, keys, the baseline.
         Steer = "steer",
+        /// Read outboxes, and bring one's own, as a node or as who looks after one.
+        Exchange = "exchange events between nodes",
         /// Statements on the public tables, as any agent.
         Sql = "SQL",
         /// The same as a steward.
@@ -35,7 +37,8 @@ words! {
 /// reaches a hub that asks for nothing, has scope `steward`.
 const fn rights(scope: Scope) -> &'static [Right] {
     use Right::{
-        Act, ActAsAnyone, AllMessages, Create, Messages, Operate, Read, Sql, SqlSteward, Steer,
+        Act, ActAsAnyone, AllMessages, Create, Exchange, Messages, Operate, Read, Sql, SqlSteward,
+        Steer,
     };
     match scope {
         Scope::Steward => &[
@@ -47,9 +50,10 @@ const fn rights(scope: Scope) -> &'static [Right] {
             Create,
             Operate,
             Steer,
+            Exchange,
         ],
         Scope::Viewer => &[Read, Messages, AllMessages],
-        Scope::Node => &[Read],
+        Scope::Node => &[Read, Exchange],
         Scope::Agent => &[Read, Messages, Act, Create],
         Scope::Operator => &[Read, Operate],
         Scope::Sql => &[Sql],

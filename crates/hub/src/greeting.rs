@@ -79,6 +79,8 @@ fn line(event: &Event) -> Option<String> {
         Event::TaskFailed {
             number, message, ..
         } => format!("task #{number} failed: {message}"),
+        Event::NodeJoined { node, .. } => format!("node {node} joined"),
+        Event::NodeLeft { node, .. } => format!("node {node} left"),
         Event::IncidentOpened { message, .. } => format!("incident: {message}"),
         Event::DirectorSteered { by, order, reason } if reason.is_empty() => {
             format!("{by}: {order}")

@@ -251,6 +251,9 @@ impl News {
             | Event::ClaimJudged { .. }
             | Event::TaskCreated { .. }
             | Event::FailureRecurred { .. }
+            | Event::NodeInvited { .. }
+            | Event::NodeJoined { .. }
+            | Event::NodeLeft { .. }
             | Event::IncidentOpened { .. }
             | Event::IncidentResolved { .. }
             | Event::OutageEnded { .. }

@@ -7,7 +7,7 @@ use aws_lc_rs::digest;
 
 use crate::signature::{from_hex, to_hex};
 
-/// The SHA-256 of a certificate in DER.
+/// The SHA-256 of a certificate in DER, or of the public key in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
 
@@ -18,11 +18,16 @@ impl Fingerprint {
         let hash = digest::digest(&digest::SHA256, certificate);
         Fingerprint(hash.as_ref().try_into().expect("SHA-256 has 32 bytes"))
     }
+
+    /// In hexadecimal, without what stands before it.
+    pub fn digits(&self) -> String {
+        to_hex(&self.0)
+    }
 }
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}", to_hex(&self.0))
+        write!(f, "{PREFIX}{}", self.digits())
     }
 }
 

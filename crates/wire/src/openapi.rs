@@ -55,6 +55,7 @@ const TAGS: &[(&str, &str)] = &[
         "The hub as a whole: status, events, incidents, pause; several operations in one call.",
     ),
     ("tokens", "Credentials of people and programs."),
+    ("nodes", "Hubs that are gateways of one swarm."),
     ("sql", "SQL on the public tables, for libSQL clients."),
     ("probes", "For machines that look after the hub."),
 ];
@@ -164,7 +165,7 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     }
     if takes_sql(route) {
         operation["security"] = json!([{ "token": [] }]);
-    } else if !route.is_api() && route.path != "/metrics" {
+    } else if !route.takes_credential() && route.path != "/metrics" {
         operation["security"] = json!([]);
     }
     operation
@@ -193,6 +194,7 @@ fn parameters(route: &Route) -> Vec<Value> {
             "agents" => "The id of the agent.",
             "messages" => "The id of the message.",
             "tokens" => "The id of the token.",
+            "nodes" => "The id of the node.",
             _ => "The id of the incident.",
         };
         Bound::Id.put(&mut schema);
@@ -220,7 +222,11 @@ fn parameters(route: &Route) -> Vec<Value> {
     let in_headers = HEADERS
         .iter()
         .filter(|(name, ..)| {
-            route.is_api() && (route.method.is_mutating() || *name == "ProtocolVersion")
+            let is_key = *name == "IdempotencyKey";
+            match route.method.is_mutating() {
+                true => route.is_api() || (is_key && route.takes_credential()),
+                false => route.is_api() && !is_key,
+            }
         })
         .map(|(name, ..)| json!({ "$ref": format!("#/components/parameters/{name}") }));
     in_path.chain(in_query).chain(in_headers).collect()
@@ -236,7 +242,7 @@ const NEEDED: [(&str, &str); 3] = [
 fn request_body(route: &Route, schemas: &mut Schemas) -> Option<Value> {
     let (schema, required) = match route.request {
         RequestBody::None => return None,
-        RequestBody::Required(schema) if takes_sql(route) => {
+        RequestBody::Required(schema) if !route.takes_credential() => {
             (schema(&mut schemas.requests).to_value(), true)
         }
         RequestBody::Optional(schema) => (schemas.enveloped(schema), false),
@@ -299,7 +305,7 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
     let mut responses = Map::from_iter([(route.status.to_string(), success)]);
     let mut codes: Vec<ErrorCode> = route.errors.to_vec();
     codes.extend(ANYWHERE);
-    if route.is_api() || takes_sql(route) || route.path == "/metrics" {
+    if route.takes_credential() || takes_sql(route) || route.path == "/metrics" {
         codes.extend(WITH_CREDENTIAL);
     }
     if takes_sql(route) {

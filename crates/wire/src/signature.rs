@@ -22,6 +22,8 @@ const TOKEN_PREFIX: &str = "sbt_";
 const AGENT_PURPOSE: &[u8] = b"switchboard agent signing key v1";
 const STEWARD_PURPOSE: &[u8] = b"switchboard local steward token v1";
 const PROOF_PURPOSE: &[u8] = b"switchboard hub proof v1";
+const TICKET_PURPOSE: &[u8] = b"switchboard node ticket v1";
+const INVITE_PURPOSE: &[u8] = b"switchboard node invite v1";
 
 /// The secret from which all agent keys follow.
 #[derive(Clone)]
@@ -69,6 +71,16 @@ impl MasterKey {
 
     fn proof_key(&self) -> AgentKey {
         AgentKey(self.derive(PROOF_PURPOSE, &[]))
+    }
+
+    /// What seals the tickets of nodes.
+    pub fn ticket_key(&self) -> AgentKey {
+        AgentKey(self.derive(TICKET_PURPOSE, &[]))
+    }
+
+    /// The secret of an invite, in hexadecimal; nothing but its id is needed to make it again.
+    pub fn invite_secret(&self, id: &str) -> String {
+        to_hex(&self.derive(INVITE_PURPOSE, &[id.as_bytes()]))
     }
 
     fn derive(&self, purpose: &[u8], info: &[&[u8]]) -> [u8; KEY_LEN] {

@@ -352,6 +352,8 @@ mod tests {
             ("refused", since_stop(limits::REFUSED_KEPT_FOR)),
             ("assertion", since_stop(limits::ASSERTIONS_KEPT_FOR)),
             ("recurrence", since_stop(limits::RECURRENCES_KEPT_FOR)),
+            ("node", since_stop(limits::LEFT_NODES_KEPT_FOR)),
+            ("node_invite", since_stop(limits::NODE_INVITES_KEPT_FOR)),
             ("sample", now - HOUR),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);

@@ -11,14 +11,16 @@ use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::ledger::Ledger;
 use crate::message::{Meaning, Sender};
+use crate::node::{Node, NodeKey, PROTOCOL_VERSION, Tier};
 use crate::path::LeasePath;
-use crate::refusal::Refusal;
+use crate::refusal::{NotAdmitted, Refusal};
 use crate::slice::Slice;
 use crate::task::{FailureKind, Phase, Priority, Task, TaskStatus};
 use crate::time::Timestamp;
 use crate::verb::{
     About, AcquireLease, Assign, Cancel, Claim, Claimed, Complete, CreateTasks, Deregister, Fail,
-    Filter, IssueCommand, Join, LeaseAnswer, MarkSilent, NewTask, ReportProgress, Send, Verb,
+    Filter, IssueCommand, Join, LeaseAnswer, MarkSilent, NewTask, OpenGateway, ReportProgress,
+    Send, Verb,
 };
 use crate::want::Want;
 use crate::{Agent, GatePolicy, Skills, limits};
@@ -391,6 +393,32 @@ pub(crate) fn order(agent: &str, kind: CommandKind) -> IssueCommand {
     }
 }
 
+pub(crate) fn open_gateway(id: &str) -> OpenGateway {
+    OpenGateway {
+        node_id: Some(id.into()),
+        fresh_id: id.into(),
+        fresh_key: NodeKey(id.to_owned()),
+        endpoint: None,
+        tier: Tier::Backbone,
+    }
+}
+
+/// A node as it introduces itself.
+pub(crate) fn node(id: &str) -> Node {
+    Node {
+        node_id: id.into(),
+        public_key: format!("key of {id}"),
+        endpoint: None,
+        certificate: None,
+        tier: Tier::Edge,
+        protocol_version: PROTOCOL_VERSION.to_owned(),
+        joined_at: Timestamp::ZERO,
+        invited_by: None,
+        vouched_by: None,
+        left: None,
+    }
+}
+
 /// A refusal in one word, or "ok".
 pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
     let Err(refusal) = outcome else { return "ok" };
@@ -418,6 +446,16 @@ pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
         Refusal::ClaimNotFound { .. } => "claim_not_found",
         Refusal::DutyLost { .. } => "duty_lost",
         Refusal::SnapshotNotFound { .. } => "snapshot_not_found",
+        Refusal::NodeNotFound { .. } => "node_not_found",
+        Refusal::NotAdmitted(why) => match why {
+            NotAdmitted::UnknownInvite => "invalid_invite",
+            NotAdmitted::ExpiredInvite(_) => "expired_invite",
+            NotAdmitted::UsedInvite(_) => "invite_used",
+            NotAdmitted::OtherProtocol(_) => "other_protocol",
+            NotAdmitted::Mismatch(_) => "node_mismatch",
+            NotAdmitted::Unproven(_) => "node_proof_invalid",
+            NotAdmitted::Replayed => "replay_detected",
+        },
         Refusal::TooMany { .. } => "too_many",
         Refusal::Invalid { .. } => "invalid",
     }

@@ -190,6 +190,7 @@ pub(super) fn refusal(right: Right) -> &'static str {
         Right::Create => "only agents and stewards may create tasks",
         Right::Operate => "this requires a token of scope operator or steward",
         Right::Steer => "this requires a token of scope steward",
+        Right::Exchange => "this requires a ticket of a node, or a token of scope steward",
         Right::Sql | Right::SqlSteward => {
             "this requires a token of scope sql in Authorization: Bearer; create one with 'switchboard token create <name> --scope sql'"
         }

@@ -175,6 +175,9 @@ impl<'a> Told<'a> {
             | Event::TokenRevoked { .. }
             | Event::ClaimJudged { .. }
             | Event::FailureRecurred { .. }
+            | Event::NodeInvited { .. }
+            | Event::NodeJoined { .. }
+            | Event::NodeLeft { .. }
             | Event::IncidentOpened { .. }
             | Event::IncidentResolved { .. }
             | Event::OutageEnded { .. }

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use switchboard_core::Refusal;
+use switchboard_core::node::PROTOCOL_VERSION;
+use switchboard_core::refusal::NotAdmitted;
 
 use super::SUPPORTED_VERSIONS;
 use crate::Malformed;
@@ -16,6 +18,10 @@ words! {
         Unauthenticated = "unauthenticated",
         NotYou = "not_you",
         LeaseNotYours = "lease_not_yours",
+        InvalidInvite = "invalid_invite",
+        ExpiredInvite = "expired_invite",
+        NodeProofInvalid = "node_proof_invalid",
+        NodeMismatch = "node_mismatch",
         Forbidden = "forbidden",
         TaskNotFound = "task_not_found",
         AgentNotRegistered = "agent_not_registered",
@@ -31,6 +37,9 @@ words! {
         TaskAlreadyExists = "task_already_exists",
         MessageAlreadyExists = "message_already_exists",
         IdempotencyKeyReused = "idempotency_key_reused",
+        InviteUsed = "invite_used",
+        ReplayDetected = "replay_detected",
+        JoinFailed = "join_failed",
         WrongHost = "wrong_host",
         RateLimited = "rate_limited",
         DbUnavailable = "db_unavailable",
@@ -43,8 +52,11 @@ impl ErrorCode {
     pub const fn status(self) -> u16 {
         match self {
             Self::InvalidOperation => 400,
-            Self::Unauthenticated => 401,
-            Self::NotYou | Self::LeaseNotYours | Self::Forbidden => 403,
+            Self::Unauthenticated
+            | Self::InvalidInvite
+            | Self::ExpiredInvite
+            | Self::NodeProofInvalid => 401,
+            Self::NotYou | Self::LeaseNotYours | Self::Forbidden | Self::NodeMismatch => 403,
             Self::TaskNotFound
             | Self::AgentNotRegistered
             | Self::RecipientNotFound
@@ -58,7 +70,10 @@ impl ErrorCode {
             | Self::AgentAlreadyRegistered
             | Self::TaskAlreadyExists
             | Self::MessageAlreadyExists
-            | Self::IdempotencyKeyReused => 409,
+            | Self::IdempotencyKeyReused
+            | Self::InviteUsed
+            | Self::ReplayDetected
+            | Self::JoinFailed => 409,
             Self::WrongHost => 421,
             Self::RateLimited => 429,
             Self::DbUnavailable | Self::Overloaded => 503,
@@ -156,6 +171,10 @@ impl From<&Refusal> for ErrorBody {
             }
             Refusal::WrongState { status, .. } => body.reason = Some(format!("task_is_{status}")),
             Refusal::TooMany { .. } => body.reason = Some("limit_reached".to_owned()),
+            Refusal::NotAdmitted(NotAdmitted::OtherProtocol(_)) => {
+                body.field = Some("protocolVersion".to_owned());
+                body.supported = Some(vec![PROTOCOL_VERSION.to_owned()]);
+            }
             Refusal::Invalid { field, .. } => body.field = Some(camel(field)),
             Refusal::AgentNotRegistered { .. }
             | Refusal::AgentAlreadyRegistered { .. }
@@ -172,6 +191,8 @@ impl From<&Refusal> for ErrorBody {
             | Refusal::TokenNotFound
             | Refusal::IncidentNotFound { .. }
             | Refusal::ClaimNotFound { .. }
+            | Refusal::NodeNotFound { .. }
+            | Refusal::NotAdmitted(_)
             | Refusal::DutyLost { .. } => {}
         }
         body
@@ -198,7 +219,17 @@ fn code(refusal: &Refusal) -> ErrorCode {
         Refusal::TokenNotFound
         | Refusal::SnapshotNotFound { .. }
         | Refusal::IncidentNotFound { .. }
-        | Refusal::ClaimNotFound { .. } => ErrorCode::NotFound,
+        | Refusal::ClaimNotFound { .. }
+        | Refusal::NodeNotFound { .. } => ErrorCode::NotFound,
+        Refusal::NotAdmitted(why) => match why {
+            NotAdmitted::UnknownInvite => ErrorCode::InvalidInvite,
+            NotAdmitted::ExpiredInvite(_) => ErrorCode::ExpiredInvite,
+            NotAdmitted::UsedInvite(_) => ErrorCode::InviteUsed,
+            NotAdmitted::OtherProtocol(_) => ErrorCode::InvalidOperation,
+            NotAdmitted::Mismatch(_) => ErrorCode::NodeMismatch,
+            NotAdmitted::Unproven(_) => ErrorCode::NodeProofInvalid,
+            NotAdmitted::Replayed => ErrorCode::ReplayDetected,
+        },
         Refusal::WrongState { .. }
         | Refusal::UnknownDependency { .. }
         | Refusal::DependencyCycle { .. }

@@ -157,6 +157,11 @@ impl Route {
         }
     }
 
+    /// Whether callers show who they are.
+    pub fn takes_credential(&self) -> bool {
+        self.is_api() || self.path.starts_with("/runtime/")
+    }
+
     /// Below `/api/v1`: authenticated, limited, and with the errors that any call may get.
     pub fn is_api(&self) -> bool {
         self.path.starts_with("/api/v1/")

@@ -8,6 +8,10 @@ use super::route::{Answer, Method, RequestBody, Route, of};
 use super::*;
 use crate::Query;
 use crate::hrana::{CursorRequest, PipelineRequest, PipelineResponse};
+use crate::runtime::{
+    ExchangeRequest, ExchangeResponse, InviteNodeRequest, InviteNodeResponse, JoinNodeRequest,
+    LeaveNodeResponse, NodeResponse, NodesResponse, TicketRequest, TicketResponse,
+};
 
 const fn json<T: JsonSchema>() -> Answer {
     Answer::Json(of::<T>)
@@ -38,6 +42,18 @@ const HELD: &[ErrorCode] = &[
 ];
 const NO_AGENT: &[ErrorCode] = &[E::AgentNotRegistered];
 const NO_TASK: &[ErrorCode] = &[E::TaskNotFound];
+
+const NODE_AUTH: &[ErrorCode] = &[
+    E::InvalidInvite,
+    E::ExpiredInvite,
+    E::NodeProofInvalid,
+    E::NodeMismatch,
+    E::InviteUsed,
+    E::ReplayDetected,
+    E::RateLimited,
+    E::DbUnavailable,
+    E::Overloaded,
+];
 
 /// Every route, by family.
 #[rustfmt::skip]
@@ -147,6 +163,20 @@ pub const ROUTES: &[Route] = &[
         .right(Right::Steer).tag("tokens").takes(of::<NewTokenRequest>).creates(),
     Route::new(Method::Delete, "/api/v1/tokens/{id}", "revokeToken", "Revoke a token.", json::<Done>())
         .right(Right::Steer).tag("tokens").errors(&[E::NotFound]),
+    post("/runtime/v1/invites", "inviteNode", "Invite a node; the invite is shown once.", json::<InviteNodeResponse>())
+        .right(Right::Steer).tag("nodes").may_take(of::<InviteNodeRequest>).creates(),
+    post("/runtime/v1/nodes/join", "joinNode", "Join the node that sent an invite.", json::<NodeResponse>())
+        .right(Right::Steer).tag("nodes").takes(of::<JoinNodeRequest>).errors(&[E::JoinFailed, E::NodeMismatch]),
+    get("/runtime/v1/nodes", "listNodes", "This node, and those that are joined.", json::<NodesResponse>())
+        .tag("nodes"),
+    get("/runtime/v1/nodes/{id}", "getNode", "One node.", json::<NodeResponse>())
+        .tag("nodes").errors(&[E::NotFound]),
+    post("/runtime/v1/nodes/{id}/leave", "leaveNode", "Remove a node; with the id of this one, leave all.", json::<LeaveNodeResponse>())
+        .right(Right::Exchange).tag("nodes").errors(&[E::NotFound, E::NodeMismatch]),
+    post("/ansible/auth/exchange", "exchangeInvite", "Exchange an invite for the first ticket of a node.", json::<ExchangeResponse>())
+        .open().tag("nodes").takes(of::<ExchangeRequest>).errors(NODE_AUTH),
+    post("/ansible/auth/ticket", "askTicket", "Another ticket, for a node that is joined.", json::<TicketResponse>())
+        .open().tag("nodes").takes(of::<TicketRequest>).errors(NODE_AUTH),
     get("/v2", "sqlV2", "Whether Hrana 2 is supported.", Answer::Object).open().tag("sql"),
     get("/v3", "sqlV3", "Whether Hrana 3 is supported.", Answer::Object).open().tag("sql"),
     post("/v2/pipeline", "sqlPipelineV2", "SQL on the public tables, for libSQL's clients.", json::<PipelineResponse>())

@@ -39,6 +39,14 @@ pub(super) enum Bound {
     RecordPlace,
     /// The type of an event.
     Event,
+    /// An address without a path.
+    Endpoint,
+    /// An invite of a node.
+    Invite,
+    /// What a node signs only once.
+    Nonce,
+    /// The hash of a certificate's public key.
+    Pin,
 }
 
 use Bound::{AtLeast, Between, Filled, Id, Items, Line, Percent, Text};
@@ -149,6 +157,21 @@ pub(super) const MEMBERS: &[(&str, &str, Bound)] = &[
     ("ResumeRequest", "why", NOTE),
     ("NewTokenRequest", "name", NAME),
     ("NewTokenRequest", "agentId", Id),
+    ("InviteNodeRequest", "ttlSeconds", Between(max::NODE_INVITE_FOR_MIN.as_secs(), max::NODE_INVITE_FOR_MAX.as_secs())),
+    ("JoinNodeRequest", "url", Bound::Endpoint),
+    ("JoinNodeRequest", "inviteToken", Bound::Invite),
+    ("JoinNodeRequest", "endpoint", Bound::Endpoint),
+    ("ExchangeRequest", "inviteToken", Text(max::NAME_BYTES_MAX)),
+    ("ExchangeRequest", "nodeId", Id),
+    ("ExchangeRequest", "nodeProof", Bound::Digits(128, 128)),
+    ("ExchangeRequest", "nonce", Bound::Nonce),
+    ("ExchangeRequest", "publicKey", Bound::Digits(64, 64)),
+    ("ExchangeRequest", "protocolVersion", Text(max::ID_BYTES_MAX)),
+    ("ExchangeRequest", "endpoint", Bound::Endpoint),
+    ("ExchangeRequest", "certificate", Bound::Pin),
+    ("TicketRequest", "nodeId", Id),
+    ("TicketRequest", "nonce", Bound::Nonce),
+    ("TicketRequest", "proof", Bound::Digits(128, 128)),
     ("BaselineRequest", "/anyOf/0/properties/fromTask", Id),
     ("NewBaseline", "testCoverage", Percent),
     ("BatchRequest", "operations", Items(0, max::BATCH_OPERATIONS_MAX, &Text(usize::MAX))),
@@ -244,6 +267,14 @@ impl Bound {
             Bound::Place => text(1, from_wire::lists::PLACE_DIGITS_MAX, "^[0-9]+$".to_owned()),
             Bound::RecordPlace => json!({ "pattern": r"^-?[0-9]{1,18}(\..*)?$" }),
             Bound::Event => json!({ "enum": Event::KINDS }),
+            Bound::Endpoint => text(
+                8,
+                max::NAME_BYTES_MAX,
+                r"^https?://[A-Za-z0-9.\[\]_-][A-Za-z0-9.:\[\]_-]*/?$".to_owned(),
+            ),
+            Bound::Invite => json!({ "pattern": r"^sbi_[0-9a-f]{64}(\.[0-9a-f]{64})?$" }),
+            Bound::Nonce => text(1, max::ID_BYTES_MAX, "^[!-{}~]+$".to_owned()),
+            Bound::Pin => json!({ "pattern": "^sha256:[0-9a-f]{64}$" }),
             Bound::Items(..) => unreachable!("a list is bounded where its items are"),
         };
         match keywords {

@@ -1,12 +1,42 @@
 //! Every refusal and every code, with its status.
 
-use switchboard_core::refusal::NotYours;
+use switchboard_core::refusal::{NotAdmitted, NotYours};
 use switchboard_core::{Refusal, TaskStatus, Timestamp};
 use switchboard_wire::jetpack::{self, ErrorBody, ErrorCode};
 
 use crate::to_wire::{golden, value};
 
 const T: Timestamp = Timestamp(1_768_816_800_000);
+
+#[test]
+fn a_node_that_may_not_is_told_why_by_code() {
+    let node = || "n".into();
+    for (why, status, code) in [
+        (NotAdmitted::UnknownInvite, 401, "invalid_invite"),
+        (NotAdmitted::ExpiredInvite(T), 401, "expired_invite"),
+        (NotAdmitted::UsedInvite(node()), 409, "invite_used"),
+        (NotAdmitted::Mismatch(node()), 403, "node_mismatch"),
+        (NotAdmitted::Unproven(node()), 401, "node_proof_invalid"),
+        (NotAdmitted::Replayed, 409, "replay_detected"),
+    ] {
+        let body = ErrorBody::from(&Refusal::from(why));
+        assert_eq!((body.status(), body.error.as_str()), (status, code));
+        assert!(!body.message.is_empty());
+    }
+    let other = Refusal::from(NotAdmitted::OtherProtocol("2.0".to_owned()));
+    let body = ErrorBody::from(&other);
+    assert_eq!(
+        (body.status(), body.error.as_str()),
+        (400, "invalid_operation")
+    );
+    assert_eq!(body.field.as_deref(), Some("protocolVersion"));
+    assert_eq!(body.supported, Some(vec!["1.0".to_owned()]));
+    let unknown = ErrorBody::from(&Refusal::NodeNotFound { node: node() });
+    assert_eq!(
+        (unknown.status(), unknown.error.as_str()),
+        (404, "not_found")
+    );
+}
 
 #[test]
 fn each_refusal_has_its_status_code_and_place() {

@@ -1,0 +1,15 @@
+//! The Runtime protocol, version 1: several hubs are gateways of one swarm.
+//!
+//! One file per family of messages, spelled as in `docs/runtime.md`. What is signed between nodes, and how, is in
+//! [`proof`]; what a node shows with each call is a [`Ticket`].
+
+pub mod from_wire;
+mod invite;
+mod node;
+pub mod proof;
+mod ticket;
+pub mod to_wire;
+
+pub use invite::Invite;
+pub use node::*;
+pub use ticket::Ticket;

@@ -1,0 +1,59 @@
+//! Nodes as others see them.
+
+use switchboard_core::node as core;
+
+use super::{Node, NodeStatus, OwnNode, Reach, Tier};
+
+pub fn node(row: &core::Node) -> Node {
+    Node {
+        node_id: row.node_id.to_string(),
+        status: match row.left {
+            None => NodeStatus::Joined,
+            Some(_) => NodeStatus::Left,
+        },
+        endpoint: row.endpoint.clone(),
+        reach: match row.reach() {
+            core::Reach::Pull => Reach::Pull,
+            core::Reach::Push => Reach::Push,
+        },
+        tier: row.tier.into(),
+        protocol_version: row.protocol_version.clone(),
+        public_key: row.public_key.clone(),
+        certificate: row.certificate.clone(),
+        joined_at: row.joined_at.into(),
+        left_at: row.left.as_ref().map(|left| left.at.into()),
+        invited_by: row.invited_by.clone(),
+        vouched_by: row.vouched_by.as_ref().map(ToString::to_string),
+    }
+}
+
+/// The key itself is not shown, but what belongs to it.
+pub fn own(row: &core::Gateway, public_key: String) -> OwnNode {
+    OwnNode {
+        node_id: row.node_id.to_string(),
+        epoch: row.route_epoch.clone(),
+        endpoint: row.endpoint.clone(),
+        tier: row.tier.into(),
+        protocol_version: core::PROTOCOL_VERSION.to_owned(),
+        public_key,
+        created_at: row.created_at.into(),
+    }
+}
+
+impl From<core::Tier> for Tier {
+    fn from(tier: core::Tier) -> Tier {
+        match tier {
+            core::Tier::Backbone => Tier::Backbone,
+            core::Tier::Edge => Tier::Edge,
+        }
+    }
+}
+
+impl From<Tier> for core::Tier {
+    fn from(tier: Tier) -> core::Tier {
+        match tier {
+            Tier::Backbone => core::Tier::Backbone,
+            Tier::Edge => core::Tier::Edge,
+        }
+    }
+}
