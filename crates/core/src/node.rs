@@ -94,6 +94,7 @@ pub struct Left {
 /// An invitation: for one node, for a short while. Only the hash of its secret is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInvite {
+    pub id: String,
     /// SHA-256 of the secret, in hexadecimal.
     pub hash: String,
     pub by: String,

@@ -22,6 +22,7 @@ use crate::stream;
 use crate::tail::Follower;
 use crate::time::LedgerTime;
 use crate::wakeups::Wakeups;
+use crate::{config, runtime};
 
 mod heard;
 
@@ -43,6 +44,8 @@ pub struct HubConfig {
     pub policy: Arc<GatePolicy>,
     /// The project's absolute directory, which paths in messages that were written by hand are relative to.
     pub root: String,
+    /// Which node the ledger is.
+    pub runtime: config::Runtime,
     /// Called when the ledger can no longer be made durable. Must end the process.
     pub on_fatal: fn(&StoreError) -> !,
 }
@@ -56,6 +59,7 @@ impl Default for HubConfig {
             stale_after: limits::STALE_AFTER,
             policy: Arc::default(),
             root: "/".to_owned(),
+            runtime: config::Runtime::default(),
             on_fatal: end_process,
         }
     }
@@ -114,6 +118,7 @@ pub(crate) struct HubState {
     pub(crate) name: String,
     /// Where the project is.
     root: String,
+    runtime: config::Runtime,
     readers: Readers,
     wakeups: Wakeups,
     pulses: RwLock<HashMap<AgentId, (Timestamp, u64)>>,
@@ -209,6 +214,7 @@ impl Hub {
         let starting = !is_shared;
         self.run(Serve { starting }).await?;
         self.run(ServeRoot::new(&self.shared.root)).await?;
+        self.run(runtime::opens(&self.shared.runtime)?).await?;
         match is_shared {
             true => stream::attend(self).await?,
             false => stream::end_all(self).await,
@@ -443,6 +449,7 @@ impl HubState {
             is_shared,
             name: Ids::default().fresh("hub"),
             root: config.root.clone(),
+            runtime: config.runtime.clone(),
             readers,
             wakeups: Wakeups::default(),
             pulses: RwLock::default(),

@@ -22,6 +22,7 @@ mod metrics;
 mod projection;
 mod raw_sql;
 mod readers;
+pub mod runtime;
 mod sequencer;
 mod serve;
 mod spool;

@@ -170,6 +170,7 @@ impl Running {
             stale_after: config.tasks.stale_after,
             policy: Arc::new(config.quality.clone()),
             root: config.project.to_string_lossy().into_owned(),
+            runtime: config.runtime.clone(),
             ..HubConfig::default()
         };
         let sql = engine.door().map(|door| Sql::start(raw_sql::Door(door)));

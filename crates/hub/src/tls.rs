@@ -42,6 +42,8 @@ const KEY_FILE: &str = "tls-key.pem";
 pub struct Served {
     pub acceptor: TlsAcceptor,
     pub fingerprint: Fingerprint,
+    /// What its public key is known by, which a renewed certificate keeps.
+    pub public_key: Fingerprint,
     /// No authority vouches for it.
     pub is_self_signed: bool,
 }
@@ -83,6 +85,12 @@ pub fn add_names(http: &mut Http) -> Result<(), TlsError> {
     Ok(())
 }
 
+/// What the public key in a certificate is known by.
+pub fn public_key(certificate: &[u8]) -> Option<Fingerprint> {
+    let (_, parsed) = parse_x509_certificate(certificate).ok()?;
+    Some(Fingerprint::of(parsed.public_key().raw))
+}
+
 /// How many names a certificate has, and those that a program may call the hub by.
 fn names_in(certificate: &[u8]) -> (usize, Vec<String>) {
     let parsed = parse_x509_certificate(certificate).ok();
@@ -102,6 +110,7 @@ fn build(
     key: PrivateKeyDer<'static>,
 ) -> Result<Served, TlsError> {
     let fingerprint = Fingerprint::of(&chain[0]);
+    let public_key = public_key(&chain[0]).unwrap_or(fingerprint);
     let parsed = parse_x509_certificate(&chain[0]).map(|(_, parsed)| parsed);
     if parsed
         .as_ref()
@@ -122,6 +131,7 @@ fn build(
     Ok(Served {
         acceptor: TlsAcceptor::from(Arc::new(config)),
         fingerprint,
+        public_key,
         is_self_signed,
     })
 }

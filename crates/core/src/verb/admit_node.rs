@@ -108,6 +108,7 @@ mod tests {
         swarm.ok(open_gateway("home"));
         for hash in secrets {
             swarm.ok(InviteNode {
+                id: format!("inv_{hash}"),
                 hash: (*hash).to_owned(),
                 by: "ann".to_owned(),
                 lasts_for: Duration::from_secs(300),

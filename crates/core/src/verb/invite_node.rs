@@ -14,6 +14,7 @@ use crate::want::Want;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InviteNode {
+    pub id: String,
     /// SHA-256 of the secret, in hexadecimal.
     pub hash: String,
     pub by: String,
@@ -56,6 +57,7 @@ impl Verb for InviteNode {
             }
         }
         let invite = NodeInvite {
+            id: self.id.clone(),
             hash: self.hash.clone(),
             by: self.by.clone(),
             created_at: now,
@@ -78,6 +80,7 @@ mod tests {
 
     fn invite(hash: &str, seconds: u64) -> InviteNode {
         InviteNode {
+            id: format!("inv_{hash}"),
             hash: hash.to_owned(),
             by: "ann".to_owned(),
             lasts_for: Duration::from_secs(seconds),

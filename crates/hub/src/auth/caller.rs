@@ -5,7 +5,7 @@ use std::sync::Arc;
 use switchboard_core::changes::Nonce;
 use switchboard_core::rights::Right;
 use switchboard_core::token::{Scope, Token};
-use switchboard_core::{AgentId, Message};
+use switchboard_core::{AgentId, Message, NodeId};
 use switchboard_wire::signature::AgentKey;
 
 use super::Mark;
@@ -29,6 +29,8 @@ pub enum Proof {
     /// A token, by the hash of its secret.
     Token([u8; 32]),
     Key(AgentKey),
+    /// A ticket of a node.
+    Ticket,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +39,8 @@ pub enum Principal {
     Agent(AgentId),
     /// A person or a program that is no agent, by the id of its token.
     Bearer(Scope, Arc<str>),
+    /// Another hub of the swarm.
+    Node(NodeId),
 }
 
 impl Caller {
@@ -78,7 +82,7 @@ impl Caller {
     pub fn bearer(token: &Token) -> Self {
         let principal = match (token.scope, &token.agent) {
             (_, Some(agent)) => Principal::Agent(agent.clone()),
-            // Without its agent, which the rules never write, it may do the least.
+            // Without its agent, which the rules never write, it may do little.
             (Scope::Agent, None) => Principal::Bearer(Scope::Node, token.id.as_str().into()),
             (scope, None) => Principal::Bearer(scope, token.id.as_str().into()),
         };
@@ -90,11 +94,30 @@ impl Caller {
         }
     }
 
+    /// A node that is joined.
+    pub fn joined(node: NodeId) -> Self {
+        Caller {
+            principal: Principal::Node(node),
+            nonce: None,
+            mark: None,
+            proof: Proof::Ticket,
+        }
+    }
+
+    /// The node that this caller is, if it is one.
+    pub fn node(&self) -> Option<&NodeId> {
+        match &self.principal {
+            Principal::Node(node) => Some(node),
+            Principal::Agent(_) | Principal::Bearer(..) => None,
+        }
+    }
+
     /// The name that its idempotency keys are kept under, and that goes into the record.
     pub fn name(&self) -> &str {
         match &self.principal {
             Principal::Bearer(_, name) => name,
             Principal::Agent(agent) => agent.as_str(),
+            Principal::Node(node) => node.as_str(),
         }
     }
 
@@ -102,7 +125,7 @@ impl Caller {
     pub fn is_agent(&self) -> Option<&AgentId> {
         match &self.principal {
             Principal::Agent(agent) => Some(agent),
-            Principal::Bearer(..) => None,
+            Principal::Bearer(..) | Principal::Node(_) => None,
         }
     }
 
@@ -110,6 +133,7 @@ impl Caller {
         match &self.principal {
             Principal::Agent(_) => Scope::Agent,
             Principal::Bearer(scope, _) => *scope,
+            Principal::Node(_) => Scope::Node,
         }
     }
 
@@ -147,7 +171,7 @@ impl Caller {
                 agent: agent.clone(),
             }),
             Principal::Agent(_) => Ok(()),
-            Principal::Bearer(..) => self.may(Right::ActAsAnyone),
+            Principal::Bearer(..) | Principal::Node(_) => self.may(Right::ActAsAnyone),
         }
     }
 
@@ -173,7 +197,7 @@ impl Caller {
             Principal::Agent(_) => Err(Failure::Forbidden(
                 "you are neither the sender nor a recipient of this message",
             )),
-            Principal::Bearer(..) => self.may(Right::AllMessages),
+            Principal::Bearer(..) | Principal::Node(_) => self.may(Right::AllMessages),
         }
     }
 }

@@ -8,6 +8,7 @@ mod caller;
 mod follow;
 mod hello;
 mod keys;
+mod node;
 mod replay;
 pub mod table;
 mod token;
@@ -155,6 +156,10 @@ impl Auth {
         headers: &dyn Beside,
     ) -> Result<Option<Caller>, Failure> {
         match (self.mode, headers.named(AUTHORIZATION)) {
+            // Where nothing is asked for, a node still says which one it is.
+            (AuthMode::None, Some(given)) if node::is_ticket(given) => {
+                self.bearer(hub, given).await.map(Some)
+            }
             (AuthMode::Hmac, Some(given)) => self.bearer(hub, given).await.map(Some),
             (AuthMode::Hmac, None) | (AuthMode::None, _) => Ok(None),
         }
@@ -189,6 +194,7 @@ impl Auth {
             }
             (Proof::Token(hash), _) => Ok(self.tokens.lock().is_stewards(hash)
                 || self.token_in_ledger(hub, *hash).await?.is_some()),
+            (Proof::Ticket, _) => self.is_joined(hub, caller).await,
             (Proof::Lasting, None) => Ok(true),
             (Proof::Key(_), None) | (Proof::Lasting, Some(_)) => Ok(false),
         }
@@ -303,6 +309,9 @@ impl Auth {
         let secret = given.strip_prefix(b"Bearer ").ok_or_else(|| {
             Failure::Unauthenticated("Authorization must be \"Bearer <token>\"".to_owned())
         })?;
+        if node::is_ticket(given) {
+            return self.by_ticket(hub, secret.trim_ascii()).await;
+        }
         let hash = token::hash(secret.trim_ascii());
         let known = {
             let tokens = self.tokens.lock();

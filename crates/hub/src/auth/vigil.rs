@@ -29,7 +29,7 @@ impl Auth {
         );
         |caller| match caller.proof {
             Proof::Lasting => None,
-            Proof::Token(_) | Proof::Key(_) => Some(Vigil {
+            Proof::Token(_) | Proof::Key(_) | Proof::Ticket => Some(Vigil {
                 caller: caller.clone(),
                 ended,
                 replaced,
@@ -84,6 +84,7 @@ impl Vigil {
     pub fn what_ended(&self) -> &'static str {
         match self.caller.proof {
             Proof::Key(_) => "the key was replaced",
+            Proof::Ticket => "the node left",
             Proof::Token(_) | Proof::Lasting => "the token was revoked",
         }
     }

@@ -14,10 +14,18 @@ pub enum Failure {
     Malformed(Malformed),
     UnsupportedVersion(String),
     Unauthenticated(String),
-    NotYou { caller: AgentId, agent: AgentId },
+    NotYou {
+        caller: AgentId,
+        agent: AgentId,
+    },
     Forbidden(&'static str),
     TooFast(TooFast),
     TooLarge,
+    /// Another node was not joined.
+    JoinFailed {
+        reason: String,
+        message: String,
+    },
 }
 
 /// When to come back after a failure of ours, in seconds.
@@ -47,6 +55,11 @@ impl Failure {
                 (ErrorBody::new(Code::RateLimited, message), Some(seconds))
             }
             Failure::TooLarge => plain(Code::TooLarge, "a body may have at most 1 MiB"),
+            Failure::JoinFailed { reason, message } => {
+                let body = ErrorBody::new(Code::JoinFailed, message);
+                let reason = Some(reason.clone());
+                (ErrorBody { reason, ..body }, None)
+            }
         }
     }
 }
@@ -194,6 +207,15 @@ mod tests {
             (Failure::Forbidden("x"), 403, "forbidden", None),
             (Failure::TooFast(too_fast), 429, "rate_limited", Some(2)),
             (Failure::TooLarge, 413, "too_large", None),
+            (
+                Failure::JoinFailed {
+                    reason: "unreachable".into(),
+                    message: "x".into(),
+                },
+                409,
+                "join_failed",
+                None,
+            ),
         ];
         for (failure, status, code, retry_after) in cases {
             let (body, told) = failure.answer();

@@ -33,8 +33,10 @@ pub struct RateLimits {
     claim: Rate,
     other: Rate,
     register: Rate,
+    node_auth: Rate,
     agents: Mutex<Meters<(Class, AgentId)>>,
     addresses: Mutex<Meters<IpAddr>>,
+    nodes: Mutex<Meters<IpAddr>>,
 }
 
 /// The allowance is used up.
@@ -100,8 +102,14 @@ impl RateLimits {
                 what: "registrations from an address",
                 setting: "register_per_minute",
             }),
+            node_auth: Rate::of(Limit {
+                per_minute: limits.node_auth_per_minute,
+                what: "exchanges and tickets of nodes from an address",
+                setting: "node_auth_per_minute",
+            }),
             agents: Mutex::new(Meters::new(KEYS_MAX)),
             addresses: Mutex::new(Meters::new(KEYS_MAX)),
+            nodes: Mutex::new(Meters::new(KEYS_MAX)),
         }
     }
 
@@ -117,6 +125,16 @@ impl RateLimits {
         };
         let now = self.began.elapsed();
         self.agents.lock().take((class, agent.clone()), rate, now)
+    }
+
+    /// A node that shows who it is, from an address.
+    pub fn node_auth(&self, from: IpAddr) -> Result<(), TooFast> {
+        if !self.on {
+            return Ok(());
+        }
+        let now = self.began.elapsed();
+        let from = from.to_canonical();
+        self.nodes.lock().take(from, self.node_auth, now)
     }
 
     /// A registration from an address. Agents on this machine share one, so loopback is free.

@@ -8,6 +8,7 @@ mod file;
 mod load;
 mod net;
 mod read;
+mod runtime;
 mod settings;
 mod telegram;
 
@@ -31,6 +32,8 @@ pub(crate) use bus::{DEV_SETTINGS, OWN_SETTINGS};
 pub use load::{ConfigError, Loaded, Overrides};
 pub use net::Network;
 pub(crate) use read::read;
+pub(crate) use runtime::RUNTIME_SETTINGS;
+pub use runtime::Runtime;
 pub(crate) use settings::{Entry, count};
 pub use telegram::{BotToken, Telegram};
 pub(crate) use telegram::{TELEGRAM_CHAT, TELEGRAM_SETTINGS, TELEGRAM_TOKEN};
@@ -69,6 +72,7 @@ pub struct Config {
     pub bus: Bus,
     pub broker: Broker,
     pub telegram: Telegram,
+    pub runtime: Runtime,
     pub auth: AuthMode,
     /// Whether `/metrics` and the details of `/readyz` take no token where authentication is on.
     pub metrics_are_public: bool,
@@ -225,6 +229,8 @@ pub struct Limits {
     pub heartbeat_per_minute: u32,
     pub claim_per_minute: u32,
     pub other_per_minute: u32,
+    /// Exchanges and tickets of nodes, per address.
+    pub node_auth_per_minute: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -251,6 +257,7 @@ impl Config {
             bus: Bus::of_project(&project, &data_dir),
             broker: Broker::default(),
             telegram: Telegram::default(),
+            runtime: Runtime::default(),
             project,
             data_dir,
             http: Http::default(),
@@ -382,6 +389,7 @@ impl Default for Limits {
             heartbeat_per_minute: 12,
             claim_per_minute: 30,
             other_per_minute: 60,
+            node_auth_per_minute: 30,
         }
     }
 }

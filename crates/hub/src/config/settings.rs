@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::read::{AtLeastOne, Given, Percent, Unless, read};
-use super::{AuthMode, Config, LogFormat, Network, StoreMode};
+use super::{AuthMode, Config, LogFormat, Network, RUNTIME_SETTINGS, StoreMode};
 use crate::serve::SURFACES;
 
 /// A configuration in the making: what defaults depend on other settings is decided at the end.
@@ -62,6 +62,7 @@ const SETTINGS: &[Entry] = &[
     ("limits.heartbeat_per_minute", |d, g| count(g).map(|v| d.config.limits.heartbeat_per_minute = v)),
     ("limits.claim_per_minute", |d, g| count(g).map(|v| d.config.limits.claim_per_minute = v)),
     ("limits.other_per_minute", |d, g| count(g).map(|v| d.config.limits.other_per_minute = v)),
+    ("limits.node_auth_per_minute", |d, g| count(g).map(|v| d.config.limits.node_auth_per_minute = v)),
     ("quality.block_on_error", |d, g| read(g).map(|v| d.config.quality.block_on_error = v)),
     ("quality.block_on_warning", |d, g| read(g).map(|v| d.config.quality.block_on_warning = v)),
     ("quality.require_metrics", |d, g| read(g).map(|v| d.config.quality.require_metrics = v)),
@@ -83,7 +84,10 @@ const SETTINGS: &[Entry] = &[
 /// Every setting, in the order in which those of one source are applied.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     let doors = SURFACES.iter().flat_map(|surface| surface.settings);
-    SETTINGS.iter().chain(doors.copied().flatten())
+    SETTINGS
+        .iter()
+        .chain(RUNTIME_SETTINGS)
+        .chain(doors.copied().flatten())
 }
 
 pub fn find(key: &str) -> Option<Apply> {

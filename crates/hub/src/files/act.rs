@@ -158,6 +158,9 @@ pub fn remedy(failure: &Failure) -> Remedy {
         | Failure::UnsupportedVersion(_)
         | Failure::Unauthenticated(_)
         | Failure::TooLarge => Remedy::Reject,
-        Failure::NotYou { .. } | Failure::Forbidden(_) | Failure::TooFast(_) => Remedy::Answer,
+        Failure::NotYou { .. }
+        | Failure::Forbidden(_)
+        | Failure::TooFast(_)
+        | Failure::JoinFailed { .. } => Remedy::Answer,
     }
 }

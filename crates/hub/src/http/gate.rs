@@ -167,7 +167,7 @@ pub fn called_by<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
 
 /// What does something, unlike a page that a link may lead to.
 fn is_call(path: &str) -> bool {
-    ["/api/", "/v2/", "/v3/"]
+    ["/api/", "/v2/", "/v3/", "/runtime/", "/ansible/"]
         .iter()
         .any(|start| path.starts_with(start))
 }

@@ -18,6 +18,7 @@ mod incidents;
 mod leases;
 mod memory;
 mod messages;
+mod nodes;
 mod operation;
 mod pause;
 mod pipeline;
@@ -38,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use switchboard_wire::IsoTime;
+use switchboard_wire::{Fingerprint, IsoTime};
 
 use error::Failure;
 pub(crate) use gate::{Gate, name_of};
@@ -50,6 +51,7 @@ use crate::broker::Broker;
 use crate::call::{Calls, Class};
 use crate::config::{Config, Tls};
 use crate::metrics::Metrics;
+use crate::runtime::Peers;
 use crate::sql::Sql;
 use body::Room;
 use call::Call;
@@ -74,6 +76,10 @@ pub struct App {
     pub(crate) broker: Arc<Broker>,
     /// The directory with the journal.
     squidrun: PathBuf,
+    /// The other nodes, as they are called.
+    pub peers: Peers,
+    /// What the public key in the certificate is known by, where TLS is served.
+    pub certificate: OnceLock<Fingerprint>,
     /// Raw SQL, where the ledger has a door for it.
     pub sql: Option<Sql>,
 }
@@ -102,6 +108,8 @@ impl App {
             tls: config.http.tls != Tls::Off,
             openapi: OnceLock::new(),
             is_announced: AtomicBool::new(false),
+            peers: Peers::default(),
+            certificate: OnceLock::new(),
             sql,
         }
     }

@@ -15,8 +15,8 @@ use super::error::Failure;
 use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
-    AppState, admin, agents, batch, claims, events, incidents, leases, memory, messages, pause,
-    pipeline, quality, release_gate, roles, status, tasks,
+    AppState, admin, agents, batch, claims, events, incidents, leases, memory, messages, nodes,
+    pause, pipeline, quality, release_gate, roles, status, tasks,
 };
 
 /// Every call and who answers it.
@@ -76,6 +76,13 @@ pub fn router(app: AppState) -> Router {
         .get("/api/v1/tokens", "listTokens", admin::tokens)
         .post("/api/v1/tokens", "makeToken", admin::make_token)
         .delete("/api/v1/tokens/{id}", "revokeToken", admin::revoke_token)
+        .post("/runtime/v1/invites", "inviteNode", nodes::invite)
+        .post("/runtime/v1/nodes/join", "joinNode", nodes::join)
+        .get("/runtime/v1/nodes", "listNodes", nodes::list)
+        .get("/runtime/v1/nodes/{id}", "getNode", nodes::show)
+        .post("/runtime/v1/nodes/{id}/leave", "leaveNode", nodes::leave)
+        .post("/ansible/auth/exchange", "exchangeInvite", nodes::exchange)
+        .post("/ansible/auth/ticket", "askTicket", nodes::ticket)
         .get("/v2", "sqlV2", pipeline::version)
         .get("/v3", "sqlV3", pipeline::version)
         .post("/v2/pipeline", "sqlPipelineV2", pipeline::pipeline)

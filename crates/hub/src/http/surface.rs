@@ -39,6 +39,7 @@ fn bind(config: &Config, data_dir: &DataDir) -> Result<Option<Opener>, ServeErro
         ];
         let mut line = format!("switchboard serves {}", url(addr, tls));
         if let Some(served) = &served {
+            let _ = app.certificate.set(served.public_key);
             card.push(("tlsFingerprint", json!(served.fingerprint.to_string())));
             card.push(("tlsSelfSigned", json!(served.is_self_signed)));
             if served.is_self_signed {

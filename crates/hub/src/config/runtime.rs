@@ -1,0 +1,74 @@
+//! Settings of the Runtime: which node this hub's ledger is, and where others reach it.
+
+use switchboard_core::NodeId;
+use switchboard_core::node::Tier;
+use switchboard_wire::runtime::from_wire;
+
+use super::read::{Setting, Unless, read};
+use super::settings::Entry;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runtime {
+    /// Made with the ledger, unless it is named before.
+    pub node_id: Option<NodeId>,
+    /// Where other nodes reach this one; without it, it brings its events to them.
+    pub endpoint: Option<String>,
+    pub tier: Tier,
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Runtime {
+            node_id: None,
+            endpoint: None,
+            tier: Tier::Edge,
+        }
+    }
+}
+
+#[rustfmt::skip]
+pub const RUNTIME_SETTINGS: &[Entry] = &[
+    ("runtime.node_id", |d, g| read::<Unless<Id>>(g).map(|v| d.config.runtime.node_id = v.0.map(|id| id.0))),
+    ("runtime.endpoint", |d, g| read::<Unless<Endpoint>>(g).map(|v| d.config.runtime.endpoint = v.0.map(|at| at.0))),
+    ("runtime.tier", |d, g| read::<Tier>(g).map(|v| d.config.runtime.tier = v)),
+];
+
+struct Id(NodeId);
+
+impl Setting for Id {
+    const WANTED: &'static str = "1 to 128 characters without spaces";
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        value.as_str().and_then(Self::from_text)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        from_wire::node_id("node_id", text).ok().map(Id)
+    }
+}
+
+struct Endpoint(String);
+
+impl Setting for Endpoint {
+    const WANTED: &'static str = "an address without a path, such as https://hub.example:7373";
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        value.as_str().and_then(Self::from_text)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        from_wire::endpoint("endpoint", text).ok().map(Endpoint)
+    }
+}
+
+impl Setting for Tier {
+    const WANTED: &'static str = "\"backbone\" or \"edge\"";
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        value.as_str().and_then(Self::from_text)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        Tier::parse(text)
+    }
+}

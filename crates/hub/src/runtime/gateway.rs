@@ -1,0 +1,42 @@
+//! Which node this ledger is.
+
+use aws_lc_rs::rand;
+use switchboard_core::node::{Gateway, NodeKey};
+use switchboard_core::verb::OpenGateway;
+use switchboard_wire::runtime::proof::Signer;
+use switchboard_wire::signature::to_hex;
+use ulid::Ulid;
+
+use crate::config;
+use crate::hub::{Error, Hub};
+
+/// What a starting hub says; id and key count only if the ledger has none.
+pub(crate) fn opens(settings: &config::Runtime) -> Result<OpenGateway, Error> {
+    let mut seed = [0; 32];
+    rand::fill(&mut seed).map_err(|_| Error::Unavailable("there is no randomness".to_owned()))?;
+    let fresh = Ulid::generate().to_string().to_ascii_lowercase();
+    Ok(OpenGateway {
+        node_id: settings.node_id.clone(),
+        fresh_id: format!("node-{fresh}").into(),
+        fresh_key: NodeKey(to_hex(&seed)),
+        endpoint: settings.endpoint.clone(),
+        tier: settings.tier,
+    })
+}
+
+/// This node, as it signs.
+#[derive(Debug)]
+pub struct Own {
+    pub gateway: Gateway,
+    pub signer: Signer,
+}
+
+impl Own {
+    pub async fn read(hub: &Hub) -> Result<Own, Error> {
+        let gateway = hub.read(|reader| reader.gateway()).await?;
+        let gateway =
+            gateway.ok_or_else(|| Error::Unavailable("it is not yet served".to_owned()))?;
+        let signer = Signer::from_hex(&gateway.key.0).ok_or(Error::Broken)?;
+        Ok(Own { gateway, signer })
+    }
+}
