@@ -31,6 +31,7 @@ mod incidents;
 mod leases;
 mod memory;
 mod messages;
+mod nodes;
 mod quality;
 mod retry;
 mod roles;
@@ -48,9 +49,10 @@ pub use incidents::Incidents;
 pub use leases::Leases;
 pub use memory::Memory;
 pub use messages::Messages;
+pub use nodes::Nodes;
 pub use quality::Quality;
 pub use retry::RetryPolicy;
-pub use switchboard_wire::{Fingerprint, jetpack};
+pub use switchboard_wire::{Fingerprint, jetpack, runtime};
 pub use tasks::Tasks;
 
 #[cfg(test)]

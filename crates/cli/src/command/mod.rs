@@ -20,6 +20,7 @@ pub mod lease;
 pub mod memory;
 pub mod message;
 pub mod migrate;
+pub mod node;
 pub mod pause;
 pub mod quality;
 pub mod restore;
@@ -74,6 +75,9 @@ pub enum Errand {
     /// List and release file leases
     #[command(subcommand, visible_alias = "leases", after_help = lease::EXAMPLES)]
     Lease(lease::Command),
+    /// Join other hubs, list and leave them
+    #[command(subcommand, visible_alias = "nodes", after_help = node::EXAMPLES)]
+    Node(node::Command),
     Say(say::Args),
     /// Start, list and end builder's background agents
     #[command(subcommand, after_help = bg::EXAMPLES)]
@@ -124,6 +128,7 @@ impl Errand {
             Errand::Bus(command) => command.run(context).await,
             Errand::Message(command) => command.run(context).await,
             Errand::Lease(command) => command.run(context).await,
+            Errand::Node(command) => command.run(context).await,
             Errand::Gate(command) => command.run(context).await,
             Errand::Claim(command) => command.run(context).await,
             Errand::Escalate(args) => escalate::run(args, context).await,

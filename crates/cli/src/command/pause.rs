@@ -55,7 +55,7 @@ pub fn words(paused: &Paused) -> String {
 }
 
 /// A whole number and its unit.
-fn seconds(text: &str) -> Result<u64, String> {
+pub fn seconds(text: &str) -> Result<u64, String> {
     let (number, unit) = text.split_at(
         text.find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len()),

@@ -105,7 +105,6 @@ pub async fn leave(app: AppState, call: Call) -> Result<Reply, Failure> {
         Some(node) if *node == id => vec![app.part(id, node.as_str()).await?],
         Some(_) => return Err(refused(NotAdmitted::Mismatch(id))),
         None => {
-            caller.may(Right::Steer)?;
             let those = match id == own {
                 true => app.hub.read(|reader| reader.nodes()).await?,
                 false => Vec::from_iter(app.node(&id).await?),
@@ -114,6 +113,7 @@ pub async fn leave(app: AppState, call: Call) -> Result<Reply, Failure> {
                 let missing = Refusal::NodeNotFound { node: id };
                 return Err(hub::Error::Refused(missing).into());
             }
+            caller.may(Right::Steer)?;
             let mut left = Vec::new();
             for node in those {
                 left.push(app.part(node.node_id, caller.name()).await?);

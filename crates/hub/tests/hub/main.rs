@@ -26,6 +26,7 @@ mod lifecycle;
 mod limits;
 mod master_key;
 mod memory;
+mod nodes;
 mod operations;
 mod outage;
 mod pause;

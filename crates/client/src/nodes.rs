@@ -1,0 +1,57 @@
+//! Nodes: other hubs of the same swarm.
+
+use serde_json::json;
+use switchboard_wire::runtime::{
+    InviteNodeRequest, InviteNodeResponse, JoinNodeRequest, LeaveNodeResponse, NodeResponse,
+    NodesResponse,
+};
+
+use crate::call::Call;
+use crate::client::Client;
+use crate::error::Error;
+
+/// Calls about nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct Nodes<'a> {
+    client: &'a Client,
+}
+
+impl Client {
+    /// Calls about nodes.
+    pub fn nodes(&self) -> Nodes<'_> {
+        Nodes { client: self }
+    }
+}
+
+const NODES: [&str; 3] = ["runtime", "v1", "nodes"];
+
+impl Nodes<'_> {
+    /// Invites a node; the invite is in this answer only.
+    pub async fn invite(self, request: &InviteNodeRequest) -> Result<InviteNodeResponse, Error> {
+        let call = Call::post(&["runtime", "v1", "invites"], request)?.bare();
+        self.client.transport.send(call).await
+    }
+
+    /// The hub joins the node that gave an invite.
+    pub async fn join(self, request: &JoinNodeRequest) -> Result<NodeResponse, Error> {
+        let call = Call::post(&[&NODES[..], &["join"]].concat(), request)?.bare();
+        self.client.transport.send(call).await
+    }
+
+    /// The hub's own node, and those that are joined.
+    pub async fn list(self) -> Result<NodesResponse, Error> {
+        self.client.transport.send(Call::get(&NODES).bare()).await
+    }
+
+    /// One node, also if it has left.
+    pub async fn show(self, id: &str) -> Result<NodeResponse, Error> {
+        let call = Call::get(&[&NODES[..], &[id]].concat()).bare();
+        self.client.transport.send(call).await
+    }
+
+    /// Removes a node; with the hub's own id, leaves all.
+    pub async fn leave(self, id: &str) -> Result<LeaveNodeResponse, Error> {
+        let call = Call::post(&[&NODES[..], &[id, "leave"]].concat(), &json!({}))?.bare();
+        self.client.transport.send(call).await
+    }
+}
