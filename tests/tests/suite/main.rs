@@ -29,6 +29,7 @@ mod machines;
 mod memory_crash;
 mod migrate;
 mod moves;
+mod nodes;
 mod openapi;
 mod outage;
 mod panes;

@@ -294,7 +294,7 @@ async fn a_claim_that_waits_when_the_hub_stops_stays_in_its_place() {
     let claim = envelope("CLAIM", json!({ "agentId": "a1", "wait": 60 }));
     door.put("a1-claim", claim.to_string());
     // Start, registration, and the two steps of the claim: now it waits.
-    eventually(async || hub.running.hub.stats().verbs >= 4).await;
+    eventually(async || hub.running.hub.stats().verbs >= 5).await;
     hub.running.shutdown().await;
     assert!(door.file("requests", "a1-claim.json").exists());
     assert_eq!((door.count("responses"), door.count("rejected")), (0, 0));

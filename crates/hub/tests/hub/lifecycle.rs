@@ -105,7 +105,7 @@ async fn waiting_calls_are_answered_when_the_hub_stops() {
         }),
     ];
     // Start, registration, two steps of the claim, the look into the inbox; the third wait only reads.
-    while hub.running.hub.stats().verbs < 5 {
+    while hub.running.hub.stats().verbs < 6 {
         tokio::task::yield_now().await;
     }
     // Connections are accepted in order: whoever came before this one is being served.
@@ -225,7 +225,7 @@ async fn who_hangs_up_while_waiting_gets_no_task() {
             .await
     });
     // Start, registration, and the two steps of the claim: now it waits.
-    while hub.running.hub.stats().verbs < 4 {
+    while hub.running.hub.stats().verbs < 5 {
         tokio::task::yield_now().await;
     }
     waiting.abort();
