@@ -11,6 +11,9 @@ use switchboard_wire::jetpack::{
     IncomingBatch, NewTokenRequest, Operation, PatchTaskRequest, RejectTaskRequest, Request,
     Version,
 };
+use switchboard_wire::runtime::{
+    self, ExchangeRequest, InviteNodeRequest, JoinNodeRequest, TicketRequest,
+};
 use switchboard_wire::{Malformed, parse};
 
 const ROOT: &str = "/home/me/project";
@@ -36,6 +39,12 @@ pub fn check(bytes: &[u8]) {
     if let Some(request) = again(bytes, |bytes| parse::<AckRequest>(bytes)) {
         named(bytes, from_wire::acknowledge("m1", &request));
     }
+    if let Some(request) = again(bytes, |bytes| parse::<ExchangeRequest>(bytes)) {
+        named(bytes, runtime::from_wire::introduced(&request));
+    }
+    again(bytes, |bytes| parse::<TicketRequest>(bytes));
+    again(bytes, |bytes| parse::<JoinNodeRequest>(bytes));
+    again(bytes, |bytes| parse::<InviteNodeRequest>(bytes));
     again(bytes, |bytes| parse::<Envelope>(bytes));
     again(bytes, |bytes| parse::<CommandRequest>(bytes));
     again(bytes, |bytes| parse::<NewTokenRequest>(bytes));

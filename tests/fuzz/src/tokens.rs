@@ -7,6 +7,7 @@ use switchboard_wire::IsoTime;
 use switchboard_wire::agentbus::message::Credential;
 use switchboard_wire::agentbus::redact;
 use switchboard_wire::jetpack::from_wire;
+use switchboard_wire::runtime::{self, Invite, Ticket};
 use switchboard_wire::signature::{AgentKey, MasterKey, from_hex, to_hex};
 
 pub fn check(bytes: &[u8]) {
@@ -39,6 +40,15 @@ pub fn check(bytes: &[u8]) {
     }
     if let Ok(time) = text.parse::<IsoTime>() {
         assert_eq!(time.to_string().parse(), Ok(time));
+    }
+    if let Ok(invite) = text.parse::<Invite>() {
+        assert_eq!(invite.to_string(), text.trim());
+    }
+    let seal = MasterKey::new([0x5a; 32]).ticket_key();
+    assert_eq!(Ticket::open(&seal, &text), None, "nobody sealed it");
+    if let Ok(endpoint) = runtime::from_wire::endpoint("endpoint", &text) {
+        let again = runtime::from_wire::endpoint("endpoint", &endpoint);
+        assert_eq!(again.as_deref(), Ok(&*endpoint));
     }
     if let Ok(id) = from_wire::agent_id("agentId", &text) {
         assert_eq!(id, AgentId::from(&*text));

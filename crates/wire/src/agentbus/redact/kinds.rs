@@ -26,6 +26,8 @@ const PREFIXES: &[(&str, usize)] = &[
     ("rk_live_", 10),
     ("sbk_", 16),
     ("sbt_", 16),
+    ("sbi_", 16),
+    ("sbn_", 16),
     ("sk-", 16),
     ("sk_live_", 10),
     ("sk_test_", 10),
