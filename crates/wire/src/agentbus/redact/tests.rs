@@ -21,7 +21,7 @@ const HIDDEN: &[&str] = &[
     "0123456789abcdef0123456789abcdef0123456789abcdef",
     "sbk_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     "sbt_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-    "sbk_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    "sbi_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     "dop_v1_0123456789abcdef0123456789abcdef",
     "AGE-SECRET-KEY-1QQPQYQSZQGPQYQSZQGPQYQSZQGPQ",
     "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
