@@ -19,7 +19,9 @@ Examples:
   switchboard node join https://hub.example:7373 sbi_… --endpoint https://here.example:7373")]
 pub struct Args {
     /// The address of the other hub, without a path
-    url: String,
+    // Not `url`, which is an option of every command.
+    #[arg(value_name = "URL")]
+    address: String,
     /// The invite, as 'switchboard node invite' prints it there
     invite: String,
     /// Where the other hub reaches this one
@@ -29,7 +31,7 @@ pub struct Args {
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let request = JoinNodeRequest {
-        url: args.url,
+        url: args.address,
         invite_token: args.invite,
         endpoint: args.endpoint,
     };
