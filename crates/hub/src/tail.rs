@@ -182,10 +182,10 @@ impl News {
     /// A change counts as ready: it may move a waiting task to a lane that others may take from.
     fn add(&mut self, event: &Event) {
         match event {
-            Event::TaskCreated { task, status, .. } if status == TaskStatus::Ready.as_str() => {
-                self.ready.insert(task.clone());
-            }
-            Event::TaskReady { task, .. } | Event::TaskChanged { task, .. } => {
+            Event::TaskCreated { status, .. } if status != TaskStatus::Ready.as_str() => {}
+            Event::TaskCreated { task, .. }
+            | Event::TaskReady { task, .. }
+            | Event::TaskChanged { task, .. } => {
                 self.ready.insert(task.clone());
             }
             Event::TaskRequeued { task, .. } => {
@@ -193,14 +193,12 @@ impl News {
                 self.agents_steered = true;
             }
             Event::CommandIssued { .. } | Event::TaskHandedOver { .. } => {
-                self.agents_steered = true;
-                self.agents_busied = true;
+                (self.agents_steered, self.agents_busied) = (true, true);
             }
             Event::TaskNeedsPerson { .. }
             | Event::TaskRetryPlanned { .. }
             | Event::TaskFailed { .. }
-            // Of a newer build: it may be about anything.
-            | Event::Newer { .. } => self.agents_steered = true,
+            | Event::Newer { .. } => self.agents_steered = true, // It may be about anything.
             Event::TaskClaimed { task, agent, .. } => {
                 self.ready.remove(task);
                 self.agents.insert(agent.clone());
@@ -249,7 +247,6 @@ impl News {
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
             | Event::ClaimJudged { .. }
-            | Event::TaskCreated { .. }
             | Event::FailureRecurred { .. }
             | Event::NodeInvited { .. }
             | Event::NodeJoined { .. }
