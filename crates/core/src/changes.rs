@@ -3,6 +3,7 @@
 use crate::event::Event;
 use crate::head::LedgerEpoch;
 use crate::id::{AgentId, MessageId, TaskId};
+use crate::outbox::Dispatch;
 use crate::path::LeasePath;
 use crate::record::Kind;
 use crate::row::{Noun, Row, RowKey};
@@ -22,6 +23,8 @@ pub struct Changes {
     /// Notes of hand writes that are taken up, and the rows to be written anew for it.
     pub adopted: Vec<Adopted>,
     pub events: Vec<Event>,
+    /// What other nodes are told. Numbers are given when it is applied.
+    pub dispatches: Vec<Dispatch>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

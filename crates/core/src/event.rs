@@ -336,6 +336,20 @@ pub enum Event {
 }
 
 impl Event {
+    /// Whether another agent is there after it, or another node.
+    pub fn moves_agents(&self) -> bool {
+        matches!(
+            self,
+            Event::AgentRegistered { .. }
+                | Event::AgentSilent { .. }
+                | Event::AgentReturned { .. }
+                | Event::AgentDeregistered { .. }
+                | Event::AgentForgotten { .. }
+                | Event::NodeJoined { .. }
+                | Event::NodeLeft { .. }
+        )
+    }
+
     /// Whether a key or a token no longer counts after it.
     pub fn ends_credential(&self) -> bool {
         matches!(

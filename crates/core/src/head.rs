@@ -25,6 +25,8 @@ pub struct Head {
     /// Message times strictly increase.
     pub last_message_at: Timestamp,
     pub epoch: LedgerEpoch,
+    /// The number of the last event that other nodes were told.
+    pub outbox: u64,
 }
 
 /// A stretch of the ledger's life in which no event is taken back.
@@ -81,6 +83,7 @@ impl Default for Head {
             floor: Timestamp::ZERO,
             last_message_at: Timestamp::ZERO,
             epoch: LedgerEpoch::default(),
+            outbox: 0,
         }
     }
 }

@@ -114,6 +114,8 @@ ids! {
     LearningId,
     EngramId,
     TokenId,
+    /// An event between nodes, also when it is sent again.
+    EventId,
     /// What an agent calls a request for a budget.
     RequestId,
     GrantId,

@@ -11,7 +11,9 @@ pub mod assertion;
 pub mod attempt;
 pub mod budget;
 pub mod changes;
+pub mod contract;
 pub mod coordinators;
+pub mod cursor;
 pub mod description;
 pub mod director;
 pub mod doors;
@@ -31,6 +33,8 @@ pub mod limits;
 pub mod memory;
 pub mod message;
 pub mod node;
+pub mod order;
+pub mod outbox;
 pub mod path;
 pub mod quality;
 pub mod query;
@@ -41,6 +45,7 @@ pub mod release_gate;
 pub mod replay;
 pub mod rights;
 pub mod root;
+mod route;
 pub mod row;
 pub mod run;
 pub mod said;
@@ -68,8 +73,8 @@ pub use engram::{Engram, EngramEntry, EngramText};
 pub use event::{Event, Logged};
 pub use head::{Head, LedgerEpoch};
 pub use id::{
-    AgentId, CommandId, CorrId, EngramId, GrantId, LearningId, MessageId, NodeId, RequestId,
-    SnapshotId, TaskId, TokenId,
+    AgentId, CommandId, CorrId, EngramId, EventId, GrantId, LearningId, MessageId, NodeId,
+    RequestId, SnapshotId, TaskId, TokenId,
 };
 pub use id::{HUB, HUB_ROLE, STEWARD, TELEGRAM, USER};
 pub use incident::Incident;

@@ -218,3 +218,30 @@ pub const HAND_NOTES_BYTES: usize = 8 * 1024 * 1024;
 pub const LOG_FILE_BYTES_MAX: u64 = 1_000_000_000;
 /// Checkpoints that fail for this long are an outage to come; one that is held up for as long is worth a warning.
 pub const CHECKPOINT_LATE_AFTER: Duration = Duration::from_secs(10);
+
+/// Agents that one event is for, wherever they are.
+pub const EVENT_RECIPIENTS_MAX: usize = 4096;
+/// Events of one page of an outbox.
+pub const OUTBOX_PAGE_MAX: usize = 256;
+/// Agents of other nodes that are known here.
+pub const FAR_AGENTS_MAX: usize = 100_000;
+/// An event between nodes counts for so long unless it says otherwise, and never longer.
+pub const DISPATCH_VALID_FOR: Duration = Duration::from_secs(24 * 3600);
+pub const DISPATCH_VALID_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Clocks of nodes may differ by this much: an event is taken so long after its end.
+pub const DISPATCH_SKEW: Duration = Duration::from_secs(60);
+/// How long orders are known after they ended: as long as their event could come again.
+pub const ORDERS_KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The wait for an answer, before an event is sent again.
+pub const EVENT_ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+pub const RESEND_BACKOFF_MAX: Duration = Duration::from_secs(300);
+pub const RESENDS_MAX: u32 = 15;
+/// What was accepted has its outcome within this time, unless an estimate says otherwise, and a grace.
+pub const OUTCOME_WITHIN: Duration = Duration::from_secs(1800);
+pub const OUTCOME_GRACE: Duration = Duration::from_secs(120);
+/// A task of another node is tried again so often.
+pub const ROUTED_RETRIES: u32 = 3;
+/// A missing event is waited for.
+pub const GAP_WITHIN: Duration = Duration::from_secs(30);
+/// What a node has not read is kept for it for so long after it last asked.
+pub const CURSOR_LEASE_FOR: Duration = Duration::from_secs(300);

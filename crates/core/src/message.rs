@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::doors::Door;
-use crate::id::{AgentId, CorrId, MessageId, TaskId};
+use crate::id::{AgentId, CorrId, MessageId, NodeId, TaskId};
 use crate::limits;
 use crate::path::LeasePath;
 use crate::talk::Given;
@@ -30,7 +30,16 @@ pub struct Message {
     pub expires_at: Option<Timestamp>,
     pub acknowledged: Option<(AgentId, Timestamp)>,
     pub delivered_at: Option<Timestamp>,
+    /// Where it came from, if that is another node.
+    pub afar: Option<Box<Afar>>,
     pub rev: u64,
+}
+
+/// The node that a message came from, and the one that it came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Afar {
+    pub node: NodeId,
+    pub here: NodeId,
 }
 
 /// Whom a message is for.

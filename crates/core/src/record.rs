@@ -10,12 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::assertion::{Asserting, Assertion};
 use crate::budget::Budget;
+use crate::contract::Deadline;
 use crate::coordinators::Coordinators;
+use crate::cursor::{Announced, Cursor, FarAgent, Subscriber, Watermark};
 use crate::director::Director;
 use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
 use crate::incident::Incident;
 use crate::node::{Gateway, Node, NodeInvite};
+use crate::order::{Order, Ordered};
+use crate::outbox::Outgoing;
 use crate::recurrence::Recurrence;
 use crate::release_gate::ReleaseGate;
 use crate::root::Root;
@@ -271,6 +275,15 @@ kinds! {
     Gateway = "gateway";
     Node = "node";
     NodeInvite = "node_invite";
+    Outgoing = "outgoing";
+    Watermark = "watermark";
+    Cursor = "cursor";
+    Subscriber = "subscriber";
+    FarAgent = "far_agent";
+    Announced = "announced";
+    Order = "order";
+    Ordered = "ordered";
+    Deadline = "deadline";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

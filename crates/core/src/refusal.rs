@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::id::{AgentId, MessageId, NodeId, TaskId};
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, EventId, MessageId, NodeId, TaskId};
 use crate::iso::Printed;
 use crate::node::PROTOCOL_VERSION;
 use crate::task::TaskStatus;
@@ -95,6 +97,10 @@ pub enum Refusal {
     },
     /// A node may not join, or is none of those that did.
     NotAdmitted(NotAdmitted),
+    EventAlreadyExists {
+        event: EventId,
+    },
+    NoRoute(NoRoute),
     TooMany {
         what: &'static str,
         limit: usize,
@@ -103,6 +109,20 @@ pub enum Refusal {
         field: &'static str,
         message: String,
     },
+}
+
+words! {
+    /// Why an event goes to nobody.
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum NoRoute {
+        /// Targets are named, and none of them is anybody.
+        InvalidTargets = "invalid_targets",
+        /// Neither targets nor capabilities are named.
+        MissingRouteFields = "missing_route_fields",
+        CapabilityUnavailable = "capability_unavailable",
+        /// The nodes cannot reach each other.
+        Unreachable = "unreachable",
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -322,6 +342,22 @@ impl fmt::Display for Refusal {
             }
             Refusal::NodeNotFound { node } => write!(f, "there is no node {node}"),
             Refusal::NotAdmitted(why) => why.fmt(f),
+            Refusal::EventAlreadyExists { event } => write!(
+                f,
+                "another event was published as {event}; use a new eventId for a new event"
+            ),
+            Refusal::NoRoute(NoRoute::InvalidTargets) => {
+                f.write_str("none of the targets is an agent of this node or of a joined one")
+            }
+            Refusal::NoRoute(NoRoute::MissingRouteFields) => {
+                f.write_str("name toAgents or requiredCapabilities")
+            }
+            Refusal::NoRoute(NoRoute::CapabilityUnavailable) => {
+                f.write_str("no live agent has the required capabilities")
+            }
+            Refusal::NoRoute(NoRoute::Unreachable) => {
+                f.write_str("this node and the target's cannot reach each other")
+            }
             Refusal::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
             Refusal::Invalid { message, .. } => f.write_str(message),
         }

@@ -257,13 +257,15 @@ impl Counted {
 
 /// What tells one saying from another of the same speaker.
 pub fn sum(to: &To, said: &str) -> u64 {
-    const PRIME: u64 = 0x0100_0000_01b3;
-    let mut sum: u64 = 0xcbf2_9ce4_8422_2325;
     let names = to.named().iter().flat_map(|id| [id.as_str(), "\n"]);
-    for byte in names.chain([said]).flat_map(str::bytes) {
-        sum = (sum ^ u64::from(byte)).wrapping_mul(PRIME);
-    }
-    sum
+    fnv(names.chain([said]).flat_map(str::bytes))
+}
+
+/// The hash that tells texts of one speaker apart; whoever wants two that agree can make them.
+pub(crate) fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// An acknowledgement that a message asks for and that was not given yet.

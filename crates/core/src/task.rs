@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::contract::Contract;
 use crate::description::Description;
 use crate::event::Event;
 use crate::id::{AgentId, CorrId, SnapshotId, TaskId};
@@ -45,6 +46,8 @@ pub struct Task {
     pub lane: Option<LaneId>,
     /// Set while it is held over the bus.
     pub watch: Option<Watch>,
+    /// What it owes to the node that gave it.
+    pub contract: Option<Box<Contract>>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub rev: u64,
@@ -175,6 +178,7 @@ impl Task {
             dependants: 0,
             lane: None,
             watch: None,
+            contract: None,
             created_at: now,
             updated_at: now,
             rev: 0,

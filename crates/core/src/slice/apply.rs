@@ -8,7 +8,9 @@ use crate::id::AgentId;
 use crate::idempotency::Remembered;
 use crate::lease::Lease;
 use crate::message::{Delivery, DeliveryState};
-use crate::record::Record;
+use crate::order::Order;
+use crate::outbox::{Dispatch, Outgoing};
+use crate::record::{Kind, Listed as _, Record};
 use crate::row::{Row, RowKey};
 use crate::task::{Task, TaskState, TaskStatus};
 use crate::time::Timestamp;
@@ -42,6 +44,9 @@ impl Slice {
             self.forget_pruned(prune);
         }
         self.unsaved.prunes.extend(changes.prunes);
+        for dispatch in changes.dispatches {
+            self.tell(dispatch);
+        }
         for event in changes.events {
             self.head.seq += 1;
             self.head.last_at = now;
@@ -51,6 +56,20 @@ impl Slice {
                 event,
             });
         }
+    }
+
+    /// An event for other nodes takes the next number of the outbox.
+    fn tell(&mut self, event: Dispatch) {
+        self.head.outbox += 1;
+        self.unsaved.head = true;
+        self.notices.told = true;
+        let seq = self.head.outbox;
+        let ordered = self.rows.records.touch(&Order::at(event.id.to_string()), 0);
+        if let Some(Record::Order(order)) = ordered {
+            (order.seq, order.attempt) = (seq, event.attempt);
+        }
+        self.ranges.records_changed(Kind::Outgoing);
+        self.rows.records.put(Outgoing { seq, event }.into(), 0);
     }
 
     /// What is pruned must not be taken for a row that is there.
@@ -72,7 +91,7 @@ impl Slice {
     fn put(&mut self, row: Row, now: Timestamp) {
         match row {
             Row::Agent(agent) => self.apply_agent(*agent),
-            Row::Task(task) => self.apply_task(*task),
+            Row::Task(task) => self.apply_task(*task, now),
             Row::Lease(lease) => self.apply_lease(*lease),
             Row::Message(mut message) => {
                 message.rev += 1;
@@ -220,9 +239,11 @@ impl Slice {
         self.pulses.insert(agent.clone(), held);
     }
 
-    fn apply_task(&mut self, mut task: Task) {
+    fn apply_task(&mut self, mut task: Task, now: Timestamp) {
         task.rev += 1;
         let before = self.rows.tasks.get(&task.id);
+        let contract = task.contract.as_ref();
+        let told = contract.map(|contract| contract.tell(before, &task, now));
         self.head
             .moved(before.map(Task::status), Some(task.status()));
         let waited_in = before
@@ -263,6 +284,13 @@ impl Slice {
         }
         self.task_bytes += task.bytes();
         self.rows.tasks.put(task, groups);
+        let (told, order) = told.unwrap_or_default();
+        if let Some(order) = order {
+            self.put(order.into(), now);
+        }
+        for dispatch in told {
+            self.tell(dispatch);
+        }
     }
 
     fn apply_lease(&mut self, mut lease: Lease) {

@@ -55,6 +55,8 @@ pub struct Slice {
 pub struct Notices {
     /// Lanes that a task entered, once per task.
     pub readied: Vec<LaneId>,
+    /// Other nodes are told something.
+    pub told: bool,
     /// Agents that a message waits for.
     pub inboxes: Vec<AgentId>,
     /// Agents whose sign of life is held back.

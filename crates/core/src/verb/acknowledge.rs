@@ -6,11 +6,13 @@ use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
 use crate::doors::Door;
 use crate::event::Event;
-use crate::id::{AgentId, MessageId, TaskId};
+use crate::id::{AgentId, EventId, MessageId, TaskId};
 use crate::lane::LaneKey;
 use crate::lease::Lease;
 use crate::limits;
-use crate::message::{Delivery, DeliveryState, Message};
+use crate::message::{Afar, Delivery, DeliveryState, Message};
+use crate::order::Order;
+use crate::outbox::{Answer, AnswerKind, Dispatch, News};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -133,6 +135,53 @@ pub(super) fn confirm(
         agent: agent.id.clone(),
         from: Some(message.from.clone()),
     });
+    if let Some(afar) = &message.afar {
+        answer(changes, &agent.id, message, afar, now);
+    }
+}
+
+/// The node that a message came from hears of its acknowledgement: as a reply without words, and the last answer.
+fn answer(changes: &mut Changes, by: &AgentId, message: &Message, afar: &Afar, now: Timestamp) {
+    let event = EventId::from(message.id.as_str());
+    let reply = News::Reply {
+        to: event.clone(),
+        body: "\"\"".into(),
+        status: None,
+    };
+    reply_to(changes, by, message, afar, (reply, now));
+}
+
+/// Tells the sender's node what was replied, and that nothing more will come from this agent.
+pub(super) fn reply_to(
+    changes: &mut Changes,
+    by: &AgentId,
+    message: &Message,
+    afar: &Afar,
+    (reply, now): (News, Timestamp),
+) {
+    let salt = format!("{}|{by}", message.id);
+    let corr_id = message.corr_id.clone();
+    let mut told = Dispatch::own(&afar.here, &salt, corr_id.clone(), reply, now);
+    let home = message.from.as_str();
+    let home = home
+        .strip_suffix(&format!("@{}", afar.node))
+        .unwrap_or(home);
+    let sender = AgentId::from(home);
+    (told.from, told.to) = (by.clone(), Some(sender.clone()));
+    changes.put(Order::to_one(&told, afar.node.clone(), &sender));
+    changes.dispatches.push(told);
+    let processed = News::Ack(Answer {
+        to: EventId::from(message.id.as_str()),
+        kind: "message".to_owned(),
+        answer: AnswerKind::Processed,
+        by: vec![by.clone()],
+        at: now,
+        eta_at: None,
+        reason: None,
+        task: None,
+    });
+    let processed = Dispatch::own(&afar.here, &salt, corr_id, processed, now);
+    changes.dispatches.push(processed);
 }
 
 /// Claim and leases move in one commit, under a new epoch and new fencing tokens.

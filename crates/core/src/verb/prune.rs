@@ -354,6 +354,8 @@ mod tests {
             ("recurrence", since_stop(limits::RECURRENCES_KEPT_FOR)),
             ("node", since_stop(limits::LEFT_NODES_KEPT_FOR)),
             ("node_invite", since_stop(limits::NODE_INVITES_KEPT_FOR)),
+            ("order", since_stop(limits::ORDERS_KEPT_FOR)),
+            ("ordered", since_stop(limits::DISPATCH_VALID_MAX)),
             ("sample", now - HOUR),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);

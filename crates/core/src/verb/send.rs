@@ -274,6 +274,7 @@ impl Send {
             expires_at: self.expires_in.map(|span| now + span),
             acknowledged: None,
             delivered_at: None,
+            afar: None,
             rev: 0,
         }
     }

@@ -11,16 +11,17 @@ use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::ledger::Ledger;
 use crate::message::{Meaning, Sender};
-use crate::node::{Node, NodeKey, PROTOCOL_VERSION, Tier};
+use crate::node::{Gateway, Node, NodeKey, PROTOCOL_VERSION, Tier};
 use crate::path::LeasePath;
+use crate::record::Record;
 use crate::refusal::{NotAdmitted, Refusal};
 use crate::slice::Slice;
 use crate::task::{FailureKind, Phase, Priority, Task, TaskStatus};
 use crate::time::Timestamp;
 use crate::verb::{
     About, AcquireLease, Assign, Cancel, Claim, Claimed, Complete, CreateTasks, Deregister, Fail,
-    Filter, IssueCommand, Join, LeaseAnswer, MarkSilent, NewTask, OpenGateway, ReportProgress,
-    Send, Verb,
+    Filter, IssueCommand, Join, LeaseAnswer, MarkSilent, NewTask, OpenGateway, Publication,
+    Publish, Published, ReportProgress, Send, Targets, Verb,
 };
 use crate::want::Want;
 use crate::{Agent, GatePolicy, Skills, limits};
@@ -49,6 +50,59 @@ impl DerefMut for Swarm {
     fn deref_mut(&mut self) -> &mut Ledger {
         &mut self.ledger
     }
+}
+
+/// Makes this swarm the node "here", and another one known to it.
+pub(crate) fn joined(swarm: &mut Swarm, node: &str) {
+    joined_as(swarm, "here", node);
+}
+
+pub(crate) fn joined_as(swarm: &mut Swarm, here: &str, node: &str) {
+    let now = swarm.now;
+    let gateway = Gateway {
+        node_id: here.into(),
+        route_epoch: format!("route-epoch-{here}"),
+        created_at: now,
+        endpoint: None,
+        tier: Tier::Backbone,
+        key: NodeKey(String::new()),
+    };
+    let node = Node {
+        node_id: node.into(),
+        public_key: node.to_owned(),
+        endpoint: None,
+        certificate: None,
+        tier: Tier::Edge,
+        protocol_version: "1.0".to_owned(),
+        joined_at: now,
+        invited_by: None,
+        vouched_by: None,
+        left: None,
+    };
+    for record in [Record::from(gateway), Record::from(node)] {
+        swarm.records.insert(record.key(), record);
+    }
+}
+
+/// A message that an agent publishes.
+pub(crate) fn publish(event: &str, from: &str, to: &[&str]) -> Publish {
+    Publish {
+        event: event.into(),
+        from: Sender::Agent(from.into()),
+        corr_id: "corr".into(),
+        expires_in: None,
+        what: Publication::Message {
+            to: Targets::Named(to.iter().map(|id| AgentId::from(*id)).collect()),
+            payload: r#"{"subject":"s","body":"b"}"#.into(),
+            priority: Priority::Medium,
+            expects_reply: false,
+        },
+        sum: 1,
+    }
+}
+
+pub(crate) fn published(swarm: &mut Swarm, event: &str, from: &str, to: &[&str]) -> Published {
+    swarm.ok(publish(event, from, to))
 }
 
 /// Where an agent can be when a verb meets it.
@@ -447,6 +501,8 @@ pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
         Refusal::DutyLost { .. } => "duty_lost",
         Refusal::SnapshotNotFound { .. } => "snapshot_not_found",
         Refusal::NodeNotFound { .. } => "node_not_found",
+        Refusal::EventAlreadyExists { .. } => "event_already_exists",
+        Refusal::NoRoute(why) => why.as_str(),
         Refusal::NotAdmitted(why) => match why {
             NotAdmitted::UnknownInvite => "invalid_invite",
             NotAdmitted::ExpiredInvite(_) => "expired_invite",

@@ -35,6 +35,7 @@ fn row(swarm: &Swarm, id: &str, from: &str, to: Option<&str>) -> Message {
         expires_at: None,
         acknowledged: None,
         delivered_at: None,
+        afar: None,
         rev: 0,
     }
 }

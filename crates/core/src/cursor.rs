@@ -1,0 +1,213 @@
+//! How far nodes are in each other's outboxes.
+//!
+//! A [`Cursor`] is this node's place in another's outbox, moved in the commit of what it took in. A [`Subscriber`] is
+//! another node's place in this one's, as that node said when it last asked.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, EventId, NodeId};
+use crate::limits;
+use crate::record::{Private, RecordRange};
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    pub source: NodeId,
+    /// All up to here is durable here.
+    pub last_seq: u64,
+    /// The event at that place: another one there means another outbox.
+    pub last_event: Option<EventId>,
+    /// Of the source's outbox; nothing is known of it before the first page.
+    pub epoch: Option<String>,
+    pub status: CursorStatus,
+    /// Since when the next event is missing.
+    pub gap_since: Option<Timestamp>,
+    pub updated_at: Timestamp,
+    /// Events of kinds that this build does not know.
+    pub passed_over: u64,
+}
+
+words! {
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum CursorStatus {
+        Active = "active",
+        /// The next event is missing.
+        Gap = "gap",
+        /// A person must look: events are lost, or the outbox is another one.
+        Halted = "halted",
+        /// The source no longer has what comes next.
+        Expired = "expired",
+    }
+}
+
+words! {
+    /// What is done once a missing event has been waited for.
+    #[derive(Hash, Serialize, Deserialize)]
+    pub enum GapPolicy {
+        Halt = "halt",
+        Skip = "skip",
+        /// As skip, and each missing number is an incident of its own.
+        Tombstone = "tombstone",
+    }
+}
+
+const OWNER: &str = "cursors";
+
+impl Private for Cursor {
+    const LASTS: bool = true;
+
+    fn key(&self) -> Cow<'static, str> {
+        self.source.to_string().into()
+    }
+
+    fn owner(&self) -> &str {
+        OWNER
+    }
+
+    fn position(&self) -> Option<i64> {
+        Some(0)
+    }
+}
+
+impl Cursor {
+    /// Before anything of the source was read.
+    pub fn new(source: NodeId, now: Timestamp) -> Cursor {
+        Cursor {
+            source,
+            last_seq: 0,
+            last_event: None,
+            epoch: None,
+            status: CursorStatus::Active,
+            gap_since: None,
+            updated_at: now,
+            passed_over: 0,
+        }
+    }
+
+    /// Of every source.
+    pub fn all() -> RecordRange {
+        RecordRange::of::<Cursor>(OWNER, limits::NODES_MAX)
+    }
+
+    pub(crate) fn advance(&mut self, seq: u64, event: &EventId, now: Timestamp) {
+        self.last_seq = seq;
+        self.last_event = Some(event.clone());
+        self.status = CursorStatus::Active;
+        self.gap_since = None;
+        self.updated_at = now;
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscriber {
+    pub node: NodeId,
+    pub last_seq: u64,
+    /// Until then what it has not read is kept for it.
+    pub lease_until: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl Private for Subscriber {
+    const LASTS: bool = true;
+
+    fn key(&self) -> Cow<'static, str> {
+        self.node.to_string().into()
+    }
+
+    fn owner(&self) -> &str {
+        OWNER
+    }
+
+    fn position(&self) -> Option<i64> {
+        Some(0)
+    }
+}
+
+impl Subscriber {
+    pub fn all() -> RecordRange {
+        RecordRange::of::<Subscriber>(OWNER, limits::NODES_MAX)
+    }
+
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        now < self.lease_until
+    }
+}
+
+/// Up to where this node's outbox was cut off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watermark {
+    /// The last number that is gone.
+    pub seq: u64,
+    /// Its event: who has read just so far may go on.
+    pub event: Option<EventId>,
+}
+
+impl Private for Watermark {
+    const LASTS: bool = true;
+}
+
+/// An agent that is at another node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FarAgent {
+    /// As it is called here: where somebody else has its name, with its node behind it.
+    pub agent: AgentId,
+    /// As it is called there.
+    pub home_id: AgentId,
+    pub node: NodeId,
+    pub rev: u64,
+    pub is_live: bool,
+}
+
+const FAR: &str = "far";
+
+impl Private for FarAgent {
+    fn key(&self) -> Cow<'static, str> {
+        self.agent.to_string().into()
+    }
+
+    fn owner(&self) -> &str {
+        FAR
+    }
+
+    fn position(&self) -> Option<i64> {
+        Some(0)
+    }
+}
+
+impl FarAgent {
+    pub fn all(limit: usize) -> RecordRange {
+        RecordRange::of::<FarAgent>(FAR, limit)
+    }
+}
+
+/// What other nodes were last told of an agent here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announced {
+    pub agent: AgentId,
+    pub rev: u64,
+    pub is_live: bool,
+}
+
+const ANNOUNCED: &str = "announced";
+
+impl Private for Announced {
+    fn key(&self) -> Cow<'static, str> {
+        self.agent.to_string().into()
+    }
+
+    fn owner(&self) -> &str {
+        ANNOUNCED
+    }
+
+    fn position(&self) -> Option<i64> {
+        Some(0)
+    }
+}
+
+impl Announced {
+    pub fn all(limit: usize) -> RecordRange {
+        RecordRange::of::<Announced>(ANNOUNCED, limit)
+    }
+}

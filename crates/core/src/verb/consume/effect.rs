@@ -1,0 +1,342 @@
+//! What an event of another node does here, by its kind, and what that node is answered.
+
+use super::super::publish::{create, sign};
+use super::super::{Send, Verb};
+use super::Consume;
+use crate::changes::Changes;
+use crate::cursor::{Cursor, FarAgent};
+use crate::id::{AgentId, MessageId};
+use crate::incident::Alarm;
+use crate::limits;
+use crate::message::{Afar, Meaning, Message, Sender, To};
+use crate::node::Gateway;
+use crate::outbox::{Answer, AnswerKind, Commission, Control, Dispatch, Letter, News};
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+/// What the source is told of its event.
+pub(super) struct Reply {
+    pub answer: AnswerKind,
+    pub by: Vec<AgentId>,
+    pub eta_at: Option<Timestamp>,
+    pub reason: Option<String>,
+}
+
+impl Reply {
+    pub fn accepted(by: Vec<AgentId>) -> Reply {
+        Reply {
+            answer: AnswerKind::Accepted,
+            by,
+            eta_at: None,
+            reason: None,
+        }
+    }
+
+    pub fn failed(reason: &str) -> Reply {
+        Reply {
+            answer: AnswerKind::Failed,
+            by: Vec::new(),
+            eta_at: None,
+            reason: Some(reason.to_owned()),
+        }
+    }
+}
+
+impl Consume {
+    pub(super) fn ask_effects(&self, want: &mut Want<'_>, now: Timestamp) {
+        match &self.event.news {
+            News::Message(letter) => {
+                want.message(&self.message_id());
+                let here = ours(want, letter);
+                if let Some(send) = self.send(want, letter, here.well) {
+                    send.asks(want, now);
+                }
+            }
+            News::TaskCreate(task) => {
+                for id in &task.to {
+                    want.agent(id);
+                }
+                want.task(&task.task);
+                create(task, &task.to, &self.event.corr_id).asks(want, now);
+            }
+            News::Signal {
+                record: Control::Agent { agent, .. },
+                ..
+            } => {
+                want.agent(agent);
+                want.private::<FarAgent>(agent.to_string());
+                want.private::<FarAgent>(self.full_name(agent));
+                self.clash(agent).asks(want);
+            }
+            News::Ack(answer) => self.ask_order(want, &answer.to, now),
+            News::Reply { to, .. } => self.ask_order(want, to, now),
+            News::TaskAccept { task, .. }
+            | News::TaskUpdate { task, .. }
+            | News::TaskComplete { task, .. }
+            | News::TaskFailed { task, .. } => self.ask_task_order(want, task, now),
+            News::Signal { .. } | News::DeadLetter { .. } | News::Other { .. } => {}
+        }
+    }
+
+    pub(super) fn take_effect(
+        &self,
+        slice: &Slice,
+        here: &Gateway,
+        changes: &mut Changes,
+        cursor: &mut Cursor,
+        now: Timestamp,
+    ) {
+        let news = &self.event.news;
+        // Clocks differ: it is given a moment more than it asks for.
+        let is_over = now > self.event.expires_at + limits::DISPATCH_SKEW;
+        let reply = match news {
+            _ if is_over && news.is_answered() => Some(Reply::failed("expired")),
+            News::Message(letter) => self.deliver(slice, here, letter, changes, now),
+            News::TaskCreate(task) => self.create(slice, here, task, changes, now),
+            News::Reply { to, .. } => self.replied(slice, to, changes, now),
+            News::Ack(answer) => {
+                self.answered(slice, answer, changes, now);
+                None
+            }
+            News::TaskAccept { .. } | News::TaskUpdate { .. } => {
+                self.task_moved(slice, changes, now);
+                None
+            }
+            News::TaskComplete { .. } | News::TaskFailed { .. } => {
+                self.task_moved(slice, changes, now)
+            }
+            News::Signal { rev, record } => {
+                self.note(slice, *rev, record, changes, now);
+                None
+            }
+            News::DeadLetter { .. } => None,
+            News::Other { .. } => {
+                cursor.passed_over += 1;
+                None
+            }
+        };
+        if let Some(reply) = reply {
+            self.tell(here, reply, changes, now);
+        }
+    }
+
+    pub(super) fn message_id(&self) -> MessageId {
+        MessageId::from(self.event.id.as_str())
+    }
+
+    fn tell(&self, here: &Gateway, reply: Reply, changes: &mut Changes, now: Timestamp) {
+        let answer = Answer {
+            to: self.event.id.clone(),
+            kind: self.event.news.kind().to_owned(),
+            answer: reply.answer,
+            by: reply.by,
+            at: now,
+            eta_at: reply.eta_at,
+            reason: reply.reason,
+            task: None,
+        };
+        let salt = format!("{}|{}", self.source, self.seq);
+        let corr_id = self.event.corr_id.clone();
+        let news = News::Ack(answer);
+        let told = Dispatch::own(&here.node_id, &salt, corr_id, news, now);
+        changes.dispatches.push(told);
+    }
+
+    /// To those of its recipients that are at this node; once, however often it comes.
+    fn deliver(
+        &self,
+        slice: &Slice,
+        here: &Gateway,
+        letter: &Letter,
+        changes: &mut Changes,
+        now: Timestamp,
+    ) -> Option<Reply> {
+        let mut want = Want::new(slice);
+        let found = ours(&mut want, letter);
+        if let Some(known) = slice.message(&self.message_id()) {
+            let is_same = known.payload == letter.payload
+                && known
+                    .afar
+                    .as_ref()
+                    .is_some_and(|afar| afar.node == self.source);
+            return match is_same {
+                true => Some(Reply::accepted(found.well)),
+                false => Some(Reply::failed("event_exists")),
+            };
+        }
+        let Some(send) = self.send(&mut want, letter, found.well.clone()) else {
+            // Of its recipients none is at this node: somebody else answers.
+            let reason = found.unwell?;
+            return Some(Reply::failed(reason));
+        };
+        match send.decide(slice, now) {
+            Ok((_, mut sent)) => {
+                for message in sent.rows_mut::<Message>() {
+                    message.afar = Some(Box::new(Afar {
+                        node: self.source.clone(),
+                        here: here.node_id.clone(),
+                    }));
+                }
+                changes.puts.extend(sent.puts);
+                changes.events.extend(sent.events);
+                Some(Reply::accepted(found.well))
+            }
+            Err(refusal) => Some(Reply::failed(word(&refusal))),
+        }
+    }
+
+    fn send(&self, want: &mut Want<'_>, letter: &Letter, to: Vec<AgentId>) -> Option<Send> {
+        Some(Send {
+            id: self.message_id(),
+            from: Sender::Person(self.name_of(want, &self.event.from)),
+            to: To::agents(to)?,
+            kind: "custom".to_owned(),
+            payload: letter.payload.clone(),
+            ack_required: letter.expects_reply,
+            priority: letter.priority,
+            expires_in: None,
+            corr_id: self.event.corr_id.clone(),
+            meaning: Meaning::Nothing,
+            claims: Vec::new(),
+        })
+    }
+
+    /// A task that was given to this node is one like any other here.
+    fn create(
+        &self,
+        slice: &Slice,
+        here: &Gateway,
+        task: &Commission,
+        changes: &mut Changes,
+        now: Timestamp,
+    ) -> Option<Reply> {
+        let is_here = |id: &&AgentId| slice.agent(id).is_some_and(|agent| !agent.is_gone());
+        let audience: Vec<AgentId> = task.to.iter().filter(is_here).cloned().collect();
+        match &self.event.to_node {
+            Some(node) if *node != here.node_id => return None,
+            Some(_) => {}
+            None if audience.is_empty() => return None,
+            None => {}
+        }
+        if let Some(known) = slice.task(&task.task) {
+            let contract = known.contract.as_ref();
+            let is_same = contract.is_some_and(|contract| contract.event == self.event.id);
+            return match is_same {
+                true => Some(Reply::accepted(audience)),
+                false => Some(Reply::failed("task_exists")),
+            };
+        }
+        if audience.is_empty() && !task.to.is_empty() {
+            return Some(Reply::failed("invalid_target"));
+        }
+        let made = create(task, &audience, &self.event.corr_id).decide(slice, now);
+        let made = match made {
+            Ok((_, made)) => made,
+            Err(refusal) => return Some(Reply::failed(word(&refusal))),
+        };
+        changes.puts.extend(made.puts);
+        changes.events.extend(made.events);
+        let origin = (&here.node_id, &self.source, &self.event.id);
+        let eta_at = sign(changes, task, &self.event.corr_id, origin, now);
+        Some(Reply {
+            eta_at: Some(eta_at),
+            ..Reply::accepted(audience)
+        })
+    }
+
+    /// What all nodes know, as its writer says it is.
+    fn note(
+        &self,
+        slice: &Slice,
+        rev: u64,
+        record: &Control,
+        changes: &mut Changes,
+        now: Timestamp,
+    ) {
+        let Control::Agent { agent, is_live } = record else {
+            return;
+        };
+        let mut want = Want::new(slice);
+        let by_name = want.private::<FarAgent>(agent.to_string());
+        let is_taken = slice.agent(agent).is_some_and(|known| !known.is_gone())
+            || by_name.is_some_and(|known| known.node != self.source);
+        let name = match is_taken {
+            true => self.full_name(agent),
+            false => agent.to_string(),
+        };
+        let known = want.private::<FarAgent>(name.clone());
+        if known.is_some_and(|known| known.rev >= rev) {
+            return;
+        }
+        if is_taken && *is_live && known.is_none() {
+            self.clash(agent).raise(slice, changes, now);
+        }
+        changes.put(FarAgent {
+            agent: name.into(),
+            home_id: agent.clone(),
+            node: self.source.clone(),
+            rev,
+            is_live: *is_live,
+        });
+    }
+
+    /// What somebody at the source is called here. Names that stand for people and for this hub are nobody's elsewhere.
+    pub(super) fn name_of(&self, want: &mut Want<'_>, agent: &AgentId) -> AgentId {
+        let is_taken = want.agent(agent).is_some_and(|known| !known.is_gone());
+        match is_taken || agent.is_reserved() {
+            true => self.full_name(agent).into(),
+            false => agent.clone(),
+        }
+    }
+
+    /// What an agent of the source is called where somebody else has its name.
+    fn full_name(&self, agent: &AgentId) -> String {
+        format!("{agent}@{}", self.source)
+    }
+
+    fn clash(&self, agent: &AgentId) -> Alarm {
+        let name = self.full_name(agent);
+        let what = format!("its agent {agent} has a name that is taken; it is called {name} here");
+        Alarm {
+            subject: name,
+            ..self.alarm("agent_id_clash", &what)
+        }
+    }
+}
+
+/// Recipients of this node.
+struct Ours {
+    /// Those that can be handed something.
+    well: Vec<AgentId>,
+    /// Why the others cannot, if there are any.
+    unwell: Option<&'static str>,
+}
+
+fn ours(want: &mut Want<'_>, letter: &Letter) -> Ours {
+    let mut ours = Ours {
+        well: Vec::new(),
+        unwell: None,
+    };
+    for id in &letter.to {
+        match want.agent(id) {
+            None => {}
+            Some(row) if row.is_gone() => ours.unwell = Some("invalid_target"),
+            Some(row) if row.inbox >= limits::INBOX_MAX => ours.unwell = Some("overloaded"),
+            Some(row) => ours.well.push(row.id.clone()),
+        }
+    }
+    ours
+}
+
+/// The word by which another node hears of a refusal.
+pub(super) fn word(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::TooMany { .. } => "overloaded",
+        Refusal::TaskAlreadyExists { .. } => "task_exists",
+        Refusal::MessageAlreadyExists { .. } => "event_exists",
+        Refusal::RecipientNotFound { .. } => "invalid_target",
+        _ => "policy_blocked",
+    }
+}

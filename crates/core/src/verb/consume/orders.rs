@@ -1,0 +1,232 @@
+//! What another node says of what it was sent from here: answers, replies, the steps of a task.
+
+use super::super::{Send, Verb};
+use super::Consume;
+use super::effect::Reply;
+use crate::changes::Changes;
+use crate::id::{AgentId, EventId, HUB, TaskId};
+use crate::incident::Alarm;
+use crate::message::{Meaning, Sender, To};
+use crate::order::{Order, Ordered, TaskOrderState};
+use crate::outbox::{Answer, AnswerKind, News, Standing};
+use crate::slice::Slice;
+use crate::task::Priority;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+impl Consume {
+    pub(super) fn ask_order(&self, want: &mut Want<'_>, event: &EventId, now: Timestamp) {
+        if let Some(order) = want.private::<Order>(event.to_string())
+            && let Some(send) = self.tells(want, order)
+        {
+            send.asks(want, now);
+        }
+    }
+
+    pub(super) fn ask_task_order(&self, want: &mut Want<'_>, task: &TaskId, now: Timestamp) {
+        self.stray(task).asks(want);
+        if let Some(known) = want.private::<Ordered>(task.to_string()) {
+            self.ask_order(want, &known.event, now);
+        }
+    }
+
+    pub(super) fn answered(
+        &self,
+        slice: &Slice,
+        answer: &Answer,
+        changes: &mut Changes,
+        now: Timestamp,
+    ) {
+        let known = Want::new(slice).private::<Order>(answer.to.to_string());
+        let Some(mut order) = known.cloned() else {
+            return;
+        };
+        let reason = answer.reason.as_deref();
+        if !order.answer(&self.source, answer.answer, reason, now) {
+            return;
+        }
+        if let Some(task) = &mut order.task {
+            match answer.answer {
+                AnswerKind::Accepted if task.state == TaskOrderState::Emitted => {
+                    task.state = TaskOrderState::Accepted;
+                    task.eta_at = answer.eta_at.or(task.eta_at);
+                }
+                AnswerKind::Failed => {
+                    task.state = TaskOrderState::Failed;
+                    task.note.clone_from(&answer.reason);
+                }
+                AnswerKind::Accepted | AnswerKind::Processed => {}
+            }
+            order.settle(now);
+        }
+        if answer.answer == AnswerKind::Failed {
+            self.tell_requester(slice, &order, changes, now);
+        }
+        changes.put(order);
+    }
+
+    /// A reply is a message to whoever is waiting for it, and the last answer to what it replies to.
+    pub(super) fn replied(
+        &self,
+        slice: &Slice,
+        to: &EventId,
+        changes: &mut Changes,
+        now: Timestamp,
+    ) -> Option<Reply> {
+        let known = Want::new(slice).private::<Order>(to.to_string());
+        let mut order = known.cloned()?;
+        order.destination(&self.source)?;
+        let by = vec![order.from.clone()];
+        order.answer(&self.source, AnswerKind::Processed, None, now);
+        self.tell_requester(slice, &order, changes, now);
+        changes.put(order);
+        Some(Reply::accepted(by))
+    }
+
+    /// A step of a task that the source does for somebody here. From any other node it is none.
+    pub(super) fn task_moved(
+        &self,
+        slice: &Slice,
+        changes: &mut Changes,
+        now: Timestamp,
+    ) -> Option<Reply> {
+        let id = self.task_id()?;
+        let mut want = Want::new(slice);
+        let known = want.private::<Ordered>(id.to_string());
+        let known = known.and_then(|known| want.private::<Order>(known.event.to_string()));
+        let mut order = known?.clone();
+        let task = order.task.as_mut()?;
+        let is_over = matches!(
+            task.state,
+            TaskOrderState::Done | TaskOrderState::Failed | TaskOrderState::Dead
+        );
+        let is_theirs = task.node.as_ref() == Some(&self.source);
+        let is_outcome = match &self.event.news {
+            News::TaskComplete { .. } => task.state == TaskOrderState::Done,
+            News::TaskFailed { .. } => task.state == TaskOrderState::Failed,
+            _ => false,
+        };
+        if is_theirs && is_outcome {
+            // Sent again, because its answer was lost: it is answered again.
+            return Some(Reply::accepted(vec![order.from.clone()]));
+        }
+        if !is_theirs || is_over {
+            self.stray(id).raise(slice, changes, now);
+            return None;
+        }
+        match &self.event.news {
+            News::TaskAccept { by, eta_at, .. } => {
+                task.state = TaskOrderState::Claimed;
+                (task.by, task.eta_at) = (Some(by.clone()), Some(*eta_at));
+            }
+            News::TaskUpdate {
+                status,
+                percent,
+                note,
+                revised_eta_at,
+                ..
+            } => {
+                task.state = match status {
+                    Standing::InProgress => TaskOrderState::InProgress,
+                    Standing::Pending | Standing::Blocked => TaskOrderState::Accepted,
+                };
+                task.percent = percent.or(task.percent);
+                task.note = note.clone().or_else(|| task.note.take());
+                task.eta_at = revised_eta_at.or(task.eta_at);
+            }
+            News::TaskComplete { by, .. } => {
+                (task.state, task.by) = (TaskOrderState::Done, Some(by.clone()));
+            }
+            News::TaskFailed { by, error, .. } => {
+                (task.state, task.by) = (TaskOrderState::Failed, Some(by.clone()));
+                task.note = Some(error.clone());
+            }
+            _ => return None,
+        }
+        let is_end = matches!(task.state, TaskOrderState::Done | TaskOrderState::Failed);
+        if is_end {
+            order.answer(&self.source, AnswerKind::Processed, None, now);
+        } else {
+            order.settle(now);
+        }
+        self.tell_requester(slice, &order, changes, now);
+        let by = vec![order.from.clone()];
+        changes.put(order);
+        is_end.then(|| Reply::accepted(by))
+    }
+
+    fn task_id(&self) -> Option<&TaskId> {
+        match &self.event.news {
+            News::TaskAccept { task, .. }
+            | News::TaskUpdate { task, .. }
+            | News::TaskComplete { task, .. }
+            | News::TaskFailed { task, .. } => Some(task),
+            News::Message(_)
+            | News::Reply { .. }
+            | News::TaskCreate(_)
+            | News::Ack(_)
+            | News::Signal { .. }
+            | News::DeadLetter { .. }
+            | News::Other { .. } => None,
+        }
+    }
+
+    /// The message by which somebody here hears of the event, if one does.
+    fn tells(&self, want: &mut Want<'_>, order: &Order) -> Option<Send> {
+        let wants_response = order
+            .task
+            .as_ref()
+            .is_some_and(|task| task.response_required);
+        let (kind, by) = match &self.event.news {
+            News::Reply { .. } => ("custom", Some(&self.event.from)),
+            News::TaskAccept { by, .. } if wants_response => ("task.accepted", Some(by)),
+            News::TaskComplete { by, .. } if wants_response => ("task.completed", Some(by)),
+            News::TaskFailed { by, .. } if wants_response => ("task.failed", Some(by)),
+            News::Ack(answer) if wants_response && answer.answer == AnswerKind::Failed => {
+                ("task.failed", None)
+            }
+            _ => return None,
+        };
+        let by = by.map_or_else(|| AgentId::from(HUB), |by| self.name_of(want, by));
+        let to = order
+            .task
+            .as_ref()
+            .map_or(&order.from, |task| &task.requester);
+        Some(Send {
+            id: self.message_id(),
+            from: Sender::Person(by),
+            to: To::One(to.clone()),
+            kind: kind.to_owned(),
+            payload: self.payload.clone(),
+            ack_required: false,
+            priority: Priority::Medium,
+            expires_in: None,
+            corr_id: order.corr_id.clone(),
+            meaning: Meaning::Nothing,
+            claims: Vec::new(),
+        })
+    }
+
+    /// Who has left, or has too much waiting, is not told: the order shows it.
+    fn tell_requester(&self, slice: &Slice, order: &Order, changes: &mut Changes, now: Timestamp) {
+        let Some(send) = self.tells(&mut Want::new(slice), order) else {
+            return;
+        };
+        if let Ok((_, sent)) = send.decide(slice, now) {
+            changes.puts.extend(sent.puts);
+            changes.events.extend(sent.events);
+        }
+    }
+
+    /// A step of a task that is not the source's, or came after its end.
+    fn stray(&self, task: &TaskId) -> Alarm {
+        let kind = self.event.news.kind();
+        Alarm {
+            subject: format!("{} {task}", self.source),
+            ..self.alarm(
+                "stray_task_event",
+                &format!("its {kind} of task {task} counts for nothing: the task is another node's, or over"),
+            )
+        }
+    }
+}

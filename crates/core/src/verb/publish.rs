@@ -1,0 +1,495 @@
+//! Something is said to agents of any node, or a task is given to one: delivered here and told to others in one commit.
+
+use std::time::Duration;
+
+use super::{CreateTasks, NewTask, Send, Verb, speaker};
+use crate::changes::Changes;
+use crate::contract::{Contract, Deadline};
+use crate::cursor::FarAgent;
+use crate::description::Description;
+use crate::id::{AgentId, CorrId, EventId, MessageId, NodeId};
+use crate::limits;
+use crate::message::{Meaning, Sender, To};
+use crate::node::Gateway;
+use crate::order::{Destination, Order, Ordered, TaskOrder, TaskOrderState, Wants};
+use crate::outbox::{Answer, AnswerKind, Commission, Dispatch, Letter, News};
+use crate::refusal::{NoRoute, Refusal};
+use crate::route::{Whereabouts, gateway, is_eligible};
+use crate::skills::Skills;
+use crate::slice::Slice;
+use crate::task::{Priority, Task};
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Publish {
+    pub event: EventId,
+    pub from: Sender,
+    pub corr_id: CorrId,
+    pub expires_in: Option<Duration>,
+    pub what: Publication,
+    /// Of all that was said: the same under the same id is the same publication.
+    pub sum: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Publication {
+    Message {
+        to: Targets,
+        payload: Box<str>,
+        priority: Priority,
+        expects_reply: bool,
+    },
+    Task(Box<Commission>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// Every agent of every node, but for the sender.
+    All,
+    Named(Vec<AgentId>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    pub event: EventId,
+    pub seq: u64,
+    pub corr_id: CorrId,
+    pub recipients: Vec<AgentId>,
+    /// Targets that are nobody, or that another node would have had to be asked for.
+    pub ignored: Vec<AgentId>,
+    /// The node that a task was given to.
+    pub node: Option<NodeId>,
+}
+
+impl Verb for Publish {
+    type Reply = Published;
+
+    fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
+        if let Sender::Agent(id) = &self.from {
+            want.agent(id);
+        }
+        want.private::<Gateway>("");
+        want.private::<Order>(self.event.to_string());
+        want.message(&MessageId::from(self.event.as_str()));
+        match &self.what {
+            Publication::Message { .. } => {
+                let found = self.recipients(want);
+                if let Some(send) = self.send(&found) {
+                    send.asks(want, now);
+                }
+            }
+            Publication::Task(task) => {
+                want.private::<Ordered>(task.task.to_string());
+                want.task(&task.task);
+                if let Ok(found) = route(want, task)
+                    && found.node.is_none()
+                {
+                    create(task, &found.agents, &self.corr_id).asks(want, now);
+                }
+            }
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Published, Changes), Refusal> {
+        let mut want = Want::new(slice);
+        if let Some(known) = want.private::<Order>(self.event.to_string()) {
+            return self.again(known);
+        }
+        if slice
+            .message(&MessageId::from(self.event.as_str()))
+            .is_some()
+        {
+            return Err(self.taken());
+        }
+        if let Sender::Agent(id) = &self.from {
+            speaker(slice, id)?;
+        }
+        match &self.what {
+            Publication::Message { .. } => self.message(slice, now),
+            Publication::Task(task) => self.task(slice, task, now),
+        }
+    }
+}
+
+impl Publish {
+    /// It was published before: what was said then is said again.
+    fn again(&self, known: &Order) -> Result<(Published, Changes), Refusal> {
+        if known.sum != self.sum || known.from != *self.from.id() {
+            return Err(self.taken());
+        }
+        let published = Published {
+            event: self.event.clone(),
+            seq: known.seq,
+            corr_id: known.corr_id.clone(),
+            recipients: known.recipients.clone(),
+            ignored: known.ignored.clone(),
+            node: known.task.as_ref().and_then(|task| task.node.clone()),
+        };
+        Ok((published, Changes::default()))
+    }
+
+    fn taken(&self) -> Refusal {
+        Refusal::EventAlreadyExists {
+            event: self.event.clone(),
+        }
+    }
+
+    fn dispatch(&self, news: News, now: Timestamp) -> Dispatch {
+        let valid_for = self.expires_in.unwrap_or(limits::DISPATCH_VALID_FOR);
+        Dispatch {
+            id: self.event.clone(),
+            from: self.from.id().clone(),
+            to: None,
+            to_node: None,
+            corr_id: self.corr_id.clone(),
+            created_at: now,
+            expires_at: now + valid_for.min(limits::DISPATCH_VALID_MAX),
+            attempt: 1,
+            news,
+        }
+    }
+
+    fn recipients(&self, want: &mut Want<'_>) -> Whereabouts {
+        let Publication::Message { to, .. } = &self.what else {
+            return Whereabouts::default();
+        };
+        match to {
+            Targets::Named(agents) => Whereabouts::of(want, agents),
+            Targets::All => {
+                let mut found = Whereabouts::default();
+                let present = want.present_agents().unwrap_or_default();
+                let others = present.iter().filter(|id| *id != self.from.id());
+                found.here.extend(others.cloned());
+                let far = FarAgent::all(limits::EVENT_RECIPIENTS_MAX + 1);
+                let far = want.privates::<FarAgent>(&far).into_iter();
+                far.filter(|far| far.is_live)
+                    .for_each(|far| found.add_far(far));
+                found
+            }
+        }
+    }
+
+    /// The message, as agents of this node get it.
+    fn send(&self, found: &Whereabouts) -> Option<Send> {
+        let Publication::Message {
+            to,
+            payload,
+            priority,
+            expects_reply,
+        } = &self.what
+        else {
+            return None;
+        };
+        let to = match to {
+            Targets::All => To::Everyone,
+            Targets::Named(_) => To::agents(found.here.iter().cloned())?,
+        };
+        Some(Send {
+            id: MessageId::from(self.event.as_str()),
+            from: self.from.clone(),
+            to,
+            kind: "custom".to_owned(),
+            payload: payload.clone(),
+            ack_required: *expects_reply,
+            priority: *priority,
+            expires_in: self.expires_in,
+            corr_id: self.corr_id.clone(),
+            meaning: Meaning::Nothing,
+            claims: Vec::new(),
+        })
+    }
+
+    fn message(&self, slice: &Slice, now: Timestamp) -> Result<(Published, Changes), Refusal> {
+        let Publication::Message {
+            payload,
+            priority,
+            expects_reply,
+            ..
+        } = &self.what
+        else {
+            unreachable!("only a message is sent");
+        };
+        let mut want = Want::new(slice);
+        let here = gateway(&mut want)?;
+        let found = self.recipients(&mut want);
+        let recipients = found.all();
+        if recipients.is_empty() {
+            return Err(Refusal::NoRoute(NoRoute::InvalidTargets));
+        }
+        if recipients.len() > limits::EVENT_RECIPIENTS_MAX {
+            return Err(Refusal::TooMany {
+                what: "recipients of one event",
+                limit: limits::EVENT_RECIPIENTS_MAX,
+            });
+        }
+        let mut changes = Changes::default();
+        if let Some(send) = self.send(&found) {
+            (_, changes) = send.decide(slice, now)?;
+        }
+        let mut told = self.dispatch(
+            News::Message(Letter {
+                to: recipients.clone(),
+                payload: payload.clone(),
+                priority: *priority,
+                expects_reply: *expects_reply,
+            }),
+            now,
+        );
+        if let [only] = &recipients[..] {
+            told.to = Some(only.clone());
+        }
+        let mut order = Order::new(&told, found.far);
+        if *expects_reply {
+            order.wants = Wants::Outcome;
+        }
+        order.ignored = found.nobody;
+        let published = self.told(slice, &mut changes, (told, order, recipients));
+        accept(
+            here,
+            &mut changes,
+            &self.event,
+            "message",
+            (found.here, None),
+            now,
+        );
+        Ok((published, changes))
+    }
+
+    /// Notes the event, and that it is waited for.
+    fn told(
+        &self,
+        slice: &Slice,
+        changes: &mut Changes,
+        (told, mut order, recipients): (Dispatch, Order, Vec<AgentId>),
+    ) -> Published {
+        order.sum = self.sum;
+        order.recipients.clone_from(&recipients);
+        let published = Published {
+            event: self.event.clone(),
+            seq: slice.head.outbox + 1,
+            corr_id: self.corr_id.clone(),
+            recipients,
+            ignored: order.ignored.clone(),
+            node: order.task.as_ref().and_then(|task| task.node.clone()),
+        };
+        changes.put(order);
+        changes.dispatches.push(told);
+        published
+    }
+
+    fn task(
+        &self,
+        slice: &Slice,
+        task: &Commission,
+        now: Timestamp,
+    ) -> Result<(Published, Changes), Refusal> {
+        let mut want = Want::new(slice);
+        let here = gateway(&mut want)?;
+        let known = want.private::<Ordered>(task.task.to_string());
+        if known.is_some() || slice.task(&task.task).is_some() {
+            return Err(Refusal::TaskAlreadyExists {
+                task: task.task.clone(),
+            });
+        }
+        let found = route(&mut want, task)?;
+        let mut changes = Changes::default();
+        let mut commission = task.clone();
+        commission.to.clone_from(&found.agents);
+        let mut told = self.dispatch(News::TaskCreate(Box::new(commission)), now);
+        if let [only] = &found.agents[..] {
+            told.to = Some(only.clone());
+        }
+        let destination = found.node.clone().map(|node| Destination {
+            node,
+            agents: found.agents.clone(),
+            state: crate::order::Delivered::Emitted,
+            reason: None,
+        });
+        told.to_node = Some(found.node.clone().unwrap_or_else(|| here.node_id.clone()));
+        let mut order = Order::new(&told, destination.into_iter().collect());
+        order.wants = Wants::Outcome;
+        order.ignored = found.ignored;
+        let eta_at = match &found.node {
+            None => {
+                Some(self.create_here(slice, here, (task, &found.agents), &mut changes, now)?)
+            }
+            Some(_) => {
+                changes.put(Ordered {
+                    task: task.task.clone(),
+                    event: self.event.clone(),
+                    at: now,
+                });
+                None
+            }
+        };
+        order.task = Some(TaskOrder {
+            task: task.task.clone(),
+            node: told.to_node.clone(),
+            requester: task.requester.clone(),
+            response_required: task.response_required,
+            state: match found.node {
+                Some(_) => TaskOrderState::Emitted,
+                None => TaskOrderState::Accepted,
+            },
+            by: None,
+            eta_at,
+            percent: None,
+            note: None,
+            capability: task.required.first().cloned(),
+        });
+        let published = self.told(slice, &mut changes, (told, order, found.agents.clone()));
+        if let Some(eta_at) = eta_at {
+            let by = (found.agents, Some(eta_at));
+            accept(here, &mut changes, &self.event, "task_create", by, now);
+        }
+        Ok((published, changes))
+    }
+
+    /// This node does it itself.
+    fn create_here(
+        &self,
+        slice: &Slice,
+        here: &Gateway,
+        (task, audience): (&Commission, &[AgentId]),
+        changes: &mut Changes,
+        now: Timestamp,
+    ) -> Result<Timestamp, Refusal> {
+        let (_, made) = create(task, audience, &self.corr_id).decide(slice, now)?;
+        changes.puts.extend(made.puts);
+        changes.events.extend(made.events);
+        let origin = (&here.node_id, &here.node_id, &self.event);
+        Ok(sign(changes, task, &self.corr_id, origin, now))
+    }
+}
+
+/// Where a task goes.
+struct Route {
+    /// `None` is this one.
+    node: Option<NodeId>,
+    /// Those of the node that may take it; empty if skills decide.
+    agents: Vec<AgentId>,
+    ignored: Vec<AgentId>,
+}
+
+/// One node does it: the one of the agents that are named, else one that can.
+fn route(want: &mut Want<'_>, task: &Commission) -> Result<Route, Refusal> {
+    if task.to.is_empty() {
+        return by_capability(want, task);
+    }
+    let found = Whereabouts::of(want, &task.to);
+    let Some(node) = found.node().map(Option::<&NodeId>::cloned) else {
+        return Err(Refusal::NoRoute(NoRoute::InvalidTargets));
+    };
+    let mut ignored = found.nobody;
+    let mut agents = Vec::new();
+    match node.is_none() {
+        true => agents = found.here,
+        false => ignored.extend(found.here),
+    }
+    for far in found.far {
+        match Some(&far.node) == node.as_ref() {
+            true => agents = far.agents,
+            false => ignored.extend(far.agents),
+        }
+    }
+    Ok(Route {
+        node,
+        agents,
+        ignored,
+    })
+}
+
+fn by_capability(want: &mut Want<'_>, task: &Commission) -> Result<Route, Refusal> {
+    if task.required.is_empty() {
+        return Err(Refusal::NoRoute(NoRoute::MissingRouteFields));
+    }
+    let present = want.present_agents().unwrap_or_default();
+    let mut able = present.iter().filter_map(|id| want.agent(id));
+    if !able.any(|agent| is_eligible(agent, &task.required)) {
+        return Err(Refusal::NoRoute(NoRoute::CapabilityUnavailable));
+    }
+    Ok(Route {
+        node: None,
+        agents: Vec::new(),
+        ignored: Vec::new(),
+    })
+}
+
+/// The task as this node makes it.
+pub(super) fn create(task: &Commission, audience: &[AgentId], corr_id: &CorrId) -> CreateTasks {
+    let about = Description {
+        title: task.title.clone(),
+        description: task.description.clone(),
+        priority: task.priority,
+        required_skills: Skills::new(&task.required),
+        audience: audience.to_vec(),
+        max_retries: limits::ROUTED_RETRIES,
+        ..Description::default()
+    };
+    let tasks = vec![NewTask {
+        about,
+        corr_id: corr_id.clone(),
+        ..NewTask::plain(task.task.clone(), "")
+    }];
+    CreateTasks { tasks }
+}
+
+/// Puts the contract on the task that was just made, and says when it should be done.
+pub(super) fn sign(
+    changes: &mut Changes,
+    task: &Commission,
+    corr_id: &CorrId,
+    (here, origin, event): (&NodeId, &NodeId, &EventId),
+    now: Timestamp,
+) -> Timestamp {
+    let contract = Contract {
+        here: here.clone(),
+        origin: origin.clone(),
+        event: event.clone(),
+        corr_id: corr_id.clone(),
+        requester: task.requester.clone(),
+        eta_seconds: None,
+        deadline_at: task.deadline_at,
+        capability: task.required.first().cloned(),
+    };
+    if let Some(at) = task.deadline_at {
+        let task = task.task.clone();
+        changes.put(Deadline { task, at });
+    }
+    let mut eta_at = now + limits::OUTCOME_WITHIN;
+    if let Some(row) = changes.row_mut::<Task>(&task.task) {
+        eta_at = contract.eta_at(row, now);
+        row.contract = Some(Box::new(contract));
+    }
+    eta_at
+}
+
+/// What is durable here is said to be, on this node's own outbox.
+pub(super) fn accept(
+    here: &Gateway,
+    changes: &mut Changes,
+    event: &EventId,
+    kind: &str,
+    (by, eta_at): (Vec<AgentId>, Option<Timestamp>),
+    now: Timestamp,
+) {
+    if by.is_empty() && kind == "message" {
+        return;
+    }
+    let answer = Answer {
+        to: event.clone(),
+        kind: kind.to_owned(),
+        answer: AnswerKind::Accepted,
+        by,
+        at: now,
+        eta_at,
+        reason: None,
+        task: None,
+    };
+    let corr_id = changes.dispatches.last().map(|told| told.corr_id.clone());
+    let corr_id = corr_id.unwrap_or_else(|| CorrId::new(event.as_str()));
+    let salt = format!("{event}|accepted");
+    let told = Dispatch::own(&here.node_id, &salt, corr_id, News::Ack(answer), now);
+    changes.dispatches.push(told);
+}
