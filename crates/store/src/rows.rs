@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use switchboard_core::attempt::{Attempt, Outcome};
 use switchboard_core::lane::Rep;
 use switchboard_core::slice::Kept;
@@ -135,6 +136,7 @@ pub(crate) fn message<R: Columns>(row: &R) -> Result<Message, R::Error> {
         handoff: handoff
             .map(TaskId::from)
             .zip(optional_unsigned(row, at!(MESSAGES.handoff_epoch))?),
+        afar: private_json(row, at!(MESSAGES.afar))?,
         given: optional_number(row, at!(MESSAGES.given_session))?
             .zip(optional_number(row, at!(MESSAGES.given_number))?)
             .map(|(session, number)| Given { session, number }),
@@ -288,6 +290,7 @@ pub(crate) fn head<R: Columns>(row: &R) -> Result<Head, R::Error> {
             number: unsigned(row, at!(HEADS.epoch))?,
             after: unsigned(row, at!(HEADS.epoch_after))?,
         },
+        outbox: unsigned(row, at!(HEADS.outbox))?,
     })
 }
 
@@ -331,6 +334,18 @@ pub(crate) fn optional_text<R: Columns>(
     column: usize,
 ) -> Result<Option<String>, R::Error> {
     Ok(row.text(column)?.map(Cow::into_owned))
+}
+
+/// What only the hub reads, as JSON.
+pub(crate) fn private_json<R: Columns, T: DeserializeOwned>(
+    row: &R,
+    column: usize,
+) -> Result<Option<Box<T>>, R::Error> {
+    let Some(text) = row.text(column)? else {
+        return Ok(None);
+    };
+    let value = serde_json::from_str(&text).map_err(|_| unreadable(column, &text))?;
+    Ok(Some(Box::new(value)))
 }
 
 pub(crate) fn text<R: Columns>(row: &R, column: usize) -> Result<String, R::Error> {

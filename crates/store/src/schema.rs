@@ -1,6 +1,6 @@
 //! What the schemas of both dialects have in common: how a step is known again, and columns that need no step.
 
-use crate::table::{self, Column, GONE_AGENTS, Kind, Owner, Table};
+use crate::table::{self, Column, GONE_AGENTS, HEADS, Kind, Owner, Table};
 use crate::text::checksum;
 
 /// Steps that were changed without a change for ledgers that are there: name and former checksum.
@@ -22,7 +22,7 @@ pub(crate) fn missing(
     is_there: impl Fn(&Table, &Column) -> bool,
 ) -> Vec<String> {
     let mut statements = Vec::new();
-    for table in table::public().chain([&GONE_AGENTS]) {
+    for table in table::public().chain([&GONE_AGENTS, &HEADS]) {
         for column in table.columns {
             let Some(born) = column.born.filter(|_| column.owner == Owner::Hub) else {
                 continue;

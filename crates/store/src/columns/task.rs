@@ -10,10 +10,10 @@ use switchboard_core::{
 };
 
 use super::Values;
-use super::writers::signed;
+use super::writers::{json_of, signed};
 use crate::rows::{
     Columns, id, ids, instant, int, number, optional_number, optional_text, optional_unsigned,
-    strings, text, unreadable, unsigned, when, word,
+    private_json, strings, text, unreadable, unsigned, when, word,
 };
 use crate::table::{READ, TASKS, at, list};
 use crate::text::Iso;
@@ -93,6 +93,7 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
         dependants: number(row, at!(TASKS.dependants))?,
         lane: optional_unsigned(row, at!(TASKS.lane))?.map(LaneId),
         watch: read_watch(row, at!(TASKS.deadline_at))?,
+        contract: private_json(row, at!(TASKS.contract))?,
         created_at: when(row, at!(TASKS.created_at))?.unwrap_or_default(),
         updated_at: when(row, at!(TASKS.updated_at))?.unwrap_or_default(),
         rev: unsigned(row, at!(TASKS.rev))?,
@@ -172,6 +173,7 @@ pub(crate) fn new_task(task: &Task, row: &mut impl Values) {
         .int(i64::from(task.dependants))
         .text(task.corr_id.as_str())
         .text(task.about.when_spent.as_str())
+        .text(json_of(task.contract.as_deref()).as_deref())
         .count(task.number);
 }
 

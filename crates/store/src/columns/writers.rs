@@ -1,5 +1,6 @@
 //! The values of rows, in the order in which statements that [`crate::table`] prints take them: groups, then the key.
 
+use serde::Serialize;
 use switchboard_core::attempt::Attempt;
 use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
@@ -73,6 +74,12 @@ pub(crate) fn lease(lease: &Lease, row: &mut impl Values) {
         .text(lease.spelling());
 }
 
+/// What only the hub reads, as JSON.
+pub(crate) fn json_of(value: Option<&impl Serialize>) -> Option<String> {
+    value
+        .map(|value| serde_json::to_string(value).expect("a private value has only names for keys"))
+}
+
 pub(crate) fn new_message(message: &Message, row: &mut impl Values) {
     let (delivered_at, acknowledged_at) = shown_message(message);
     let handoff = message.handoff.as_ref();
@@ -93,6 +100,7 @@ pub(crate) fn new_message(message: &Message, row: &mut impl Values) {
         .int(handoff.map(|(_, epoch)| signed(*epoch)))
         .int(message.given.map(|given| i64::from(given.session)))
         .int(message.given.map(|given| i64::from(given.number)))
+        .text(json_of(message.afar.as_deref()).as_deref())
         .count(message.number);
 }
 
@@ -252,6 +260,7 @@ pub(crate) fn head(head: &Head, mark: &Mark, row: &mut impl Values) {
         .int(head.last_message_at.0)
         .count(head.epoch.number)
         .count(head.epoch.after)
+        .count(head.outbox)
         .int(mark.at.0)
         .int(mark.wall.0)
         .text(mark.boot.as_str())

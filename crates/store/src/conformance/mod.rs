@@ -18,6 +18,7 @@ mod errands;
 mod lanes;
 mod ledger;
 mod lists;
+mod nodes;
 mod private_rows;
 mod prunes;
 mod put;
@@ -90,6 +91,10 @@ const CASES: &[(&str, Case)] = &[
     (
         "messages and deliveries come back",
         rows_kept::messages_and_deliveries_come_back,
+    ),
+    (
+        "a task of another node comes back, and its steps are numbered",
+        nodes::a_task_of_another_node_comes_back_and_its_steps_are_numbered,
     ),
     ("leases come back", rows_kept::leases_come_back),
     (

@@ -6,6 +6,7 @@ use switchboard_core::agent::{AgentMetrics, Command, CommandKind, Current, Machi
 use switchboard_core::attempt::{Attempt, Outcome};
 use switchboard_core::changes::{Nonce, Pulse, Served};
 use switchboard_core::idempotency::{Key, Remembered};
+use switchboard_core::message::Afar;
 use switchboard_core::talk::Given;
 use switchboard_core::task::{Failure, OnDependencyFailure, Progress};
 use switchboard_core::token::{Scope, Token};
@@ -262,6 +263,10 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         expires_at: Some(at),
         acknowledged: Some(("bob".into(), at)),
         delivered_at: Some(at),
+        afar: Some(Box::new(Afar {
+            node: "far".into(),
+            here: "here".into(),
+        })),
         rev: 0,
     };
     let bare = Message {
@@ -275,6 +280,7 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         expires_at: None,
         acknowledged: None,
         delivered_at: None,
+        afar: None,
         ..full.clone()
     };
     let delivery = |message: &Message, agent: &str, state| Delivery {

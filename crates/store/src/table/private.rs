@@ -11,6 +11,7 @@ pub(crate) const HEADS: Table = table("sb_head", &["id"], &[
     own(I, "lane"), own(I, "fencing"), own(T, "tasks"), own(I, "queued_deliveries"), own(I, "leases"),
     own(I, "answer_rows"), own(I, "answer_bytes"), own(I, "served_at"), own(I, "floor"),
     own(I, "last_message_at"), own(I, "epoch"), own(I, "epoch_after"),
+    own(I, "outbox").born("0"),
     // Where the clock stood when the head was written.
     own(I, "clock_at").beside(), own(I, "clock_wall").beside(), own(T, "clock_boot").beside(),
     own(I, "clock_ran_ms").beside(), own(I, "writer").only_postgres(""),

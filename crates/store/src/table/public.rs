@@ -87,6 +87,7 @@ pub(crate) const TASKS: Table = Table {
         own(I, "stale_ms").born("NULL").to(QUEUE),
         own(I, "look_at").born("NULL").to(QUEUE),
         own(I, "epoch_needed").born("0").to(QUEUE),
+        own(T, "contract").born("NULL"),
     ],
     rules: TASK_RULES,
 };
@@ -160,6 +161,7 @@ pub(crate) const MESSAGES: Table = Table {
         own(I, "given_session").born("NULL"),
         own(I, "given_number").born("NULL"),
         own(I, "copy_of").born("NULL").shown().to(0),
+        own(T, "afar").born("NULL"),
     ],
     rules: MESSAGE_RULES,
 };

@@ -33,8 +33,10 @@ pub(super) struct Signature {
 
 statements! {
     HEAD = format!(
-        "UPDATE sb_head SET {}, writer = $21, generation = $22",
-        assign(&HEADS, &[READ, BESIDE], 1)
+        "UPDATE sb_head SET {}, writer = ${}, generation = ${}",
+        assign(&HEADS, &[READ, BESIDE], 1),
+        HEAD_VALUES + 1,
+        HEAD_VALUES + 2
     );
     LANE = upsert(&LANES, "lane", &[NEW]);
     REP = upsert(&REPS, "rep", &[NEW]);
@@ -46,6 +48,9 @@ statements! {
     NEW_DELIVERY = insert(&DELIVERIES, &[NEW]);
     DELIVERY = update(&DELIVERIES, &[WORK]);
 }
+
+/// What is written of the head, beside who writes it.
+const HEAD_VALUES: usize = HEADS.count(READ) + HEADS.count(BESIDE);
 
 pub(super) fn queries(
     save: &Save<'_>,
