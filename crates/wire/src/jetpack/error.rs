@@ -22,6 +22,10 @@ words! {
         ExpiredInvite = "expired_invite",
         NodeProofInvalid = "node_proof_invalid",
         NodeMismatch = "node_mismatch",
+        NoRoute = "no_route",
+        EventExists = "event_exists",
+        EpochMismatch = "epoch_mismatch",
+        CursorExpired = "cursor_expired",
         Forbidden = "forbidden",
         TaskNotFound = "task_not_found",
         AgentNotRegistered = "agent_not_registered",
@@ -51,7 +55,7 @@ impl ErrorCode {
     /// The HTTP status that goes with it.
     pub const fn status(self) -> u16 {
         match self {
-            Self::InvalidOperation => 400,
+            Self::InvalidOperation | Self::NoRoute => 400,
             Self::Unauthenticated
             | Self::InvalidInvite
             | Self::ExpiredInvite
@@ -73,7 +77,10 @@ impl ErrorCode {
             | Self::IdempotencyKeyReused
             | Self::InviteUsed
             | Self::ReplayDetected
-            | Self::JoinFailed => 409,
+            | Self::JoinFailed
+            | Self::EventExists
+            | Self::EpochMismatch => 409,
+            Self::CursorExpired => 410,
             Self::WrongHost => 421,
             Self::RateLimited => 429,
             Self::DbUnavailable | Self::Overloaded => 503,
@@ -83,6 +90,7 @@ impl ErrorCode {
 
 /// The body of every refusal and failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
     pub success: bool,
     pub error: ErrorCode,
@@ -95,6 +103,9 @@ pub struct ErrorBody {
     /// The supported protocol versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supported: Option<Vec<String>>,
+    /// Where an outbox begins, for who asked for what came before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_seq: Option<u64>,
 }
 
 impl ErrorBody {
@@ -107,6 +118,7 @@ impl ErrorBody {
             field: None,
             reason: None,
             supported: None,
+            oldest_seq: None,
         }
     }
 
@@ -175,6 +187,8 @@ impl From<&Refusal> for ErrorBody {
                 body.field = Some("protocolVersion".to_owned());
                 body.supported = Some(vec![PROTOCOL_VERSION.to_owned()]);
             }
+            Refusal::NoRoute(why) => body.reason = Some(why.to_string()),
+            Refusal::EventAlreadyExists { .. } => body.field = Some("eventId".to_owned()),
             Refusal::Invalid { field, .. } => body.field = Some(camel(field)),
             Refusal::AgentNotRegistered { .. }
             | Refusal::AgentAlreadyRegistered { .. }
@@ -221,6 +235,8 @@ fn code(refusal: &Refusal) -> ErrorCode {
         | Refusal::IncidentNotFound { .. }
         | Refusal::ClaimNotFound { .. }
         | Refusal::NodeNotFound { .. } => ErrorCode::NotFound,
+        Refusal::NoRoute(_) => ErrorCode::NoRoute,
+        Refusal::EventAlreadyExists { .. } => ErrorCode::EventExists,
         Refusal::NotAdmitted(why) => match why {
             NotAdmitted::UnknownInvite => ErrorCode::InvalidInvite,
             NotAdmitted::ExpiredInvite(_) => ErrorCode::ExpiredInvite,

@@ -9,8 +9,10 @@ use super::*;
 use crate::Query;
 use crate::hrana::{CursorRequest, PipelineRequest, PipelineResponse};
 use crate::runtime::{
-    ExchangeRequest, ExchangeResponse, InviteNodeRequest, InviteNodeResponse, JoinNodeRequest,
-    LeaveNodeResponse, NodeResponse, NodesResponse, TicketRequest, TicketResponse,
+    CursorRecord, CursorsResponse, ExchangeRequest, ExchangeResponse, InviteNodeRequest,
+    InviteNodeResponse, JoinNodeRequest, LeaveNodeResponse, NodeResponse, NodesResponse,
+    OrderQuery, OrdersResponse, OutboxPage, OutboxQuery, PublishRequest, PublishResponse,
+    PushRequest, PushResponse, ResetCursorRequest, TicketRequest, TicketResponse,
 };
 
 const fn json<T: JsonSchema>() -> Answer {
@@ -173,6 +175,18 @@ pub const ROUTES: &[Route] = &[
         .tag("nodes").errors(&[E::NotFound]),
     post("/runtime/v1/nodes/{id}/leave", "leaveNode", "Remove a node; with the id of this one, leave all.", json::<LeaveNodeResponse>())
         .right(Right::Exchange).tag("nodes").errors(&[E::NotFound, E::NodeMismatch]),
+    post("/runtime/v1/events", "publishEvent", "Publish a message or a task to agents of any node.", json::<PublishResponse>())
+        .tag("nodes").takes(of::<PublishRequest>).creates().errors(&[E::NoRoute, E::EventExists, E::AgentNotRegistered, E::TaskAlreadyExists, E::RecipientNotFound]),
+    get("/runtime/v1/outbox", "readOutbox", "Events of this node, in order; a node that asks says how far it is.", json::<OutboxPage>())
+        .right(Right::Exchange).tag("nodes").query(OutboxQuery::PARAMETERS).errors(&[E::EpochMismatch, E::CursorExpired, E::NotFound]),
+    post("/runtime/v1/nodes/{id}/outbox", "pushOutbox", "Events of a node that cannot be reached, brought by itself.", json::<PushResponse>())
+        .right(Right::Exchange).tag("nodes").takes(of::<PushRequest>).errors(&[E::NodeMismatch, E::NotFound]),
+    get("/runtime/v1/cursors", "listCursors", "How far this node is in other outboxes, and others in its own.", json::<CursorsResponse>())
+        .tag("nodes"),
+    post("/runtime/v1/cursors/{id}/reset", "resetCursor", "Go on in a node's outbox after a number, whatever was read before.", json::<CursorRecord>())
+        .right(Right::Steer).tag("nodes").takes(of::<ResetCursorRequest>).errors(&[E::NotFound]),
+    get("/runtime/v1/orders", "listOrders", "What other nodes were sent, and what they answered.", json::<OrdersResponse>())
+        .right(Right::AllMessages).tag("nodes").query(OrderQuery::PARAMETERS),
     post("/ansible/auth/exchange", "exchangeInvite", "Exchange an invite for the first ticket of a node.", json::<ExchangeResponse>())
         .open().tag("nodes").takes(of::<ExchangeRequest>).errors(NODE_AUTH),
     post("/ansible/auth/ticket", "askTicket", "Another ticket, for a node that is joined.", json::<TicketResponse>())

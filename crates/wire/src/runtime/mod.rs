@@ -3,6 +3,9 @@
 //! One file per family of messages, spelled as in `docs/runtime.md`. What is signed between nodes, and how, is in
 //! [`proof`]; what a node shows with each call is a [`Ticket`].
 
+mod event;
+pub mod event_from_wire;
+pub mod event_to_wire;
 pub mod from_wire;
 mod invite;
 mod node;
@@ -10,6 +13,7 @@ pub mod proof;
 mod ticket;
 pub mod to_wire;
 
+pub use event::*;
 pub use invite::Invite;
 pub use node::*;
 pub use ticket::Ticket;

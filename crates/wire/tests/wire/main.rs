@@ -8,5 +8,6 @@ mod from_wire;
 mod golden;
 mod openapi;
 mod refusals;
+mod runtime_events;
 mod squidrun;
 mod to_wire;

@@ -341,6 +341,7 @@ fn leases_and_messages_are_answered_as_in_the_golden_files() {
         expires_at: Some(Timestamp(T.0 + 3_600_000)),
         acknowledged: None,
         delivered_at: None,
+        afar: None,
         rev: 1,
     };
     assert_eq!(

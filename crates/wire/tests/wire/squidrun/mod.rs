@@ -92,6 +92,7 @@ fn row(id: MessageId, to: To, kind: &str, payload: &str) -> Message {
         expires_at: None,
         acknowledged: None,
         delivered_at: None,
+        afar: None,
         rev: 1,
     }
 }

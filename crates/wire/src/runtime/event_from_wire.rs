@@ -1,0 +1,349 @@
+//! Events as they come, checked: those that somebody publishes here, and those of another node's outbox.
+
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use serde::Deserialize;
+use switchboard_core::outbox::{
+    Answer, AnswerKind, Commission, Control, Dispatch, FailureClass, Letter, News, Standing,
+};
+use switchboard_core::verb::{Publication, Publish, Targets};
+use switchboard_core::{
+    AgentId, CorrId, EventId, NodeId, Priority, STEWARD, Sender, TaskId, Timestamp, limits,
+};
+
+use super::{
+    AckPayload, AckType, AgentRecord, DeadLetterPayload, Event, EventPriority, MessagePayload,
+    PublishKind, PublishRequest, ReplyPayload, SignalPayload, TaskAcceptPayload,
+    TaskCompletePayload, TaskCreatePayload, TaskFailedPayload, TaskUpdatePayload, TaskUpdateStatus,
+};
+use crate::jetpack::from_wire::check::{self, agent_id, task_id};
+use crate::{IsoTime, Json, Malformed, canonical};
+
+/// What somebody publishes at this node, by the ledger's time.
+pub fn publish(
+    request: &PublishRequest,
+    now: Timestamp,
+    fresh: &mut dyn FnMut(&'static str) -> String,
+) -> Result<Publish, Malformed> {
+    let from = match request.source_agent_id.as_deref() {
+        None => Sender::Person(STEWARD.into()),
+        Some(STEWARD) => Sender::Person(STEWARD.into()),
+        Some(given) => Sender::Agent(agent_id("sourceAgentId", given)?),
+    };
+    let event = match &request.event_id {
+        Some(given) => EventId::from(check::id("eventId", given)?),
+        None => EventId::from(fresh("evt")),
+    };
+    let corr_id = match &request.corr_id {
+        Some(given) => CorrId::from(check::id("corrId", given)?),
+        None => CorrId::from(format!("corr_{event}")),
+    };
+    check::text("payload", request.payload.get(), limits::PAYLOAD_BYTES_MAX)?;
+    let expires_in = request
+        .expires_at
+        .map(|IsoTime(at)| match Timestamp(at) > now {
+            true => Ok(Timestamp(at).since(now)),
+            false => Err(Malformed::field("expiresAt", "must be in the future")),
+        })
+        .transpose()?;
+    let what = match request.kind {
+        PublishKind::Message => message(&request.payload)?,
+        PublishKind::TaskCreate => Publication::Task(Box::new(task(&request.payload)?)),
+    };
+    Ok(Publish {
+        sum: sum(request)?,
+        event,
+        from,
+        corr_id,
+        expires_in,
+        what,
+    })
+}
+
+/// The same publication has the same, however its JSON is spaced and ordered.
+fn sum(request: &PublishRequest) -> Result<u64, Malformed> {
+    let said = serde_json::to_value((
+        request.kind,
+        &request.payload,
+        &request.corr_id,
+        &request.expires_at,
+    ));
+    let said = said.map_err(|_| Malformed::field("payload", "must be JSON"))?;
+    let hash = digest::digest(&digest::SHA256, canonical(&said).as_bytes());
+    let first = hash.as_ref().first_chunk::<8>();
+    Ok(first.map_or(0, |bytes| u64::from_be_bytes(*bytes)))
+}
+
+fn message(payload: &Json) -> Result<Publication, Malformed> {
+    let payload: MessagePayload = read(payload)?;
+    if payload.to_agents.is_empty() {
+        let message = "must name at least one agent, or all";
+        return Err(Malformed::field("payload.toAgents", message));
+    }
+    let to = match &payload.to_agents[..] {
+        [all] if all == ALL => Targets::All,
+        named => Targets::Named(agents("payload.toAgents", named)?),
+    };
+    Ok(Publication::Message {
+        to,
+        payload: shown(&payload),
+        priority: payload.priority.into(),
+        expects_reply: payload.expects_reply,
+    })
+}
+
+const ALL: &str = "all";
+
+/// What recipients are handed of it.
+fn shown(payload: &MessagePayload) -> Box<str> {
+    let value = serde_json::json!({ "subject": payload.subject, "body": payload.body });
+    value.to_string().into()
+}
+
+fn agents(field: &str, named: &[String]) -> Result<Vec<AgentId>, Malformed> {
+    if named.len() > limits::EVENT_RECIPIENTS_MAX {
+        let max = limits::EVENT_RECIPIENTS_MAX;
+        return Err(Malformed::field(
+            field,
+            format!("must name at most {max} agents"),
+        ));
+    }
+    let each = named.iter().enumerate();
+    each.map(|(at, id)| agent_id(&format!("{field}[{at}]"), id))
+        .collect()
+}
+
+fn task(payload: &Json) -> Result<Commission, Malformed> {
+    let payload: TaskCreatePayload = read(payload)?;
+    check::filled("payload.title", &payload.title, limits::TITLE_BYTES_MAX)?;
+    if let Some(text) = &payload.description {
+        check::text("payload.description", text, limits::DESCRIPTION_BYTES_MAX)?;
+    }
+    if payload.to_agents.len() > limits::AUDIENCE_MAX {
+        let max = limits::AUDIENCE_MAX;
+        let message = format!("must name at most {max} agents");
+        return Err(Malformed::field("payload.toAgents", message));
+    }
+    check::skills(
+        "payload.requiredCapabilities",
+        &payload.required_capabilities,
+    )?;
+    Ok(Commission {
+        task: task_id("payload.taskId", &payload.task_id)?,
+        title: payload.title,
+        description: payload.description,
+        to: agents("payload.toAgents", &payload.to_agents)?,
+        required: payload.required_capabilities,
+        priority: payload.priority.into(),
+        requester: agent_id("payload.requesterAgentId", &payload.requester_agent_id)?,
+        response_required: payload.response_required,
+        deadline_at: payload.deadline_at.map(|IsoTime(at)| Timestamp(at)),
+    })
+}
+
+/// An event of another node's outbox.
+pub fn event(event: &Event) -> Result<Dispatch, Malformed> {
+    check::text("payload", event.payload.get(), limits::PAYLOAD_BYTES_MAX)?;
+    let id = EventId::from(check::id("eventId", &event.event_id)?);
+    let corr_id = CorrId::from(check::id("corrId", &event.corr_id)?);
+    if event.trace.attempt == 0 {
+        return Err(Malformed::field("trace.attempt", "must be at least 1"));
+    }
+    let to = event.to_agent_id.as_deref();
+    let to_node = event.trace.to_node_id.as_deref();
+    Ok(Dispatch {
+        id,
+        from: AgentId::from(check::id("sourceAgentId", &event.source_agent_id)?),
+        to: to.map(|id| agent_id("toAgentId", id)).transpose()?,
+        to_node: to_node
+            .map(|id| check::id("trace.toNodeId", id).map(NodeId::from))
+            .transpose()?,
+        corr_id,
+        created_at: Timestamp(event.created_at.0),
+        expires_at: Timestamp(event.expires_at.0),
+        attempt: event.trace.attempt,
+        news: news(&event.kind, &event.payload, Timestamp(event.created_at.0))?,
+    })
+}
+
+fn news(kind: &str, payload: &Json, said_at: Timestamp) -> Result<News, Malformed> {
+    Ok(match kind {
+        "message" => {
+            let payload: MessagePayload = read(payload)?;
+            News::Message(Letter {
+                to: agents("payload.toAgents", &payload.to_agents)?,
+                payload: shown(&payload),
+                priority: payload.priority.into(),
+                expects_reply: payload.expects_reply,
+            })
+        }
+        "reply" => {
+            let payload: ReplyPayload = read(payload)?;
+            News::Reply {
+                to: EventId::from(check::id("payload.refEventId", &payload.ref_event_id)?),
+                body: payload.body.get().into(),
+                status: payload.status,
+            }
+        }
+        "task_create" => News::TaskCreate(Box::new(task(payload)?)),
+        "task_accept" => accept(read(payload)?, said_at)?,
+        "task_update" => update(read(payload)?)?,
+        "task_complete" => {
+            let payload: TaskCompletePayload = read(payload)?;
+            News::TaskComplete {
+                task: id_of_task(&payload.task_id)?,
+                by: agent_id("payload.completedByAgentId", &payload.completed_by_agent_id)?,
+                result: (!payload.result.is_null()).then(|| payload.result.get().into()),
+                at: Timestamp(payload.completed_at.0),
+            }
+        }
+        "task_failed" => failed(read(payload)?)?,
+        "ack" => News::Ack(ack(read(payload)?)?),
+        "signal" => signal(read(payload)?)?,
+        "dead_letter" => {
+            let payload: DeadLetterPayload = read(payload)?;
+            News::DeadLetter {
+                event: EventId::from(check::id("payload.refEventId", &payload.ref_event_id)?),
+                kind: payload.ref_kind,
+                attempts: payload.attempts,
+                reason: payload.reason,
+            }
+        }
+        other => {
+            check::filled("kind", other, limits::ID_BYTES_MAX)?;
+            News::Other {
+                kind: other.to_owned(),
+                payload: payload.get().into(),
+            }
+        }
+    })
+}
+
+fn id_of_task(text: &str) -> Result<TaskId, Malformed> {
+    task_id("payload.taskId", text)
+}
+
+fn accept(payload: TaskAcceptPayload, said_at: Timestamp) -> Result<News, Malformed> {
+    let eta_at = match (payload.eta_at, payload.eta_seconds) {
+        (Some(IsoTime(at)), _) => Timestamp(at),
+        (None, Some(seconds)) => said_at + Duration::from_secs(seconds.into()),
+        (None, None) => {
+            let message = "must be given, or etaSeconds";
+            return Err(Malformed::field("payload.etaAt", message));
+        }
+    };
+    Ok(News::TaskAccept {
+        task: id_of_task(&payload.task_id)?,
+        by: agent_id("payload.acceptedByAgentId", &payload.accepted_by_agent_id)?,
+        eta_at,
+        plan: payload.plan_summary,
+    })
+}
+
+fn update(payload: TaskUpdatePayload) -> Result<News, Malformed> {
+    if payload.progress.is_some_and(|percent| percent > 100) {
+        return Err(Malformed::field("payload.progress", "must be 0 to 100"));
+    }
+    Ok(News::TaskUpdate {
+        task: id_of_task(&payload.task_id)?,
+        status: match payload.status {
+            TaskUpdateStatus::InProgress => Standing::InProgress,
+            TaskUpdateStatus::Pending => Standing::Pending,
+            TaskUpdateStatus::Blocked => Standing::Blocked,
+        },
+        percent: payload.progress,
+        note: payload.note,
+        revised_eta_at: payload.revised_eta_at.map(|IsoTime(at)| Timestamp(at)),
+    })
+}
+
+fn failed(payload: TaskFailedPayload) -> Result<News, Malformed> {
+    let class = FailureClass::parse(&payload.failure_class);
+    Ok(News::TaskFailed {
+        task: id_of_task(&payload.task_id)?,
+        by: agent_id("payload.failedByAgentId", &payload.failed_by_agent_id)?,
+        class: class.unwrap_or(FailureClass::Unknown),
+        error: limits::cut(&payload.error_summary, limits::NOTE_BYTES_MAX).to_owned(),
+        at: Timestamp(payload.failed_at.0),
+    })
+}
+
+fn ack(payload: AckPayload) -> Result<Answer, Malformed> {
+    let by = match &payload.acked_by_agent_id {
+        _ if !payload.acked_by_agent_ids.is_empty() => {
+            agents("payload.ackedByAgentIds", &payload.acked_by_agent_ids)?
+        }
+        Some(one) => vec![agent_id("payload.ackedByAgentId", one)?],
+        None => Vec::new(),
+    };
+    Ok(Answer {
+        to: EventId::from(check::id("payload.refEventId", &payload.ref_event_id)?),
+        kind: payload.ref_kind,
+        answer: match payload.ack_type {
+            AckType::Accepted => AnswerKind::Accepted,
+            AckType::Processed => AnswerKind::Processed,
+            AckType::FailedTerminal => AnswerKind::Failed,
+        },
+        by,
+        at: Timestamp(payload.acked_at.0),
+        eta_at: payload.eta_at.map(|IsoTime(at)| Timestamp(at)),
+        reason: payload.reason,
+        task: payload.task_id.as_deref().map(id_of_task).transpose()?,
+    })
+}
+
+fn signal(payload: SignalPayload) -> Result<News, Malformed> {
+    let record = match payload.path.strip_prefix("agents.") {
+        Some(_) => {
+            let record: AgentRecord = payload.record.read().map_err(|error| {
+                Malformed::field("payload.record", crate::in_words(&error.to_string()))
+            })?;
+            Control::Agent {
+                agent: agent_id("payload.record.agentId", &record.agent_id)?,
+                is_live: record.live,
+            }
+        }
+        None => Control::Other {
+            path: payload.path,
+            value: payload.record.get().into(),
+        },
+    };
+    Ok(News::Signal {
+        rev: payload.rev,
+        record,
+    })
+}
+
+/// Reads a payload; what is wrong with it is told by its path from there.
+fn read<'de, T: Deserialize<'de>>(payload: &'de Json) -> Result<T, Malformed> {
+    crate::parse(payload.get().as_bytes()).map_err(|wrong| Malformed {
+        field: Some(match &wrong.field {
+            Some(field) => format!("payload.{field}"),
+            None => "payload".to_owned(),
+        }),
+        ..wrong
+    })
+}
+
+impl From<EventPriority> for Priority {
+    fn from(word: EventPriority) -> Priority {
+        match word {
+            EventPriority::Urgent => Priority::Critical,
+            EventPriority::High => Priority::High,
+            EventPriority::Normal => Priority::Medium,
+            EventPriority::Low => Priority::Low,
+        }
+    }
+}
+
+impl From<Priority> for EventPriority {
+    fn from(priority: Priority) -> EventPriority {
+        match priority {
+            Priority::Critical => EventPriority::Urgent,
+            Priority::High => EventPriority::High,
+            Priority::Medium => EventPriority::Normal,
+            Priority::Low => EventPriority::Low,
+        }
+    }
+}

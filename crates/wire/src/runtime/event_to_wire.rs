@@ -1,0 +1,279 @@
+//! Events as this node tells them, and the lists that people see of them.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use switchboard_core::cursor::{Cursor, Subscriber};
+use switchboard_core::id::NodeId;
+use switchboard_core::order::Order;
+use switchboard_core::outbox::{
+    Answer, AnswerKind, Commission, Control, Letter, News, Outgoing, Standing,
+};
+use switchboard_core::verb::Published;
+use switchboard_core::{AgentId, Timestamp};
+
+use super::{
+    AckPayload, AckType, AgentRecord, CursorRecord, DeadLetterPayload, DestinationRecord, Event,
+    MessagePayload, OrderRecord, PublishResponse, ReplyPayload, SignalPayload, TaskAcceptPayload,
+    TaskCompletePayload, TaskCreatePayload, TaskFailedPayload, TaskUpdatePayload, TaskUpdateStatus,
+    Trace,
+};
+use crate::{IsoTime, Json};
+
+/// An event of this node's outbox.
+pub fn event(row: &Outgoing, here: &NodeId) -> Event {
+    let event = &row.event;
+    Event {
+        event_id: event.id.to_string(),
+        seq: row.seq,
+        kind: event.news.kind().to_owned(),
+        source_node_id: here.to_string(),
+        source_agent_id: event.from.to_string(),
+        to_agent_id: event.to.as_ref().map(ToString::to_string),
+        corr_id: event.corr_id.to_string(),
+        created_at: iso(event.created_at),
+        expires_at: iso(event.expires_at),
+        payload: payload(&event.news, here),
+        trace: Trace {
+            attempt: event.attempt,
+            routing_policy_version: None,
+            capability_policy_version: None,
+            to_node_id: event.to_node.as_ref().map(ToString::to_string),
+        },
+    }
+}
+
+fn payload(news: &News, here: &NodeId) -> Json {
+    match news {
+        News::Message(letter) => print(&message(letter)),
+        News::Reply { to, body, status } => print(&ReplyPayload {
+            ref_event_id: to.to_string(),
+            body: Json::stored(body),
+            status: status.clone(),
+        }),
+        News::TaskCreate(task) => print(&create(task)),
+        News::TaskAccept {
+            task,
+            by,
+            eta_at,
+            plan,
+        } => print(&TaskAcceptPayload {
+            task_id: task.to_string(),
+            accepted_by_agent_id: by.to_string(),
+            eta_at: Some(iso(*eta_at)),
+            eta_seconds: None,
+            plan_summary: plan.clone(),
+        }),
+        News::TaskUpdate {
+            task,
+            status,
+            percent,
+            note,
+            revised_eta_at,
+        } => print(&TaskUpdatePayload {
+            task_id: task.to_string(),
+            status: match status {
+                Standing::InProgress => TaskUpdateStatus::InProgress,
+                Standing::Pending => TaskUpdateStatus::Pending,
+                Standing::Blocked => TaskUpdateStatus::Blocked,
+            },
+            progress: *percent,
+            note: note.clone(),
+            revised_eta_at: revised_eta_at.map(iso),
+        }),
+        News::TaskComplete {
+            task,
+            by,
+            result,
+            at,
+        } => print(&complete(task.as_str(), by, result.as_deref(), *at)),
+        News::TaskFailed {
+            task,
+            by,
+            class,
+            error,
+            at,
+        } => print(&TaskFailedPayload {
+            task_id: task.to_string(),
+            failed_by_agent_id: by.to_string(),
+            failure_class: class.to_string(),
+            error_summary: error.clone(),
+            failed_at: iso(*at),
+        }),
+        News::Ack(answer) => print(&ack(answer, here)),
+        News::Signal { rev, record } => print(&signal(*rev, record, here)),
+        News::DeadLetter {
+            event,
+            kind,
+            attempts,
+            reason,
+        } => print(&DeadLetterPayload {
+            ref_event_id: event.to_string(),
+            ref_kind: kind.clone(),
+            attempts: *attempts,
+            reason: reason.clone(),
+        }),
+        News::Other { payload, .. } => Json::stored(payload),
+    }
+}
+
+fn message(letter: &Letter) -> MessagePayload {
+    let said: Value = serde_json::from_str(&letter.payload).unwrap_or_default();
+    let subject = said.get("subject").and_then(Value::as_str);
+    MessagePayload {
+        to_agents: names(&letter.to),
+        subject: subject.unwrap_or_default().to_owned(),
+        body: said.get("body").cloned().unwrap_or_default().into(),
+        priority: letter.priority.into(),
+        expects_reply: letter.expects_reply,
+    }
+}
+
+fn create(task: &Commission) -> TaskCreatePayload {
+    TaskCreatePayload {
+        task_id: task.task.to_string(),
+        title: task.title.clone(),
+        description: task.description.clone(),
+        to_agents: names(&task.to),
+        required_capabilities: task.required.clone(),
+        priority: task.priority.into(),
+        requester_agent_id: task.requester.to_string(),
+        response_required: task.response_required,
+        deadline_at: task.deadline_at.map(iso),
+    }
+}
+
+fn complete(task: &str, by: &AgentId, result: Option<&str>, at: Timestamp) -> TaskCompletePayload {
+    let result = result.map(Json::stored).unwrap_or_default();
+    let said: Value = result.read().unwrap_or_default();
+    let text = |name: &str| said.get(name).and_then(Value::as_str).map(str::to_owned);
+    TaskCompletePayload {
+        task_id: task.to_owned(),
+        completed_by_agent_id: by.to_string(),
+        result_summary: text("summary").unwrap_or_default(),
+        result_ref: text("resultRef"),
+        completed_at: iso(at),
+        result,
+    }
+}
+
+fn ack(answer: &Answer, here: &NodeId) -> AckPayload {
+    let by = names(&answer.by);
+    AckPayload {
+        ref_event_id: answer.to.to_string(),
+        ref_kind: answer.kind.clone(),
+        ack_type: match answer.answer {
+            AnswerKind::Accepted => AckType::Accepted,
+            AnswerKind::Processed => AckType::Processed,
+            AnswerKind::Failed => AckType::FailedTerminal,
+        },
+        acked_by_node_id: here.to_string(),
+        acked_by_agent_id: by.first().cloned(),
+        acked_by_agent_ids: if by.len() > 1 { by } else { Vec::new() },
+        acked_at: iso(answer.at),
+        eta_at: answer.eta_at.map(iso),
+        reason: answer.reason.clone(),
+        task_id: answer.task.as_ref().map(ToString::to_string),
+        accepted_by_agent_id: None,
+    }
+}
+
+fn signal(rev: u64, record: &Control, here: &NodeId) -> SignalPayload {
+    match record {
+        Control::Agent { agent, is_live } => SignalPayload {
+            path: format!("agents.{agent}"),
+            rev,
+            record: print(&AgentRecord {
+                agent_id: agent.to_string(),
+                gateway: here.to_string(),
+                kind: "internal".to_owned(),
+                live: *is_live,
+            }),
+        },
+        Control::Other { path, value } => SignalPayload {
+            path: path.clone(),
+            rev,
+            record: Json::stored(value),
+        },
+    }
+}
+
+pub fn published(published: &Published) -> PublishResponse {
+    PublishResponse {
+        event_id: published.event.to_string(),
+        seq: published.seq,
+        corr_id: published.corr_id.to_string(),
+        recipients: names(&published.recipients),
+        ignored: names(&published.ignored),
+        node_id: published.node.as_ref().map(ToString::to_string),
+    }
+}
+
+/// This node's place in another's outbox.
+pub fn cursor(cursor: &Cursor, here: &NodeId) -> CursorRecord {
+    CursorRecord {
+        consumer_node_id: here.to_string(),
+        source_node_id: cursor.source.to_string(),
+        last_seq: cursor.last_seq,
+        updated_at: iso(cursor.updated_at),
+        status: cursor.status.to_string(),
+        lease_expires_at: None,
+        epoch: cursor.epoch.clone(),
+    }
+}
+
+/// Another node's place in this one's outbox, as far as it said.
+pub fn subscriber(reader: &Subscriber, here: &NodeId, now: Timestamp) -> CursorRecord {
+    let status = if reader.is_active(now) {
+        "active"
+    } else {
+        "expired"
+    };
+    CursorRecord {
+        consumer_node_id: reader.node.to_string(),
+        source_node_id: here.to_string(),
+        last_seq: reader.last_seq,
+        updated_at: iso(reader.updated_at),
+        status: status.to_owned(),
+        lease_expires_at: Some(iso(reader.lease_until)),
+        epoch: None,
+    }
+}
+
+pub fn order(order: &Order) -> OrderRecord {
+    let task = order.task.as_ref();
+    let destinations = order.destinations.iter();
+    OrderRecord {
+        event_id: order.event.to_string(),
+        kind: order.news.clone(),
+        source_agent_id: order.from.to_string(),
+        corr_id: order.corr_id.to_string(),
+        seq: order.seq,
+        attempt: order.attempt,
+        created_at: iso(order.created_at),
+        expires_at: iso(order.expires_at),
+        ended_at: order.ended_at.map(iso),
+        destinations: destinations
+            .map(|one| DestinationRecord {
+                node_id: one.node.to_string(),
+                agents: names(&one.agents),
+                state: one.state.to_string(),
+                reason: one.reason.clone(),
+            })
+            .collect(),
+        task_id: task.map(|task| task.task.to_string()),
+        state: task.map(|task| task.state.to_string()),
+        eta_at: task.and_then(|task| task.eta_at).map(iso),
+    }
+}
+
+fn names(agents: &[AgentId]) -> Vec<String> {
+    agents.iter().map(ToString::to_string).collect()
+}
+
+fn iso(at: Timestamp) -> IsoTime {
+    IsoTime(at.0)
+}
+
+fn print(payload: &impl Serialize) -> Json {
+    Json::of(payload).unwrap_or_else(|_| json!({}).into())
+}
