@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use switchboard_core::talk::Owed;
 use switchboard_core::verb::{
-    Chase, EndCooldown, EndOverdue, EndStale, ExpireLeases, ExpireMessages, GrantBudgets,
-    MarkSilent, Prune, PruneTasks, ReleaseRetries, Serve, Sweep,
+    Chase, ChaseOrders, CompactOutbox, EndCooldown, EndDeadlines, EndOverdue, EndStale,
+    ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, Prune, PruneTasks, ReleaseRetries,
+    Serve, Sweep,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
@@ -101,6 +102,8 @@ async fn sweep(hub: &Hub) -> Result<Option<Timestamp>, Error> {
     steps(hub, ExpireMessages).await?;
     steps(hub, EndOverdue).await?;
     steps(hub, MarkSilent).await?;
+    steps(hub, EndDeadlines).await?;
+    steps(hub, ChaseOrders).await?;
     steps(hub, Chase { words: reminder }).await?;
     // Whoever has just fallen silent holds no grant any more.
     let budgets = hub.run(GrantBudgets).await?.due;
@@ -149,6 +152,8 @@ impl Pruner {
         for _ in 0..steps {
             hub.run(Prune { keep }).await?;
         }
+        let keep_events = hub.shared.runtime.keep;
+        self::steps(hub, CompactOutbox { keep: keep_events }).await?;
         self.verbs = verbs;
         for _ in 0..TASK_PAGES {
             let next = hub

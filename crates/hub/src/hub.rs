@@ -118,7 +118,7 @@ pub(crate) struct HubState {
     pub(crate) name: String,
     /// Where the project is.
     root: String,
-    runtime: config::Runtime,
+    pub(crate) runtime: config::Runtime,
     readers: Readers,
     wakeups: Wakeups,
     pulses: RwLock<HashMap<AgentId, (Timestamp, u64)>>,
@@ -136,6 +136,10 @@ pub(crate) struct HubState {
     /// The earliest known instant at which the caretaker has work, and its bell.
     pub(crate) due: AtomicI64,
     pub(crate) due_bell: Notify,
+    /// Rings when agents or nodes come and go by what this process writes.
+    pub(crate) agents_bell: watch::Sender<()>,
+    /// Rings when this process tells other nodes something.
+    pub(crate) outbox_bell: watch::Sender<()>,
     pub(crate) keep: Retention,
     pub(crate) stale_after: Duration,
     on_fatal: fn(&StoreError) -> !,
@@ -462,6 +466,8 @@ impl HubState {
             looking: AtomicBool::new(false),
             due: AtomicI64::new(0),
             due_bell: Notify::new(),
+            agents_bell: watch::Sender::new(()),
+            outbox_bell: watch::Sender::new(()),
             keep: config.keep,
             stale_after: config.stale_after,
             on_fatal: config.on_fatal,

@@ -32,7 +32,7 @@ use crate::sql::Sql;
 use crate::surface::{Open, Surface};
 use crate::swarm_db::{self, SwarmDb};
 use crate::tls::{self, TlsError};
-use crate::{broker, bus, files, greeting, http, squidrun, telegram, unserved};
+use crate::{broker, bus, files, greeting, http, runtime, squidrun, telegram, unserved};
 
 /// The doors, in the order in which they open: whoever gets an answer over HTTP finds the others open too.
 pub(crate) const SURFACES: &[Surface] = &[
@@ -41,6 +41,7 @@ pub(crate) const SURFACES: &[Surface] = &[
     bus::SURFACE,
     broker::SURFACE,
     telegram::SURFACE,
+    runtime::SURFACE,
     http::SURFACE,
 ];
 

@@ -21,6 +21,12 @@ pub enum Failure {
     Forbidden(&'static str),
     TooFast(TooFast),
     TooLarge,
+    /// The outbox is another one than the caller has read.
+    EpochMismatch,
+    /// The outbox begins here; what the caller asks for is gone.
+    CursorExpired {
+        oldest: u64,
+    },
     /// Another node was not joined.
     JoinFailed {
         reason: String,
@@ -55,6 +61,16 @@ impl Failure {
                 (ErrorBody::new(Code::RateLimited, message), Some(seconds))
             }
             Failure::TooLarge => plain(Code::TooLarge, "a body may have at most 1 MiB"),
+            Failure::EpochMismatch => plain(
+                Code::EpochMismatch,
+                "this outbox is another one than was read, as after a restore; reset the cursor",
+            ),
+            Failure::CursorExpired { oldest } => {
+                let message = format!("this outbox begins at {oldest}; what came before is gone");
+                let body = ErrorBody::new(Code::CursorExpired, message);
+                let oldest_seq = Some(*oldest);
+                (ErrorBody { oldest_seq, ..body }, None)
+            }
             Failure::JoinFailed { reason, message } => {
                 let body = ErrorBody::new(Code::JoinFailed, message);
                 let reason = Some(reason.clone());

@@ -1,10 +1,14 @@
 //! Settings of the Runtime: which node this hub's ledger is, and where others reach it.
 
-use switchboard_core::NodeId;
+use std::time::Duration;
+
+use switchboard_core::cursor::GapPolicy;
 use switchboard_core::node::Tier;
+use switchboard_core::verb::Gap;
+use switchboard_core::{NodeId, limits};
 use switchboard_wire::runtime::from_wire;
 
-use super::read::{Setting, Unless, read};
+use super::read::{AtLeastOne, Setting, Unless, read};
 use super::settings::Entry;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +18,12 @@ pub struct Runtime {
     /// Where other nodes reach this one; without it, it brings its events to them.
     pub endpoint: Option<String>,
     pub tier: Tier,
+    /// How long a missing event of another node is waited for, and what then.
+    pub gap: Gap,
+    /// What a node has not read is kept for it for so long after it last asked.
+    pub cursor_lease: Duration,
+    /// Events are kept for so long, whoever has not read them.
+    pub keep: Duration,
 }
 
 impl Default for Runtime {
@@ -22,6 +32,9 @@ impl Default for Runtime {
             node_id: None,
             endpoint: None,
             tier: Tier::Edge,
+            gap: Gap::default(),
+            cursor_lease: limits::CURSOR_LEASE_FOR,
+            keep: Duration::from_secs(168 * 3600),
         }
     }
 }
@@ -31,6 +44,10 @@ pub const RUNTIME_SETTINGS: &[Entry] = &[
     ("runtime.node_id", |d, g| read::<Unless<Id>>(g).map(|v| d.config.runtime.node_id = v.0.map(|id| id.0))),
     ("runtime.endpoint", |d, g| read::<Unless<Endpoint>>(g).map(|v| d.config.runtime.endpoint = v.0.map(|at| at.0))),
     ("runtime.tier", |d, g| read::<Tier>(g).map(|v| d.config.runtime.tier = v)),
+    ("runtime.gap_policy", |d, g| read::<GapPolicy>(g).map(|v| d.config.runtime.gap.policy = v)),
+    ("runtime.gap_timeout_seconds", |d, g| read::<AtLeastOne>(g).map(|v| d.config.runtime.gap.within = Duration::from_secs(v.0.into()))),
+    ("runtime.cursor_lease_seconds", |d, g| read::<AtLeastOne>(g).map(|v| d.config.runtime.cursor_lease = Duration::from_secs(v.0.into()))),
+    ("runtime.retention_hours", |d, g| read::<AtLeastOne>(g).map(|v| d.config.runtime.keep = Duration::from_secs(u64::from(v.0) * 3600))),
 ];
 
 struct Id(NodeId);
@@ -70,5 +87,17 @@ impl Setting for Tier {
 
     fn from_text(text: &str) -> Option<Self> {
         Tier::parse(text)
+    }
+}
+
+impl Setting for GapPolicy {
+    const WANTED: &'static str = "\"halt\", \"skip\" or \"tombstone\"";
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        value.as_str().and_then(Self::from_text)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        GapPolicy::parse(text)
     }
 }

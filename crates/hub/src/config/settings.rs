@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::read::{AtLeastOne, Given, Percent, Unless, read};
-use super::{AuthMode, Config, LogFormat, Network, RUNTIME_SETTINGS, StoreMode};
+use super::{AuthMode, Config, LogFormat, Network, StoreMode};
 use crate::serve::SURFACES;
 
 /// A configuration in the making: what defaults depend on other settings is decided at the end.
@@ -84,10 +84,7 @@ const SETTINGS: &[Entry] = &[
 /// Every setting, in the order in which those of one source are applied.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     let doors = SURFACES.iter().flat_map(|surface| surface.settings);
-    SETTINGS
-        .iter()
-        .chain(RUNTIME_SETTINGS)
-        .chain(doors.copied().flatten())
+    SETTINGS.iter().chain(doors.copied().flatten())
 }
 
 pub fn find(key: &str) -> Option<Apply> {

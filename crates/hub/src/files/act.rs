@@ -161,6 +161,8 @@ pub fn remedy(failure: &Failure) -> Remedy {
         Failure::NotYou { .. }
         | Failure::Forbidden(_)
         | Failure::TooFast(_)
+        | Failure::EpochMismatch
+        | Failure::CursorExpired { .. }
         | Failure::JoinFailed { .. } => Remedy::Answer,
     }
 }

@@ -20,6 +20,7 @@ mod memory;
 mod messages;
 mod nodes;
 mod operation;
+mod outbox;
 mod pause;
 mod pipeline;
 mod quality;

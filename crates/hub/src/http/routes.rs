@@ -16,7 +16,7 @@ use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
     AppState, admin, agents, batch, claims, events, incidents, leases, memory, messages, nodes,
-    pause, pipeline, quality, release_gate, roles, status, tasks,
+    outbox, pause, pipeline, quality, release_gate, roles, status, tasks,
 };
 
 /// Every call and who answers it.
@@ -81,6 +81,12 @@ pub fn router(app: AppState) -> Router {
         .get("/runtime/v1/nodes", "listNodes", nodes::list)
         .get("/runtime/v1/nodes/{id}", "getNode", nodes::show)
         .post("/runtime/v1/nodes/{id}/leave", "leaveNode", nodes::leave)
+        .post("/runtime/v1/events", "publishEvent", outbox::publish)
+        .get("/runtime/v1/outbox", "readOutbox", outbox::read)
+        .post("/runtime/v1/nodes/{id}/outbox", "pushOutbox", outbox::push)
+        .get("/runtime/v1/cursors", "listCursors", outbox::cursors)
+        .post("/runtime/v1/cursors/{id}/reset", "resetCursor", outbox::reset)
+        .get("/runtime/v1/orders", "listOrders", outbox::orders)
         .post("/ansible/auth/exchange", "exchangeInvite", nodes::exchange)
         .post("/ansible/auth/ticket", "askTicket", nodes::ticket)
         .get("/v2", "sqlV2", pipeline::version)

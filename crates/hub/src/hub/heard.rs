@@ -44,6 +44,12 @@ impl Listener for Arc<HubState> {
         {
             self.due_bell.notify_one();
         }
+        if batch.log.iter().any(|logged| logged.event.moves_agents()) {
+            self.agents_bell.send_replace(());
+        }
+        if batch.notices.told {
+            self.outbox_bell.send_replace(());
+        }
         for lane in &batch.readied {
             self.wakeups.task_is_ready(lane);
         }

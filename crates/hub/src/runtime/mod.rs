@@ -1,17 +1,25 @@
 //! The Runtime: this hub as one node among others.
 //!
+//! [`outbox`] shows what this node tells, [`intake`] takes in what others do, [`work`] carries events between them.
 //! [`gateway`] makes the ledger a node at its first start, [`join`] follows an invitation, [`Peer`] calls another node
 //! with tickets of its own. Who may join is for `core/node.rs` to say, what is said for `wire/runtime`; calls of others
 //! come in through [`crate::http`].
 
 mod gateway;
+mod intake;
 mod join;
+mod outbox;
 mod peer;
 mod peers;
 mod pin;
+mod surface;
+mod work;
 
 pub use gateway::Own;
 pub(crate) use gateway::opens;
+pub use intake::take_in;
 pub use join::{Joining, join};
+pub use outbox::{Place, look_again, page};
 pub use peer::{Peer, Trouble, encoded};
 pub use peers::Peers;
+pub(crate) use surface::SURFACE;

@@ -15,6 +15,7 @@ mod by_hand_schema;
 mod coordinators;
 mod errors;
 mod events;
+mod exchange;
 mod failing_reader;
 mod files;
 mod files_astray;

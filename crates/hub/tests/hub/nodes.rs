@@ -17,13 +17,13 @@ const TICKET: &str = "/ansible/auth/ticket";
 const NODES: &str = "/runtime/v1/nodes";
 
 /// A node that is written elsewhere.
-struct Stranger {
+pub struct Stranger {
     id: &'static str,
     signer: Signer,
 }
 
 impl Stranger {
-    fn new(id: &'static str, seed: u8) -> Stranger {
+    pub fn new(id: &'static str, seed: u8) -> Stranger {
         let seed = format!("{seed:02x}").repeat(32);
         let signer = Signer::from_hex(&seed).unwrap();
         Stranger { id, signer }
@@ -37,7 +37,7 @@ impl Stranger {
         })
     }
 
-    async fn exchange(&self, client: Client, invite: &str, nonce: &str) -> Answer {
+    pub async fn exchange(&self, client: Client, invite: &str, nonce: &str) -> Answer {
         let body = self.introduction(invite, nonce);
         client.send("POST", EXCHANGE, &[], body.to_string()).await
     }
@@ -49,16 +49,16 @@ impl Stranger {
     }
 }
 
-async fn invite(client: Client) -> String {
+pub async fn invite(client: Client) -> String {
     let made = client.post("/runtime/v1/invites", json!({})).await;
     text(&made.expect(201), "inviteToken")
 }
 
-fn text(body: &Value, name: &str) -> String {
+pub fn text(body: &Value, name: &str) -> String {
     body[name].as_str().expect(name).to_owned()
 }
 
-async fn own(client: Client) -> String {
+pub async fn own(client: Client) -> String {
     text(&client.get(NODES).await.expect(200)["own"], "nodeId")
 }
 
@@ -68,7 +68,7 @@ async fn known(client: Client) -> Vec<String> {
     nodes.map(|node| text(node, "nodeId")).collect()
 }
 
-async fn join(from: &TestHub, to: &TestHub, invite: &str, endpoint: Option<String>) -> Answer {
+pub async fn join(from: &TestHub, to: &TestHub, invite: &str, endpoint: Option<String>) -> Answer {
     let body = json!({ "url": to.running.url(), "inviteToken": invite, "endpoint": endpoint });
     from.client.post("/runtime/v1/nodes/join", body).await
 }

@@ -1,0 +1,150 @@
+//! Events between nodes: published here, read by other nodes, brought by those that nobody reaches.
+
+use switchboard_core::cursor::{Cursor, Subscriber};
+use switchboard_core::order::Order;
+use switchboard_core::refusal::NotAdmitted;
+use switchboard_core::verb::{NoteReader, Reset, ResetCursor};
+use switchboard_core::{NodeId, Sender, limits};
+use switchboard_wire::jetpack::from_wire::{page_size, wait_for};
+use switchboard_wire::runtime::{
+    CursorsResponse, OrderQuery, OrdersResponse, OutboxQuery, PublishRequest, PushRequest,
+    PushResponse, ResetCursorRequest, event_from_wire, event_to_wire, from_wire,
+};
+use switchboard_wire::{Malformed, parse};
+use tokio::time::{Instant, timeout_at};
+
+use super::AppState;
+use super::call::Call;
+use super::change::Change;
+use super::error::Failure;
+use super::reply::Reply;
+use crate::call::to_json;
+use crate::hub;
+use crate::runtime::{Own, Place, look_again, page, take_in};
+
+pub async fn publish(app: AppState, call: Call) -> Result<Reply, Failure> {
+    let (mut change, request) = Change::read::<PublishRequest>(&app, &call).await?;
+    let mut fresh = |prefix| app.ids.fresh(prefix);
+    let verb = event_from_wire::publish(&request, app.hub.time(), &mut fresh)?;
+    match &verb.from {
+        Sender::Agent(agent) => change.acts_as(agent)?,
+        Sender::Person(steward) => change.caller.may_act_as(steward)?,
+    }
+    let render = |reply: &_| to_json(&event_to_wire::published(reply));
+    change.run(verb, 201, render).await
+}
+
+/// A node that asks says thereby how far it is; a person only looks.
+pub async fn read(app: AppState, call: Call) -> Result<Reply, Failure> {
+    let caller = app.reader(&call).await?;
+    let query: OutboxQuery = call.query()?;
+    let wait = wait_for(query.wait)?;
+    let limit = query
+        .limit
+        .map_or(limits::OUTBOX_PAGE_MAX, |limit| limit as usize);
+    if !(1..=limits::OUTBOX_PAGE_MAX).contains(&limit) {
+        let message = format!("must be 1 to {}", limits::OUTBOX_PAGE_MAX);
+        return Err(Malformed::field("limit", message).into());
+    }
+    let place = Place {
+        after: query.after,
+        last: query.last.map(Into::into),
+    };
+    let mut bell = app.hub.shared.outbox_bell.subscribe();
+    let deadline = Instant::now() + wait;
+    // What is not there yet cannot be durable anywhere: first it is found out whether it is the same outbox.
+    let mut found = page(&app.hub, place.clone(), limit).await?;
+    if let Some(node) = caller.node() {
+        let noted = NoteReader {
+            node: node.clone(),
+            after: place.after.unwrap_or(0),
+            lease_for: app.hub.shared.runtime.cursor_lease,
+        };
+        app.hub.run(noted).await?;
+    }
+    while found.events.is_empty() && Instant::now() < deadline && !app.stopping.is_cancelled() {
+        let look_at = look_again().min(deadline);
+        let _ = timeout_at(look_at, bell.changed()).await;
+        found = page(&app.hub, place.clone(), limit).await?;
+    }
+    Ok(Reply::ok(&found))
+}
+
+pub async fn push(app: AppState, call: Call) -> Result<Reply, Failure> {
+    let caller = call.caller(&app, None).await?;
+    let id = from_wire::node_id("id", &call.id()?)?;
+    match caller.node() {
+        Some(node) if *node == id => {}
+        Some(_) => {
+            let why = NotAdmitted::Mismatch(id).into();
+            return Err(hub::Error::Refused(why).into());
+        }
+        None => {
+            let message =
+                "must be the node whose ticket the call shows: nobody else brings its events";
+            return Err(Malformed::field("id", message).into());
+        }
+    }
+    let request: PushRequest = parse(&call.body)?;
+    if let Some(oldest) = request.oldest_seq {
+        begin_at(&app, &id, oldest).await?;
+    }
+    let taken = take_in(&app.hub, &id, &request.epoch, &request.events, None).await?;
+    Ok(Reply::ok(&PushResponse {
+        last_seq: taken.last_seq,
+        status: taken.status.to_string(),
+    }))
+}
+
+pub async fn cursors(app: AppState, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    let own = Own::read(&app.hub).await?.gateway.node_id;
+    let cursors = app
+        .hub
+        .read(|reader| reader.privates(&Cursor::all()))
+        .await?;
+    let readers = app.hub.read(|reader| reader.privates(&Subscriber::all()));
+    let readers = readers.await?;
+    let now = app.hub.time();
+    let cursors = cursors.iter();
+    let cursors = cursors.map(|one: &Cursor| event_to_wire::cursor(one, &own));
+    let readers = readers.iter();
+    let readers = readers.map(|one: &Subscriber| event_to_wire::subscriber(one, &own, now));
+    Ok(Reply::ok(&CursorsResponse {
+        cursors: cursors.chain(readers).collect(),
+    }))
+}
+
+pub async fn reset(app: AppState, call: Call) -> Result<Reply, Failure> {
+    let (change, request) = Change::read::<ResetCursorRequest>(&app, &call).await?;
+    let source = from_wire::node_id("id", &call.id()?)?;
+    let own = Own::read(&app.hub).await?.gateway.node_id;
+    let to = Reset::After(request.after);
+    let cursor = app.hub.run(ResetCursor { source, to }).await?;
+    let mut reply = Reply::ok(&event_to_wire::cursor(&cursor, &own));
+    reply.versionless = change.versionless;
+    Ok(reply)
+}
+
+pub async fn orders(app: AppState, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    let query: OrderQuery = call.query()?;
+    let range = Order::range(query.ended.unwrap_or(false), page_size(query.limit)?);
+    let found = app.hub.read(move |reader| reader.privates::<Order>(&range));
+    let orders = found.await?;
+    Ok(Reply::ok(&OrdersResponse {
+        orders: orders.iter().map(event_to_wire::order).collect(),
+    }))
+}
+
+/// What a source no longer has is not waited for.
+async fn begin_at(app: &AppState, source: &NodeId, oldest: u64) -> Result<(), Failure> {
+    let id = source.to_string();
+    let cursor = app.hub.read(move |reader| reader.private::<Cursor>(id));
+    let last_seq = cursor.await?.map_or(0, |cursor| cursor.last_seq);
+    if oldest > last_seq + 1 {
+        let (source, to) = (source.clone(), Reset::Expired { oldest });
+        app.hub.run(ResetCursor { source, to }).await?;
+    }
+    Ok(())
+}
