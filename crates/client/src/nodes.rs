@@ -1,9 +1,11 @@
 //! Nodes: other hubs of the same swarm.
 
 use serde_json::json;
+use switchboard_wire::Query as _;
 use switchboard_wire::runtime::{
-    InviteNodeRequest, InviteNodeResponse, JoinNodeRequest, LeaveNodeResponse, NodeResponse,
-    NodesResponse,
+    CursorRecord, CursorsResponse, InviteNodeRequest, InviteNodeResponse, JoinNodeRequest,
+    LeaveNodeResponse, NodeResponse, NodesResponse, OrderQuery, OrdersResponse, OutboxPage,
+    OutboxQuery, PublishRequest, PublishResponse, ResetCursorRequest,
 };
 
 use crate::call::Call;
@@ -52,6 +54,44 @@ impl Nodes<'_> {
     /// Removes a node; with the hub's own id, leaves all.
     pub async fn leave(self, id: &str) -> Result<LeaveNodeResponse, Error> {
         let call = Call::post(&[&NODES[..], &[id, "leave"]].concat(), &json!({}))?.bare();
+        self.client.transport.send(call).await
+    }
+
+    /// Publishes an event to agents of any node; under its own id it can be repeated.
+    pub async fn publish(self, request: &PublishRequest) -> Result<PublishResponse, Error> {
+        let call = Call::post(&["runtime", "v1", "events"], request)?.bare();
+        self.client.transport.send(call).await
+    }
+
+    /// Events of the hub's own node, in order.
+    pub async fn outbox(self, query: &OutboxQuery) -> Result<OutboxPage, Error> {
+        let call = Call::get(&["runtime", "v1", "outbox"])
+            .query(query.to_query())
+            .bare();
+        self.client.transport.send(call).await
+    }
+
+    /// How far nodes are in each other's outboxes.
+    pub async fn cursors(self) -> Result<CursorsResponse, Error> {
+        let call = Call::get(&["runtime", "v1", "cursors"]).bare();
+        self.client.transport.send(call).await
+    }
+
+    /// Goes on in a node's outbox after a number.
+    pub async fn reset(
+        self,
+        id: &str,
+        request: &ResetCursorRequest,
+    ) -> Result<CursorRecord, Error> {
+        let call = Call::post(&["runtime", "v1", "cursors", id, "reset"], request)?.bare();
+        self.client.transport.send(call).await
+    }
+
+    /// What other nodes were sent, and what they answered.
+    pub async fn orders(self, query: &OrderQuery) -> Result<OrdersResponse, Error> {
+        let call = Call::get(&["runtime", "v1", "orders"])
+            .query(query.to_query())
+            .bare();
         self.client.transport.send(call).await
     }
 }

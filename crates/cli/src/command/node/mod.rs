@@ -1,9 +1,12 @@
 //! `switchboard node …`: one file per command.
 
+mod cursors;
 mod invite;
 mod join;
 mod leave;
 mod list;
+mod orders;
+mod reset;
 mod show;
 
 use clap::Subcommand;
@@ -28,6 +31,9 @@ pub enum Command {
     List(list::Args),
     Show(show::Args),
     Leave(leave::Args),
+    Cursors(cursors::Args),
+    Reset(reset::Args),
+    Orders(orders::Args),
 }
 
 impl Command {
@@ -38,6 +44,9 @@ impl Command {
             Command::List(args) => list::run(args, context).await,
             Command::Show(args) => show::run(args, context).await,
             Command::Leave(args) => leave::run(args, context).await,
+            Command::Cursors(args) => cursors::run(args, context).await,
+            Command::Reset(args) => reset::run(args, context).await,
+            Command::Orders(args) => orders::run(args, context).await,
         }
     }
 }
