@@ -19,6 +19,7 @@ mod disk;
 mod docs;
 mod doctor;
 mod doors;
+mod exchange;
 mod files;
 mod found;
 mod keys;
