@@ -164,7 +164,7 @@ impl Consume {
     }
 
     fn next(&self, cursor: &Cursor, now: Timestamp) -> Next {
-        if cursor.status == CursorStatus::Halted {
+        if matches!(cursor.status, CursorStatus::Halted | CursorStatus::Expired) {
             return Next::Halted;
         }
         if cursor

@@ -38,6 +38,13 @@ impl Verb for NoteReader {
                 node: self.node.clone(),
             });
         }
+        // What is not there nobody has read: it was another outbox.
+        if self.after > slice.head.outbox {
+            return Err(Refusal::Invalid {
+                field: "after",
+                message: format!("this outbox ends at {}", slice.head.outbox),
+            });
+        }
         let mut changes = Changes::default();
         let known = want.private::<Subscriber>(self.node.to_string());
         // A node that has nothing new to say costs a write only when its lease is half over.
@@ -80,6 +87,8 @@ mod tests {
         joined(&mut swarm, "far");
         let first = swarm.ok(asks(0));
         assert_eq!(swarm.ok(asks(0)), first, "nothing is new");
+        assert_eq!(word(&swarm.run(asks(1))), "invalid", "it is empty");
+        swarm.head.outbox = 3;
         let moved = swarm.ok(asks(3));
         assert_eq!(moved.last_seq, 3);
         swarm.now = swarm.now + CURSOR_LEASE_FOR / 2;

@@ -1,7 +1,10 @@
 //! Two nodes in plain maps: what one publishes, the other takes in.
 
 use super::super::testing::{Swarm, complete, fail, joined_as, publish, word};
-use super::super::{Acknowledge, Announce, ChaseOrders, NoteReader, Publication, Publish, Targets};
+use super::super::{
+    Acknowledge, Announce, ChaseOrders, NoteReader, Publication, Publish, Reset, ResetCursor,
+    Targets,
+};
 use super::*;
 use crate::Record;
 use crate::doors::Door;
@@ -460,6 +463,32 @@ fn another_outbox_halts_the_cursor() {
         "until a person looked"
     );
     assert_eq!(inbox(&b, "B").len(), 1);
+}
+
+#[test]
+fn nothing_is_taken_of_a_source_that_lost_what_comes_next_until_a_person_looked() {
+    let mut pair = Pair::new();
+    for n in 1..=3 {
+        pair.a.ok(publish(&format!("evt_{n}"), "A", &["B"]));
+    }
+    let rows = outbox(&pair.a);
+    let [.., first, _, last] = &rows[..] else {
+        panic!("three were published");
+    };
+    pair.b.ok(consume("a", first));
+    let reset = |to| ResetCursor {
+        source: "a".into(),
+        to,
+    };
+    pair.b.ok(reset(Reset::Expired { oldest: last.seq }));
+    let taken = pair.b.ok(consume("a", last));
+    assert_eq!(
+        (taken.outcome, taken.status),
+        (Outcome::Halted, CursorStatus::Expired)
+    );
+    pair.b.ok(reset(Reset::After(last.seq - 1)));
+    assert_eq!(pair.b.ok(consume("a", last)).outcome, Outcome::Taken);
+    assert_eq!(inbox(&pair.b, "B").len(), 2);
 }
 
 #[test]
