@@ -276,16 +276,21 @@ impl Work {
         Ok(true)
     }
 
-    /// The next events, or the oldest that are left.
+    /// The next events, or the oldest that are left. The last one that the node has comes along: if it has another one
+    /// there, this outbox was restored, and the node notices.
     async fn events_after(&self, after: u64) -> Result<(Option<u64>, Vec<Event>), Trouble> {
         let from = |after| Place { after, last: None };
-        let found = match page(self.hub(), from(Some(after)), limits::OUTBOX_PAGE_MAX).await {
+        let before = Some(after.saturating_sub(1));
+        let found = match page(self.hub(), from(before), limits::OUTBOX_PAGE_MAX).await {
             Err(Failure::CursorExpired { .. }) => {
                 page(self.hub(), from(None), limits::OUTBOX_PAGE_MAX).await
             }
             found => found,
         };
-        let found = found.map_err(of_failure)?;
+        let mut found = found.map_err(of_failure)?;
+        if found.events.last().is_some_and(|last| last.seq <= after) {
+            found.events.clear();
+        }
         Ok((Some(found.oldest_seq), found.events))
     }
 
