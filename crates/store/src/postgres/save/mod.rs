@@ -215,8 +215,9 @@ fn put_head(head: &Head, by: &Signature, hand: &Hand) -> Query {
     let mut query = match hand.is_noted() {
         false => Query::new(format!("{} WHERE id = 1", *HEAD)),
         true => Query::new(format!(
-            "{}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > $23))::int WHERE id = 1",
-            *HEAD
+            "{}, by_hand = (EXISTS (SELECT 1 FROM sb_hand WHERE n > ${}))::int WHERE id = 1",
+            *HEAD,
+            HEAD_VALUES + 3
         )),
     };
     columns::head(head, &by.mark, &mut query);
