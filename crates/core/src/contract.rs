@@ -60,7 +60,8 @@ impl Contract {
         let told = self.told(before, task, now).into_iter();
         let told = told.map(|news| {
             let salt = format!("{}|{}", task.id, task.rev);
-            let dispatch = Dispatch::own(&self.here, &salt, self.corr_id.clone(), news, now);
+            let mut dispatch = Dispatch::own(&self.here, &salt, self.corr_id.clone(), news, now);
+            dispatch.to_node = Some(self.origin.clone());
             if dispatch.news.is_answered() && self.origin != self.here {
                 order = Some(Order::to_one(
                     &dispatch,

@@ -14,7 +14,7 @@ use crate::outbox::{AnswerKind, Dispatch};
 use crate::record::{History, Private, RecordRange};
 use crate::time::Timestamp;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     pub event: EventId,
     /// Of the event.
@@ -40,6 +40,9 @@ pub struct Order {
     /// When somebody must look at it again; absent once it has ended.
     pub look_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
+    /// What is sent again, until everybody has answered: the outbox need not have it any more.
+    #[serde(default)]
+    pub sent: Option<Box<Dispatch>>,
 }
 
 /// A node that an event is for.
@@ -189,6 +192,7 @@ impl Order {
             ignored: Vec::new(),
             look_at: Some(event.created_at + limits::EVENT_ANSWERED_WITHIN),
             ended_at: None,
+            sent: Some(Box::new(event.clone())),
         };
         order.settle(event.created_at);
         order
@@ -245,6 +249,9 @@ impl Order {
 
     /// Ends it if nothing more will come.
     pub fn settle(&mut self, now: Timestamp) {
+        if !self.is_emitted() {
+            self.sent = None;
+        }
         if self.ended_at.is_none() && self.is_settled() {
             self.ended_at = Some(now);
             self.look_at = None;
@@ -303,6 +310,7 @@ mod tests {
             ignored: Vec::new(),
             look_at: Some(Timestamp(2000)),
             ended_at: None,
+            sent: None,
         }
     }
 

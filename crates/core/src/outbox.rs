@@ -115,10 +115,32 @@ pub enum Control {
 pub struct Letter {
     /// Each by its name, also if it was for all.
     pub to: Vec<AgentId>,
+    /// The same by the node that each is at: one name may be somebody else's elsewhere. Who does not say is taken at its
+    /// word everywhere.
+    #[serde(default)]
+    pub routes: Vec<Route>,
     /// What is handed over, as JSON.
     pub payload: Box<str>,
     pub priority: Priority,
     pub expects_reply: bool,
+}
+
+/// Recipients at one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    pub node: NodeId,
+    pub agents: Vec<AgentId>,
+}
+
+impl Letter {
+    /// Recipients at a node, if any are.
+    pub fn at(&self, node: &NodeId) -> &[AgentId] {
+        if self.routes.is_empty() {
+            return &self.to;
+        }
+        let here = self.routes.iter().find(|route| route.node == *node);
+        here.map_or(&[], |route| &route.agents)
+    }
 }
 
 /// A task that is given to another node, or to agents by name.
@@ -279,6 +301,11 @@ impl News {
 impl Dispatch {
     /// One of the hub's own. `salt` tells it from others of this node at this instant.
     pub fn own(here: &NodeId, salt: &str, corr_id: CorrId, news: News, now: Timestamp) -> Dispatch {
+        // An outcome is waited for, however late it comes.
+        let valid_for = match news.is_answered() {
+            true => limits::DISPATCH_VALID_MAX,
+            false => limits::DISPATCH_VALID_FOR,
+        };
         Dispatch {
             id: own_id(here, &format!("{}|{salt}", news.kind()), now),
             from: HUB.into(),
@@ -286,7 +313,7 @@ impl Dispatch {
             to_node: None,
             corr_id,
             created_at: now,
-            expires_at: now + limits::DISPATCH_VALID_FOR,
+            expires_at: now + valid_for,
             attempt: 1,
             news,
         }

@@ -5,6 +5,7 @@ use crate::cursor::FarAgent;
 use crate::id::{AgentId, NodeId};
 use crate::node::{Gateway, Node};
 use crate::order::{Delivered, Destination};
+use crate::outbox::Route;
 use crate::refusal::{NoRoute, Refusal};
 use crate::want::Want;
 
@@ -80,6 +81,19 @@ impl Whereabouts {
         self.first.as_ref().map(Option::as_ref)
     }
 
+    /// The same by node.
+    pub fn routes(&self, here: &NodeId) -> Vec<Route> {
+        let far = self.far.iter().map(|one| Route {
+            node: one.node.clone(),
+            agents: one.agents.clone(),
+        });
+        let here = (!self.here.is_empty()).then(|| Route {
+            node: here.clone(),
+            agents: self.here.clone(),
+        });
+        here.into_iter().chain(far).collect()
+    }
+
     /// All of them, wherever they are.
     pub fn all(&self) -> Vec<AgentId> {
         let far = self.far.iter().flat_map(|one| &one.agents);
@@ -87,7 +101,7 @@ impl Whereabouts {
     }
 }
 
-fn is_joined(want: &mut Want<'_>, node: &NodeId) -> bool {
+pub(crate) fn is_joined(want: &mut Want<'_>, node: &NodeId) -> bool {
     let node = want.private::<Node>(node.to_string());
     node.is_some_and(Node::is_joined)
 }

@@ -135,7 +135,7 @@ pub(super) fn confirm(
         agent: agent.id.clone(),
         from: Some(message.from.clone()),
     });
-    if let Some(afar) = &message.afar {
+    if let Some(afar) = message.afar.as_ref().filter(|_| message.ack_required) {
         answer(changes, &agent.id, message, afar, now);
     }
 }
@@ -168,6 +168,7 @@ pub(super) fn reply_to(
         .unwrap_or(home);
     let sender = AgentId::from(home);
     (told.from, told.to) = (by.clone(), Some(sender.clone()));
+    told.to_node = Some(afar.node.clone());
     changes.put(Order::to_one(&told, afar.node.clone(), &sender));
     changes.dispatches.push(told);
     let processed = News::Ack(Answer {

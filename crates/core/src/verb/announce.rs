@@ -47,7 +47,9 @@ impl Verb for Announce {
             if is_known && !(self.again && is_live) {
                 continue;
             }
+            // Also after a restore a later one is higher.
             let rev = known.map_or(0, |known| known.rev) + 1;
+            let rev = rev.max(u64::try_from(now.0).unwrap_or(0));
             let record = Control::Agent {
                 agent: agent.clone(),
                 is_live,

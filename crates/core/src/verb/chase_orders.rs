@@ -7,7 +7,7 @@ use crate::incident::Alarm;
 use crate::limits;
 use crate::node::{Gateway, Node};
 use crate::order::{Delivered, Destination, Order, TaskOrderState, backoff};
-use crate::outbox::{Dispatch, News, Outgoing};
+use crate::outbox::{Dispatch, News};
 use crate::refusal::Refusal;
 use crate::route::gateway;
 use crate::slice::Slice;
@@ -40,11 +40,7 @@ impl Verb for ChaseOrders {
         for order in due {
             match step(order, want, now) {
                 Step::Wait => {}
-                Step::Resend | Step::GiveUp(_) => {
-                    want.private::<Outgoing>(order.seq.to_string());
-                    late(order).asks(want);
-                }
-                Step::Late => late(order).asks(want),
+                Step::Resend | Step::GiveUp(_) | Step::Late => late(order).asks(want),
             }
         }
     }
@@ -101,7 +97,6 @@ fn take(
     changes: &mut Changes,
     now: Timestamp,
 ) {
-    let sent = Want::new(slice).private::<Outgoing>(order.seq.to_string());
     match step {
         Step::Wait => {
             // The longer it waits the less often somebody looks.
@@ -112,10 +107,10 @@ fn take(
         Step::Resend => {
             let attempt = order.attempt + 1;
             order.look_at = Some(now + backoff(attempt, &order.event));
-            if let Some(sent) = sent {
-                let mut again = sent.event.clone();
-                again.attempt = attempt;
-                changes.dispatches.push(again);
+            order.attempt = attempt;
+            if let Some(sent) = &mut order.sent {
+                sent.attempt = attempt;
+                changes.dispatches.push((**sent).clone());
             }
         }
         Step::GiveUp(reason) => {
@@ -139,7 +134,7 @@ pub(super) fn give_up(
     now: Timestamp,
 ) {
     for one in &mut order.destinations {
-        if matches!(one.state, Delivered::Emitted | Delivered::Accepted) {
+        if one.state == Delivered::Emitted {
             one.state = Delivered::Dead;
             one.reason = Some(reason.to_owned());
         }

@@ -14,7 +14,7 @@ use crate::node::Gateway;
 use crate::order::{Destination, Order, Ordered, TaskOrder, TaskOrderState, Wants};
 use crate::outbox::{Answer, AnswerKind, Commission, Dispatch, Letter, News};
 use crate::refusal::{NoRoute, Refusal};
-use crate::route::{Whereabouts, gateway, is_eligible};
+use crate::route::{Whereabouts, gateway, is_eligible, is_joined};
 use crate::skills::Skills;
 use crate::slice::Slice;
 use crate::task::{Priority, Task};
@@ -162,9 +162,11 @@ impl Publish {
                 let others = present.iter().filter(|id| *id != self.from.id());
                 found.here.extend(others.cloned());
                 let far = FarAgent::all(limits::EVENT_RECIPIENTS_MAX + 1);
-                let far = want.privates::<FarAgent>(&far).into_iter();
-                far.filter(|far| far.is_live)
-                    .for_each(|far| found.add_far(far));
+                for far in want.privates::<FarAgent>(&far) {
+                    if far.is_live && is_joined(want, &far.node) {
+                        found.add_far(far);
+                    }
+                }
                 found
             }
         }
@@ -230,6 +232,7 @@ impl Publish {
         let mut told = self.dispatch(
             News::Message(Letter {
                 to: recipients.clone(),
+                routes: found.routes(&here.node_id),
                 payload: payload.clone(),
                 priority: *priority,
                 expects_reply: *expects_reply,
@@ -364,7 +367,7 @@ impl Publish {
 }
 
 /// Where a task goes.
-struct Route {
+struct Destined {
     /// `None` is this one.
     node: Option<NodeId>,
     /// Those of the node that may take it; empty if skills decide.
@@ -373,7 +376,7 @@ struct Route {
 }
 
 /// One node does it: the one of the agents that are named, else one that can.
-fn route(want: &mut Want<'_>, task: &Commission) -> Result<Route, Refusal> {
+fn route(want: &mut Want<'_>, task: &Commission) -> Result<Destined, Refusal> {
     if task.to.is_empty() {
         return by_capability(want, task);
     }
@@ -393,14 +396,14 @@ fn route(want: &mut Want<'_>, task: &Commission) -> Result<Route, Refusal> {
             false => ignored.extend(far.agents),
         }
     }
-    Ok(Route {
+    Ok(Destined {
         node,
         agents,
         ignored,
     })
 }
 
-fn by_capability(want: &mut Want<'_>, task: &Commission) -> Result<Route, Refusal> {
+fn by_capability(want: &mut Want<'_>, task: &Commission) -> Result<Destined, Refusal> {
     if task.required.is_empty() {
         return Err(Refusal::NoRoute(NoRoute::MissingRouteFields));
     }
@@ -409,7 +412,7 @@ fn by_capability(want: &mut Want<'_>, task: &Commission) -> Result<Route, Refusa
     if !able.any(|agent| is_eligible(agent, &task.required)) {
         return Err(Refusal::NoRoute(NoRoute::CapabilityUnavailable));
     }
-    Ok(Route {
+    Ok(Destined {
         node: None,
         agents: Vec::new(),
         ignored: Vec::new(),

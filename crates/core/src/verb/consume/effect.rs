@@ -5,7 +5,7 @@ use super::super::{Send, Verb};
 use super::Consume;
 use crate::changes::Changes;
 use crate::cursor::{Cursor, FarAgent};
-use crate::id::{AgentId, MessageId};
+use crate::id::{AgentId, MessageId, NodeId};
 use crate::incident::Alarm;
 use crate::limits;
 use crate::message::{Afar, Meaning, Message, Sender, To};
@@ -49,17 +49,16 @@ impl Consume {
         match &self.event.news {
             News::Message(letter) => {
                 want.message(&self.message_id());
-                let here = ours(want, letter);
+                let node = here(want);
+                let here = ours(want, letter.at(&node));
                 if let Some(send) = self.send(want, letter, here.well) {
                     send.asks(want, now);
                 }
             }
             News::TaskCreate(task) => {
-                for id in &task.to {
-                    want.agent(id);
-                }
                 want.task(&task.task);
-                create(task, &task.to, &self.event.corr_id).asks(want, now);
+                let audience = audience(want, task);
+                create(task, &audience, &self.event.corr_id).asks(want, now);
             }
             News::Signal {
                 record: Control::Agent { agent, .. },
@@ -91,8 +90,21 @@ impl Consume {
         let news = &self.event.news;
         // Clocks differ: it is given a moment more than it asks for.
         let is_over = now > self.event.expires_at + limits::DISPATCH_SKEW;
+        let is_for_others = match &self.event.to_node {
+            Some(node) => *node != here.node_id,
+            None => false,
+        };
         let reply = match news {
-            _ if is_over && news.is_answered() => Some(Reply::failed("expired")),
+            News::Reply { .. }
+            | News::TaskAccept { .. }
+            | News::TaskUpdate { .. }
+            | News::TaskComplete { .. }
+            | News::TaskFailed { .. }
+                if is_for_others =>
+            {
+                None
+            }
+            News::Message(_) | News::TaskCreate(_) if is_over => Some(Reply::failed("expired")),
             News::Message(letter) => self.deliver(slice, here, letter, changes, now),
             News::TaskCreate(task) => self.create(slice, here, task, changes, now),
             News::Reply { to, .. } => self.replied(slice, to, changes, now),
@@ -154,7 +166,7 @@ impl Consume {
         now: Timestamp,
     ) -> Option<Reply> {
         let mut want = Want::new(slice);
-        let found = ours(&mut want, letter);
+        let found = ours(&mut want, letter.at(&here.node_id));
         if let Some(known) = slice.message(&self.message_id()) {
             let is_same = known.payload == letter.payload
                 && known
@@ -212,8 +224,7 @@ impl Consume {
         changes: &mut Changes,
         now: Timestamp,
     ) -> Option<Reply> {
-        let is_here = |id: &&AgentId| slice.agent(id).is_some_and(|agent| !agent.is_gone());
-        let audience: Vec<AgentId> = task.to.iter().filter(is_here).cloned().collect();
+        let audience = audience(&mut Want::new(slice), task);
         match &self.event.to_node {
             Some(node) if *node != here.node_id => return None,
             Some(_) => {}
@@ -282,12 +293,15 @@ impl Consume {
         });
     }
 
-    /// What somebody at the source is called here. Names that stand for people and for this hub are nobody's elsewhere.
+    /// What somebody at the source is called here: by its own name only if the source said that it has this agent, and
+    /// nobody here ever had the name.
     pub(super) fn name_of(&self, want: &mut Want<'_>, agent: &AgentId) -> AgentId {
-        let is_taken = want.agent(agent).is_some_and(|known| !known.is_gone());
-        match is_taken || agent.is_reserved() {
-            true => self.full_name(agent).into(),
-            false => agent.clone(),
+        let is_here = want.agent(agent).is_some();
+        let far = want.private::<FarAgent>(agent.to_string());
+        let is_theirs = far.is_some_and(|far| far.node == self.source && far.home_id == *agent);
+        match is_theirs && !is_here && !agent.is_reserved() {
+            true => agent.clone(),
+            false => self.full_name(agent).into(),
         }
     }
 
@@ -306,6 +320,19 @@ impl Consume {
     }
 }
 
+/// This node; nobody, while it is not loaded.
+fn here(want: &mut Want<'_>) -> NodeId {
+    let own = want.private::<Gateway>("");
+    own.map_or_else(|| NodeId::from(""), |own| own.node_id.clone())
+}
+
+/// Those who may take a task, as far as they are here.
+fn audience(want: &mut Want<'_>, task: &Commission) -> Vec<AgentId> {
+    let known = task.to.iter().filter_map(|id| want.agent(id));
+    let here = known.filter(|agent| !agent.is_gone());
+    here.map(|agent| agent.id.clone()).collect()
+}
+
 /// Recipients of this node.
 struct Ours {
     /// Those that can be handed something.
@@ -314,12 +341,12 @@ struct Ours {
     unwell: Option<&'static str>,
 }
 
-fn ours(want: &mut Want<'_>, letter: &Letter) -> Ours {
+fn ours(want: &mut Want<'_>, agents: &[AgentId]) -> Ours {
     let mut ours = Ours {
         well: Vec::new(),
         unwell: None,
     };
-    for id in &letter.to {
+    for id in agents {
         match want.agent(id) {
             None => {}
             Some(row) if row.is_gone() => ours.unwell = Some("invalid_target"),

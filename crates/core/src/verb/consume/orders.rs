@@ -74,7 +74,9 @@ impl Consume {
         now: Timestamp,
     ) -> Option<Reply> {
         let known = Want::new(slice).private::<Order>(to.to_string());
-        let mut order = known.cloned()?;
+        let Some(mut order) = known.cloned() else {
+            return self.unknown();
+        };
         order.destination(&self.source)?;
         let by = vec![order.from.clone()];
         order.answer(&self.source, AnswerKind::Processed, None, now);
@@ -94,13 +96,16 @@ impl Consume {
         let mut want = Want::new(slice);
         let known = want.private::<Ordered>(id.to_string());
         let known = known.and_then(|known| want.private::<Order>(known.event.to_string()));
-        let mut order = known?.clone();
+        let Some(mut order) = known.cloned() else {
+            return self.unknown();
+        };
+        let is_same = order.corr_id == self.event.corr_id;
         let task = order.task.as_mut()?;
         let is_over = matches!(
             task.state,
             TaskOrderState::Done | TaskOrderState::Failed | TaskOrderState::Dead
         );
-        let is_theirs = task.node.as_ref() == Some(&self.source);
+        let is_theirs = is_same && task.node.as_ref() == Some(&self.source);
         let is_outcome = match &self.event.news {
             News::TaskComplete { .. } => task.state == TaskOrderState::Done,
             News::TaskFailed { .. } => task.state == TaskOrderState::Failed,
@@ -153,6 +158,12 @@ impl Consume {
         let by = vec![order.from.clone()];
         changes.put(order);
         is_end.then(|| Reply::accepted(by))
+    }
+
+    /// What it is about is nothing that this node waits for. Who says that it is meant is told.
+    fn unknown(&self) -> Option<Reply> {
+        let is_meant = self.event.to_node.is_some() && self.event.news.is_answered();
+        is_meant.then(|| Reply::failed("invalid_target"))
     }
 
     fn task_id(&self) -> Option<&TaskId> {

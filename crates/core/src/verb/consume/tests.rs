@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::message::{DeliveryState, Sender};
 use crate::order::{Delivered, Order, TaskOrderState};
-use crate::outbox::{AnswerKind, Commission, News, Outgoing};
+use crate::outbox::{AnswerKind, Commission, Letter, News, Outgoing};
 use crate::task::{Priority, TaskStatus};
 
 /// Two nodes, "a" with the agent A and "b" with B, that know of each other's agents.
@@ -592,4 +592,5 @@ fn an_outcome_that_does_not_come_is_an_incident() {
     assert_eq!(pair.a.ok(ChaseOrders).done, 0, "it is told once");
 }
 
+mod found;
 mod laws;
