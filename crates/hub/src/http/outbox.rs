@@ -86,9 +86,7 @@ pub async fn push(app: AppState, call: Call) -> Result<Reply, Failure> {
         }
     }
     let request: PushRequest = parse(&call.body)?;
-    if let Some(oldest) = request.oldest_seq {
-        begin_at(&app, &id, oldest).await?;
-    }
+    check_place(&app, &id, &request).await?;
     let taken = take_in(&app.hub, &id, &request.epoch, &request.events, None).await?;
     Ok(Reply::ok(&PushResponse {
         last_seq: taken.last_seq,
@@ -137,14 +135,21 @@ pub async fn orders(app: AppState, call: Call) -> Result<Reply, Failure> {
     }))
 }
 
-/// What a source no longer has is not waited for.
-async fn begin_at(app: &AppState, source: &NodeId, oldest: u64) -> Result<(), Failure> {
+/// What a source no longer has is not waited for; one that has less than was read is another one.
+async fn check_place(
+    app: &AppState,
+    source: &NodeId,
+    request: &PushRequest,
+) -> Result<(), Failure> {
     let id = source.to_string();
     let cursor = app.hub.read(move |reader| reader.private::<Cursor>(id));
     let last_seq = cursor.await?.map_or(0, |cursor| cursor.last_seq);
-    if oldest > last_seq + 1 {
-        let (source, to) = (source.clone(), Reset::Expired { oldest });
-        app.hub.run(ResetCursor { source, to }).await?;
-    }
+    let to = match (request.oldest_seq, request.latest_seq) {
+        (_, Some(latest)) if latest < last_seq => Reset::Mismatch,
+        (Some(oldest), _) if oldest > last_seq + 1 => Reset::Expired { oldest },
+        _ => return Ok(()),
+    };
+    let source = source.clone();
+    app.hub.run(ResetCursor { source, to }).await?;
     Ok(())
 }

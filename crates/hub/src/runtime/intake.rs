@@ -1,5 +1,7 @@
 //! Takes in pages of another node's outbox, however they come.
 
+use std::collections::BTreeMap;
+
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use switchboard_core::NodeId;
@@ -8,8 +10,8 @@ use switchboard_core::duty::Fence;
 use switchboard_core::limits;
 use switchboard_core::outbox::{Dispatch, News};
 use switchboard_core::verb::{Consume, TakenIn};
-use switchboard_wire::Malformed;
-use switchboard_wire::runtime::{Event, event_from_wire};
+use switchboard_wire::runtime::{Event, Trace, event_from_wire};
+use switchboard_wire::{Json, Malformed};
 
 use crate::call::Failure;
 use crate::hub::Hub;
@@ -111,8 +113,16 @@ fn dispatch(event: &Event) -> Result<Dispatch, Malformed> {
             let (id, kind) = (&event.event_id, &event.kind);
             tracing::warn!(event.id = %id, "the {kind} {id} is passed over: {wrong}");
             let plain = Event {
-                kind: format!("malformed {kind}"),
+                kind: "malformed".to_owned(),
+                payload: Json::default(),
                 ..event.clone()
+            };
+            let plain = Event {
+                trace: Trace {
+                    to_nodes: BTreeMap::new(),
+                    ..plain.trace
+                },
+                ..plain
             };
             event_from_wire::event(&plain)
         }
@@ -122,5 +132,5 @@ fn dispatch(event: &Event) -> Result<Dispatch, Malformed> {
 
 fn is_in_payload(wrong: &Malformed) -> bool {
     let field = wrong.field.as_deref().unwrap_or_default();
-    field.starts_with("payload.")
+    field == "payload" || field.starts_with("payload.") || field == "trace.toNodes"
 }

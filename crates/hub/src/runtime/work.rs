@@ -18,7 +18,7 @@ use switchboard_core::{AgentId, NodeId, limits};
 use switchboard_wire::jetpack::ErrorBody;
 use switchboard_wire::runtime::{Event, OutboxPage, PushRequest, PushResponse};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::outbox::{Place, look_again, page};
@@ -173,6 +173,7 @@ impl Work {
             "/runtime/v1/outbox?after={after}{last}&limit={}&wait={POLL_SECONDS}",
             limits::OUTBOX_PAGE_MAX
         );
+        let asked_at = Instant::now();
         let read = match self.read_page(&peer, &path).await {
             Ok(read) => read,
             Err(Trouble::Refused { code, .. }) if code == "epoch_mismatch" => {
@@ -183,7 +184,7 @@ impl Work {
                 let said: Option<ErrorBody> = serde_json::from_slice(&body).ok();
                 let oldest = said.and_then(|said| said.oldest_seq).unwrap_or(1);
                 self.reset(node, Reset::Expired { oldest }).await?;
-                return Ok(None);
+                return Ok(Some(PAUSE));
             }
             Err(trouble) => return Err(trouble),
         };
@@ -198,8 +199,12 @@ impl Work {
         }
         let taken = take_in(self.hub(), &node.node_id, &read.epoch, &read.events, fence).await;
         let taken = taken.map_err(of_failure)?;
-        let is_stuck = taken.status != CursorStatus::Active;
-        Ok(is_stuck.then_some(HALTED_EVERY))
+        if taken.status != CursorStatus::Active {
+            return Ok(Some(HALTED_EVERY));
+        }
+        // One that does not hold its answers back is not asked all the time.
+        let is_hasty = read.events.is_empty() && asked_at.elapsed() < PAUSE;
+        Ok(is_hasty.then_some(PAUSE))
     }
 
     async fn read_page(&self, peer: &Peer, path: &str) -> Result<OutboxPage, Trouble> {
@@ -247,17 +252,16 @@ impl Work {
             encoded(own.gateway.node_id.as_str())
         );
         let epoch = own.gateway.route_epoch;
-        let (oldest_seq, events) = match *place {
-            None => (None, Vec::new()),
-            Some(after) => self.events_after(after).await?,
-        };
-        if place.is_some() && events.is_empty() {
+        let found = self.events_after(*place).await?;
+        if place.is_some() && found.events.is_empty() {
             return Ok(false);
         }
+        let latest = found.latest_seq;
         let brought = PushRequest {
             epoch,
-            oldest_seq,
-            events,
+            oldest_seq: Some(found.oldest_seq),
+            latest_seq: Some(latest),
+            events: found.events,
         };
         let bytes = peer.post(&path, &brought).await?;
         let said: PushResponse = serde_json::from_slice(&bytes)
@@ -269,7 +273,10 @@ impl Work {
             after: said.last_seq,
             lease_for: self.hub().shared.runtime.cursor_lease,
         };
-        self.hub().run(noted).await?;
+        // One that has more than there is has halted: it read another outbox.
+        if said.last_seq <= latest {
+            self.hub().run(noted).await?;
+        }
         if is_stuck {
             sleep(HALTED_EVERY).await;
         }
@@ -278,9 +285,10 @@ impl Work {
 
     /// The next events, or the oldest that are left. The last one that the node has comes along: if it has another one
     /// there, this outbox was restored, and the node notices.
-    async fn events_after(&self, after: u64) -> Result<(Option<u64>, Vec<Event>), Trouble> {
+    /// Without a place nothing but where the outbox begins and ends.
+    async fn events_after(&self, after: Option<u64>) -> Result<OutboxPage, Trouble> {
         let from = |after| Place { after, last: None };
-        let before = Some(after.saturating_sub(1));
+        let before = after.map(|after| after.saturating_sub(1));
         let found = match page(self.hub(), from(before), limits::OUTBOX_PAGE_MAX).await {
             Err(Failure::CursorExpired { .. }) => {
                 page(self.hub(), from(None), limits::OUTBOX_PAGE_MAX).await
@@ -288,10 +296,11 @@ impl Work {
             found => found,
         };
         let mut found = found.map_err(of_failure)?;
-        if found.events.last().is_some_and(|last| last.seq <= after) {
+        let is_news = |last: &Event| after.is_some_and(|after| last.seq > after);
+        if !found.events.last().is_some_and(is_news) {
             found.events.clear();
         }
-        Ok((Some(found.oldest_seq), found.events))
+        Ok(found)
     }
 
     async fn announce(&self, agents: Vec<AgentId>, again: bool) -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! Events between nodes: the envelope, what each kind carries, and how they are published, read and brought.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,9 +41,12 @@ pub struct Trace {
     pub routing_policy_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability_policy_version: Option<String>,
-    /// The node that a task was routed to.
+    /// The node that is to act on it, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_node_id: Option<String>,
+    /// Recipients of a message by the node that they are at.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub to_nodes: BTreeMap<String, Vec<String>>,
 }
 
 words! {
@@ -317,6 +322,9 @@ pub struct PushRequest {
     /// The first event that is still kept; absent: all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_seq: Option<u64>,
+    /// The last event that there is; absent: it is among these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest_seq: Option<u64>,
     pub events: Vec<Event>,
 }
 

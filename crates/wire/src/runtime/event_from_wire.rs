@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_lc_rs::digest;
 use serde::Deserialize;
 use switchboard_core::outbox::{
-    Answer, AnswerKind, Commission, Control, Dispatch, FailureClass, Letter, News, Standing,
+    Answer, AnswerKind, Commission, Control, Dispatch, FailureClass, Letter, News, Route, Standing,
 };
 use switchboard_core::verb::{Publication, Publish, Targets};
 use switchboard_core::{
@@ -40,6 +40,9 @@ pub fn publish(
         None => CorrId::from(format!("corr_{event}")),
     };
     check::text("payload", request.payload.get(), limits::PAYLOAD_BYTES_MAX)?;
+    if !fits_in_a_page(&request.payload) {
+        return Err(Malformed::field("payload", "is nested too deeply"));
+    }
     let expires_in = request
         .expires_at
         .map(|IsoTime(at)| match Timestamp(at) > now {
@@ -59,6 +62,12 @@ pub fn publish(
         expires_in,
         what,
     })
+}
+
+/// Whether it can still be read inside a page of events.
+pub(super) fn fits_in_a_page(payload: &Json) -> bool {
+    let page = format!("[[[[[{}]]]]]", payload.get());
+    crate::parse::<serde::de::IgnoredAny>(page.as_bytes()).is_ok()
 }
 
 /// The same publication has the same, however its JSON is spaced and ordered.
@@ -144,7 +153,7 @@ fn task(payload: &Json) -> Result<Commission, Malformed> {
 
 /// An event of another node's outbox.
 pub fn event(event: &Event) -> Result<Dispatch, Malformed> {
-    check::text("payload", event.payload.get(), limits::PAYLOAD_BYTES_MAX)?;
+    check::text("payload", event.payload.get(), limits::EVENT_BYTES_MAX)?;
     let id = EventId::from(check::id("eventId", &event.event_id)?);
     let corr_id = CorrId::from(check::id("corrId", &event.corr_id)?);
     if event.trace.attempt == 0 {
@@ -163,8 +172,25 @@ pub fn event(event: &Event) -> Result<Dispatch, Malformed> {
         created_at: Timestamp(event.created_at.0),
         expires_at: Timestamp(event.expires_at.0),
         attempt: event.trace.attempt,
-        news: news(&event.kind, &event.payload, Timestamp(event.created_at.0))?,
+        news: match news(&event.kind, &event.payload, Timestamp(event.created_at.0))? {
+            News::Message(letter) => News::Message(Letter {
+                routes: routes(event)?,
+                ..letter
+            }),
+            other => other,
+        },
     })
+}
+
+fn routes(event: &Event) -> Result<Vec<Route>, Malformed> {
+    let nodes = event.trace.to_nodes.iter();
+    let each = nodes.map(|(node, named)| {
+        Ok(Route {
+            node: NodeId::from(check::id("trace.toNodes", node)?),
+            agents: agents("trace.toNodes", named)?,
+        })
+    });
+    each.collect()
 }
 
 fn news(kind: &str, payload: &Json, said_at: Timestamp) -> Result<News, Malformed> {
@@ -173,6 +199,7 @@ fn news(kind: &str, payload: &Json, said_at: Timestamp) -> Result<News, Malforme
             let payload: MessagePayload = read(payload)?;
             News::Message(Letter {
                 to: agents("payload.toAgents", &payload.to_agents)?,
+                routes: Vec::new(),
                 payload: shown(&payload),
                 priority: payload.priority.into(),
                 expects_reply: payload.expects_reply,

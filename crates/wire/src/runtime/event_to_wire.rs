@@ -1,5 +1,7 @@
 //! Events as this node tells them, and the lists that people see of them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 use switchboard_core::cursor::{Cursor, Subscriber};
@@ -11,6 +13,7 @@ use switchboard_core::outbox::{
 use switchboard_core::verb::Published;
 use switchboard_core::{AgentId, Timestamp};
 
+use super::event_from_wire::fits_in_a_page;
 use super::{
     AckPayload, AckType, AgentRecord, CursorRecord, DeadLetterPayload, DestinationRecord, Event,
     MessagePayload, OrderRecord, PublishResponse, ReplyPayload, SignalPayload, TaskAcceptPayload,
@@ -38,6 +41,14 @@ pub fn event(row: &Outgoing, here: &NodeId) -> Event {
             routing_policy_version: None,
             capability_policy_version: None,
             to_node_id: event.to_node.as_ref().map(ToString::to_string),
+            to_nodes: match &event.news {
+                News::Message(letter) => {
+                    let routes = letter.routes.iter();
+                    let each = routes.map(|route| (route.node.to_string(), names(&route.agents)));
+                    each.collect()
+                }
+                _ => BTreeMap::new(),
+            },
         },
     }
 }
@@ -143,7 +154,8 @@ fn create(task: &Commission) -> TaskCreatePayload {
 }
 
 fn complete(task: &str, by: &AgentId, result: Option<&str>, at: Timestamp) -> TaskCompletePayload {
-    let result = result.map(Json::stored).unwrap_or_default();
+    let result = result.map(Json::stored).filter(fits_in_a_page);
+    let result = result.unwrap_or_default();
     let said: Value = result.read().unwrap_or_default();
     let text = |name: &str| said.get(name).and_then(Value::as_str).map(str::to_owned);
     TaskCompletePayload {
