@@ -239,6 +239,13 @@ fn what_somebody_publishes_is_checked_before_the_rules_see_it() {
         let told = with(name, value).expect_err(field);
         assert_eq!(told.field.as_deref(), Some(field));
     }
+    // As deep as it can still be read inside a page, and one level more.
+    for (depth, fits) in [(120, true), (121, false)] {
+        let body = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let payload = format!(r#"{{"toAgents":["b"],"body":{body}}}"#);
+        let payload: Value = serde_json::from_str(&payload).expect("JSON");
+        assert_eq!(with("payload", payload).is_ok(), fits, "{depth}");
+    }
     // The same said in another order is the same; anything else is not.
     let sum = |payload: Value| with("payload", payload).expect("it is well formed").sum;
     assert_eq!(
