@@ -240,7 +240,7 @@ fn what_somebody_publishes_is_checked_before_the_rules_see_it() {
         assert_eq!(told.field.as_deref(), Some(field));
     }
     // As deep as it can still be read inside a page, and one level more.
-    for (depth, fits) in [(120, true), (121, false)] {
+    for (depth, fits) in [(121, true), (122, false)] {
         let body = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         let payload = format!(r#"{{"toAgents":["b"],"body":{body}}}"#);
         let payload: Value = serde_json::from_str(&payload).expect("JSON");
