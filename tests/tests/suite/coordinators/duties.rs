@@ -11,6 +11,8 @@ use super::Team;
 use crate::bus::peer::Peer;
 use crate::memory_crash::work;
 
+/// The director's states, engrams, and the exchange with other nodes.
+const DUTIES: usize = 3;
 /// So little room that a few tasks make an engram.
 const SMALL: &str = "[memory]
 buffer_max_bytes = 2000
@@ -31,9 +33,9 @@ fn when_the_holder_of_the_duties_is_killed_another_goes_on_and_nothing_happens_t
         project
     };
     let mut team = Team::of(vec![of()]);
-    let first = until("the first coordinator has both duties", || {
+    let first = until("the first coordinator has every duty", || {
         let held: BTreeSet<_> = holders(&database).into_iter().collect();
-        (holders(&database).len() == 2 && held.len() == 1).then_some(held)
+        (holders(&database).len() == DUTIES && held.len() == 1).then_some(held)
     });
     let project = of();
     team.hubs.push(project.start());
@@ -74,7 +76,7 @@ fn when_the_holder_of_the_duties_is_killed_another_goes_on_and_nothing_happens_t
     drop(workers);
 
     team.hubs[0].kill();
-    until("the other coordinator takes both", || {
+    until("the other coordinator takes them", || {
         let held: BTreeSet<_> = holders(&database).into_iter().collect();
         (held.len() == 1 && held != first).then_some(())
     });
