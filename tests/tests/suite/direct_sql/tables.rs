@@ -10,7 +10,7 @@ use super::day::swarm_db;
 use super::page;
 
 /// Columns of ours that the page leaves out, because nobody but the hub has a use for them.
-const OURS: [&str; 30] = [
+const OURS: [&str; 32] = [
     "epoch_needed",
     "stream",
     "when_spent",
@@ -41,6 +41,8 @@ const OURS: [&str; 30] = [
     "copy_of",
     "prefix",
     "number",
+    "contract",
+    "afar",
 ];
 
 const TABLES: [&str; 8] = [
