@@ -222,7 +222,7 @@ pub const CHECKPOINT_LATE_AFTER: Duration = Duration::from_secs(10);
 /// Agents that one event is for, wherever they are.
 pub const EVENT_RECIPIENTS_MAX: usize = 4096;
 /// The payload of an event, with all its recipients: what a body still holds.
-pub const EVENT_BYTES_MAX: usize = 960 * 1024;
+pub const NODE_EVENT_BYTES_MAX: usize = 960 * 1024;
 /// Events of one page of an outbox.
 pub const OUTBOX_PAGE_MAX: usize = 256;
 /// Agents of other nodes that are known here.

@@ -154,7 +154,7 @@ fn task(payload: &Json) -> Result<Commission, Malformed> {
 
 /// An event of another node's outbox.
 pub fn event(event: &Event) -> Result<Dispatch, Malformed> {
-    check::text("payload", event.payload.get(), limits::EVENT_BYTES_MAX)?;
+    check::text("payload", event.payload.get(), limits::NODE_EVENT_BYTES_MAX)?;
     let id = EventId::from(check::id("eventId", &event.event_id)?);
     let corr_id = CorrId::from(check::id("corrId", &event.corr_id)?);
     if event.trace.attempt == 0 {
