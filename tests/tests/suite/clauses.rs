@@ -1,7 +1,7 @@
 //! Clause coverage: every clause of the protocol and every settled question names a test that exists, or what it waits for.
 //!
-//! `docs/clauses/*.txt` list what is to be proven, one id a line; `docs/jetpack-clauses.md`, `docs/agentbus.md` and
-//! `docs/squidrun.md` have a table row for each. This test does not know whether a proof is good; a reviewer does.
+//! `docs/clauses/*.txt` list what is to be proven, one id a line; `docs/jetpack-clauses.md`, `docs/agentbus.md`,
+//! `docs/squidrun.md` and `docs/runtime.md` have a table row for each. This test does not know whether a proof is good; a reviewer does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -189,6 +189,13 @@ fn every_clause_of_squidrun_names_its_test_or_what_it_waits_for() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
+#[test]
+fn every_clause_of_runtime_names_its_test_or_what_it_waits_for() {
+    let list = "docs/clauses/runtime.txt";
+    let complaints = complaints(list, "docs/runtime.md", "runtime.");
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
 /// Each role, status and golden frame has its line in the tables of the page.
 #[test]
 fn every_role_status_and_frame_of_squidrun_is_described() {
@@ -232,6 +239,7 @@ fn every_scene_proves_something() {
         "docs/jetpack-clauses.md",
         "docs/agentbus.md",
         "docs/squidrun.md",
+        "docs/runtime.md",
     ];
     let document = pages.map(read).concat();
     let folder = std::fs::read_dir(root().join("tests/scenarios")).expect("scenes can be listed");
