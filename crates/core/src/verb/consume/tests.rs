@@ -175,6 +175,14 @@ fn a_message_reaches_the_agent_of_another_node_once_and_is_acknowledged() {
     let ended = pair.order("evt_1");
     assert_eq!(ended.destinations[0].state, Delivered::Accepted);
     assert!(ended.ended_at.is_some(), "nothing more is waited for");
+    // An answer asks for none: who has nothing more to say publishes nothing.
+    let before = (pair.a.head.outbox, pair.b.head.outbox);
+    pair.wait(limits::EVENT_ANSWERED_WITHIN);
+    for node in [&mut pair.a, &mut pair.b] {
+        assert_eq!(node.ok(ChaseOrders).done, 0);
+    }
+    pair.exchange();
+    assert_eq!((pair.a.head.outbox, pair.b.head.outbox), before);
     // Published again under its id it is the same, and another body is another event.
     let again = pair.a.ok(publish("evt_1", "A", &["B", "nobody"]));
     assert_eq!(again, sent);
