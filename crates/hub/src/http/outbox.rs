@@ -144,8 +144,10 @@ async fn check_place(
     let id = source.to_string();
     let cursor = app.hub.read(move |reader| reader.private::<Cursor>(id));
     let last_seq = cursor.await?.map_or(0, |cursor| cursor.last_seq);
+    // A page that comes late has less, too; its sender did not know yet how far it was read.
+    let knows = request.after == Some(last_seq);
     let to = match (request.oldest_seq, request.latest_seq) {
-        (_, Some(latest)) if latest < last_seq => Reset::Mismatch,
+        (_, Some(latest)) if knows && latest < last_seq => Reset::Mismatch,
         (Some(oldest), _) if oldest > last_seq + 1 => Reset::Expired { oldest },
         _ => return Ok(()),
     };

@@ -253,14 +253,17 @@ impl Work {
         );
         let epoch = own.gateway.route_epoch;
         let found = self.events_after(*place).await?;
-        if place.is_some() && found.events.is_empty() {
+        let latest = found.latest_seq;
+        // A node that has more than there is read another outbox: it is told, and halts.
+        let is_another = place.is_some_and(|place| place > latest);
+        if place.is_some() && found.events.is_empty() && !is_another {
             return Ok(false);
         }
-        let latest = found.latest_seq;
         let brought = PushRequest {
             epoch,
             oldest_seq: Some(found.oldest_seq),
             latest_seq: Some(latest),
+            after: *place,
             events: found.events,
         };
         let bytes = peer.post(&path, &brought).await?;
@@ -290,7 +293,7 @@ impl Work {
         let from = |after| Place { after, last: None };
         let before = after.map(|after| after.saturating_sub(1));
         let found = match page(self.hub(), from(before), limits::OUTBOX_PAGE_MAX).await {
-            Err(Failure::CursorExpired { .. }) => {
+            Err(Failure::CursorExpired { .. } | Failure::EpochMismatch) => {
                 page(self.hub(), from(None), limits::OUTBOX_PAGE_MAX).await
             }
             found => found,

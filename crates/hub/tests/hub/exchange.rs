@@ -259,6 +259,28 @@ async fn a_node_brings_its_own_events_in_order_and_each_once() {
         (&json!(259), &json!("active"))
     );
 
+    // What was said long ago comes once more: nothing happens. Who knows how far it was read and has less was restored.
+    let said = |after: Value| json!({ "epoch": "route-epoch-1", "latestSeq": 2, "after": after, "events": [] });
+    for (after, status) in [
+        (Value::Null, "active"),
+        (json!(1), "active"),
+        (json!(259), "halted"),
+    ] {
+        let headers = [(ticket.0, ticket.1.as_str())];
+        let body = said(after).to_string();
+        let answer = hub.client.send("POST", PATH, &headers, body).await;
+        let answer = answer.expect(200);
+        assert_eq!(
+            (&answer["lastSeq"], &answer["status"]),
+            (&json!(259), &json!(status))
+        );
+    }
+    let reset = json!({ "after": 259 });
+    hub.client
+        .post("/runtime/v1/cursors/stranger/reset", reset)
+        .await
+        .expect(200);
+
     // Another epoch is another outbox: a person decides.
     let body = json!({ "epoch": "route-epoch-2", "events": [event(260, "telemetry", json!({}))] });
     let headers = [(ticket.0, ticket.1.as_str())];

@@ -325,6 +325,10 @@ pub struct PushRequest {
     /// The last event that there is; absent: it is among these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_seq: Option<u64>,
+    /// The `lastSeq` that the other node answered last. Where there is less than that, this is another outbox than was
+    /// read; without it, a page that comes late or twice could look so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
     pub events: Vec<Event>,
 }
 
