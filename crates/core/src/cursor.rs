@@ -160,15 +160,13 @@ pub struct FarAgent {
     pub is_live: bool,
 }
 
-const FAR: &str = "far";
-
 impl Private for FarAgent {
     fn key(&self) -> Cow<'static, str> {
         self.agent.to_string().into()
     }
 
     fn owner(&self) -> &str {
-        FAR
+        self.node.as_str()
     }
 
     fn position(&self) -> Option<i64> {
@@ -177,8 +175,62 @@ impl Private for FarAgent {
 }
 
 impl FarAgent {
-    pub fn all(limit: usize) -> RecordRange {
-        RecordRange::of::<FarAgent>(FAR, limit)
+    /// Those of a node.
+    pub fn of_node(node: &NodeId, limit: usize) -> RecordRange {
+        RecordRange::of::<FarAgent>(node.to_string(), limit)
+    }
+}
+
+/// Another node, as far as it was heard of: what it owns is its own while it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbour {
+    pub node: NodeId,
+    pub heard_at: Timestamp,
+    /// Rows that are kept of its agents.
+    pub agents: u32,
+    /// It left: what is known of it goes, a bounded number of rows at a time.
+    pub is_gone: bool,
+}
+
+const NEIGHBOURS: &str = "neighbours";
+
+impl Private for Neighbour {
+    const LASTS: bool = true;
+
+    fn key(&self) -> Cow<'static, str> {
+        self.node.to_string().into()
+    }
+
+    fn owner(&self) -> &str {
+        NEIGHBOURS
+    }
+
+    fn position(&self) -> Option<i64> {
+        Some(0)
+    }
+
+    fn due_at(&self) -> Option<Timestamp> {
+        self.is_gone.then_some(self.heard_at)
+    }
+}
+
+impl Neighbour {
+    pub fn all() -> RecordRange {
+        RecordRange::of::<Neighbour>(NEIGHBOURS, 2 * limits::NODES_MAX)
+    }
+
+    pub fn new(node: NodeId, now: Timestamp) -> Neighbour {
+        Neighbour {
+            node,
+            heard_at: now,
+            agents: 0,
+            is_gone: false,
+        }
+    }
+
+    /// Whether what it owns is still its own.
+    pub fn has_lease(&self, now: Timestamp) -> bool {
+        !self.is_gone && now < self.heard_at + limits::OWNER_LEASE_FOR
     }
 }
 

@@ -121,6 +121,7 @@ ids! {
     GrantId,
     /// A hub among those that are gateways of one swarm.
     NodeId,
+    CapabilityId,
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod agent;
 pub mod assertion;
 pub mod attempt;
 pub mod budget;
+pub mod capability;
 pub mod changes;
 pub mod contract;
 pub mod coordinators;
@@ -73,8 +74,8 @@ pub use engram::{Engram, EngramEntry, EngramText};
 pub use event::{Event, Logged};
 pub use head::{Head, LedgerEpoch};
 pub use id::{
-    AgentId, CommandId, CorrId, EngramId, EventId, GrantId, LearningId, MessageId, NodeId,
-    RequestId, SnapshotId, TaskId, TokenId,
+    AgentId, CapabilityId, CommandId, CorrId, EngramId, EventId, GrantId, LearningId, MessageId,
+    NodeId, RequestId, SnapshotId, TaskId, TokenId,
 };
 pub use id::{HUB, HUB_ROLE, STEWARD, TELEGRAM, USER};
 pub use incident::Incident;

@@ -247,3 +247,22 @@ pub const ROUTED_RETRIES: u32 = 3;
 pub const GAP_WITHIN: Duration = Duration::from_secs(30);
 /// What a node has not read is kept for it for so long after it last asked.
 pub const CURSOR_LEASE_FOR: Duration = Duration::from_secs(300);
+/// Capabilities of one node, and versions of one that are remembered: past it the oldest goes.
+pub const CAPABILITIES_MAX: usize = 1000;
+pub const CAPABILITY_VERSIONS_MAX: usize = 20;
+/// The schema that the results of a capability are checked against.
+pub const CONTRACT_SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// How long a capability may say that it takes.
+pub const CAPABILITY_ETA_SECONDS_MIN: u32 = 30;
+pub const CAPABILITY_ETA_SECONDS_MAX: u32 = 86_400;
+/// Nodes that stand in for the owner of a capability.
+pub const FALLBACK_NODES_MAX: usize = 16;
+/// A skill's own check may take so long, and a version that is not published in this time has failed.
+pub const SMOKE_WITHIN: Duration = Duration::from_secs(60);
+pub const PUBLISHING_WITHIN: Duration = Duration::from_secs(300);
+/// A node that was not heard of for so long does not have what it owns any more; others do it.
+pub const OWNER_LEASE_FOR: Duration = Duration::from_secs(90);
+/// That a node was heard of is written at most this often.
+pub const HEARD_EVERY: Duration = Duration::from_secs(30);
+/// Capabilities that are granted to one agent.
+pub const GRANTS_MAX: usize = 256;

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::assertion::{Asserting, Assertion};
 use crate::budget::Budget;
+use crate::capability::{Capability, Granted, Policies, Release};
 use crate::contract::Deadline;
 use crate::coordinators::Coordinators;
-use crate::cursor::{Announced, Cursor, FarAgent, Subscriber, Watermark};
+use crate::cursor::{Announced, Cursor, FarAgent, Neighbour, Subscriber, Watermark};
 use crate::director::Director;
 use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
@@ -284,6 +285,11 @@ kinds! {
     Order = "order";
     Ordered = "ordered";
     Deadline = "deadline";
+    Neighbour = "neighbour";
+    Capability = "capability";
+    Release = "release";
+    Granted = "granted";
+    Policies = "policies";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

@@ -10,11 +10,11 @@ use crate::description::Description;
 use crate::id::{AgentId, CorrId, EventId, MessageId, NodeId};
 use crate::limits;
 use crate::message::{Meaning, Sender, To};
-use crate::node::Gateway;
+use crate::node::{Gateway, Node};
 use crate::order::{Destination, Order, Ordered, TaskOrder, TaskOrderState, Wants};
 use crate::outbox::{Answer, AnswerKind, Commission, Dispatch, Letter, News};
 use crate::refusal::{NoRoute, Refusal};
-use crate::route::{Whereabouts, gateway, is_eligible, is_joined};
+use crate::route::{Whereabouts, gateway, is_eligible};
 use crate::skills::Skills;
 use crate::slice::Slice;
 use crate::task::{Priority, Task};
@@ -161,10 +161,12 @@ impl Publish {
                 let present = want.present_agents().unwrap_or_default();
                 let others = present.iter().filter(|id| *id != self.from.id());
                 found.here.extend(others.cloned());
-                let far = FarAgent::all(limits::EVENT_RECIPIENTS_MAX + 1);
-                for far in want.privates::<FarAgent>(&far) {
-                    if far.is_live && is_joined(want, &far.node) {
-                        found.add_far(far);
+                let limit = limits::EVENT_RECIPIENTS_MAX + 1;
+                for node in want.privates::<Node>(&Node::all()) {
+                    for far in want.privates::<FarAgent>(&FarAgent::of_node(&node.node_id, limit)) {
+                        if far.is_live {
+                            found.add_far(far);
+                        }
                     }
                 }
                 found
