@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
-use switchboard_store::copy::Place;
+use switchboard_store::copy::{self, Place};
 use switchboard_store::moved;
 use switchboard_store::postgres::{PostgresEngine, Steps};
 use switchboard_store::sqlite::SqliteEngine;
@@ -137,7 +137,12 @@ impl Running {
         engine: Box<dyn Engine>,
         store: &'static str,
     ) -> Result<Running, ServeError> {
-        Self::start_on(config, |_| Ok((engine, None)), store).await
+        let opened = Opened {
+            engine,
+            imported: None,
+            is_rewound: false,
+        };
+        Self::start_on(config, |_| Ok(opened), store).await
     }
 
     async fn start_on(
@@ -156,11 +161,18 @@ impl Running {
         }
         // An engine may have to wait for a connection, and may do so on a runtime of its own.
         let opened = tokio::task::spawn_blocking(move || {
-            let (mut engine, imported) = open(&config)?;
+            let Opened {
+                mut engine,
+                imported,
+                is_rewound,
+            } = open(&config)?;
             engine.start_clock(match config.clock_is_right {
                 true => Wall::Trusted,
                 false => Wall::Checked,
             })?;
+            if is_rewound {
+                copy::begin_epoch(engine.as_mut(), (0, 0))?;
+            }
             let master = master_key(engine.as_mut(), &data_dir)?;
             Ok::<_, ServeError>((config, data_dir, engine, imported, master))
         });
@@ -243,21 +255,29 @@ fn addr_of(doors: &[(&'static str, Open)], name: &str) -> Option<SocketAddr> {
 /// For tests of a rolling upgrade: `next` makes this build behave like one with another schema step.
 const NEXT_SCHEMA: &str = "SWITCHBOARD_TEST_SCHEMA";
 
-/// A ledger, and what was imported into it.
-type Opened = (Box<dyn Engine>, Option<String>);
+/// A ledger, what was imported into it, and whether others were told of events that it does not have.
+struct Opened {
+    engine: Box<dyn Engine>,
+    imported: Option<String>,
+    is_rewound: bool,
+}
 
 fn open(config: &Config) -> Result<Opened, ServeError> {
     let place = config.store.place()?;
-    if config.abandon_move {
-        abandon_move(&place)?;
-    }
-    let opened = open_store(config)?;
+    let is_rewound = config.abandon_move && abandon_move(&place)?;
+    let (engine, imported) = open_store(config)?;
     unserved::mark(config, &place.settled());
-    Ok(opened)
+    Ok(Opened {
+        engine,
+        imported,
+        is_rewound,
+    })
 }
 
-fn abandon_move(place: &Place) -> Result<(), ServeError> {
-    match moved::abandon(place)? {
+/// False if it was not moved.
+fn abandon_move(place: &Place) -> Result<bool, ServeError> {
+    let mark = moved::abandon(place)?;
+    match &mark {
         Some(mark) => tracing::warn!(
             "{place} is served again as it was at {}; what was written to {} since then is not copied back",
             mark.at,
@@ -265,10 +285,10 @@ fn abandon_move(place: &Place) -> Result<(), ServeError> {
         ),
         None => tracing::info!("{place} was not moved; --abandon-move changes nothing"),
     }
-    Ok(())
+    Ok(mark.is_some())
 }
 
-fn open_store(config: &Config) -> Result<Opened, ServeError> {
+fn open_store(config: &Config) -> Result<(Box<dyn Engine>, Option<String>), ServeError> {
     match &config.store {
         StoreAt::Postgres(url) => {
             let steps = match std::env::var(NEXT_SCHEMA) {

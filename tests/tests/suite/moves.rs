@@ -94,6 +94,10 @@ fn a_ledger_that_was_moved_is_served_again_only_if_the_move_is_abandoned() {
         said.contains("is not copied back") && !said.contains("sesame"),
         "{said}"
     );
+    // Whoever followed the database has to learn that its events are not here.
+    let events = command(&project, &["events", "--type", "epoch_began"]);
+    let told = String::from_utf8_lossy(&events.stdout).into_owned();
+    assert!(told.contains("epoch=2"), "{events:?}");
     assert!(by_hand(&swarm_db(&project), BY_HAND).status.success());
     let mut client = hub.client();
     until("what was written by hand is taken in", || {

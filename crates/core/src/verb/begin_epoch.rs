@@ -56,7 +56,7 @@ impl BeginEpoch {
             subject: format!("epoch {}", epoch.number),
             corr_id: None,
             message: format!(
-                "events after {}{} were acknowledged and are lost, as after a backup was restored, or a failover to a standby that had not received them",
+                "events after {}{} were acknowledged and are lost, as after a backup was restored, a move was abandoned, or a failover to a standby that had not received them",
                 epoch.after,
                 match self.told > epoch.after {
                     true => format!(" up to {}", self.told),

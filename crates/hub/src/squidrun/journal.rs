@@ -221,7 +221,7 @@ impl Follower {
         }
     }
 
-    /// How far a file is that was just opened. One that followed another ledger begins anew.
+    /// How far a file is that was just opened. One that followed another ledger, or has more than this one, begins anew.
     async fn opened(&mut self) -> Result<Option<Upto>, Error> {
         let Some(kept) = self.with(|journal| journal.upto()).await else {
             return Ok(None);
@@ -229,10 +229,10 @@ impl Follower {
         let before = kept.seq.saturating_sub(1);
         let hub = &self.context.hub;
         let last = hub.read(move |ledger| ledger.events(before, 1)).await?;
-        let is_another = |at_ms: i64| at_ms != kept.at_ms;
-        let is_other = last
-            .iter()
-            .any(|last| last.seq == kept.seq && is_another(last.at.0));
+        let is_other = match last.first() {
+            Some(last) => last.seq == kept.seq && last.at.0 != kept.at_ms,
+            None => kept.seq > 0,
+        };
         self.seen = match is_other {
             true => Upto::default(),
             false => kept,

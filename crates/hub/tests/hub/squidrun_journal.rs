@@ -138,6 +138,15 @@ async fn a_journal_that_is_damaged_is_set_aside_and_written_anew() {
 }
 
 #[tokio::test]
+async fn a_journal_that_is_further_than_its_ledger_begins_anew() {
+    survives(|dir| {
+        let further = "UPDATE switchboard_upto SET seq = seq + 1000";
+        dir.journal().execute_batch(further).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_journal_of_another_version_is_set_aside_and_one_with_more_columns_is_used() {
     let home = tempfile::tempdir().unwrap();
     let dir = Dir::of(home.path());

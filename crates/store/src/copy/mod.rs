@@ -37,7 +37,7 @@ use verify::Findings;
 pub(crate) use postgres::{
     refuse_if_unfinished as refuse_unfinished_database, source_of_copy as source_of_database,
 };
-pub use restore::{Restored, restore};
+pub use restore::{Restored, begin_epoch, restore};
 pub use side::Key;
 pub(crate) use sqlite::{
     refuse_if_unfinished as refuse_unfinished_file, source_of_copy as source_of_file,

@@ -14,7 +14,7 @@ use super::kept::{digits, put_away, put_in_place};
 use crate::moved::{self, Kind, Mark};
 use crate::sqlite::SqliteEngine;
 use crate::swarm_db::{Held, Unfit};
-use crate::{Engine as _, Error, SystemClock, Wall};
+use crate::{Engine, Error, SystemClock, Wall};
 
 /// What was done.
 #[derive(Debug)]
@@ -44,7 +44,10 @@ pub fn restore(copy: &Path, ledger: &Path, wall: Wall) -> Result<Restored, Failu
         Err(Unfit::Damaged(_)) => None,
         held => held.map_err(|unfit| cannot(&unfit))?,
     };
-    let epoch = begin_epoch(copy, replaced, wall)?;
+    let mut engine = SqliteEngine::open(copy, Box::new(SystemClock::new()))?;
+    engine.start_clock(wall)?;
+    let epoch = begin_epoch(&mut engine, replaced)?;
+    drop(engine);
     let kept = match is_there {
         true => {
             let now = Mark::new(Kind::Moved, "").at;
@@ -79,9 +82,12 @@ fn found_in(ledger: &Path) -> Option<((u64, u64), Option<Mark>)> {
     Some((place, moved::of(&db).ok()?))
 }
 
-fn begin_epoch(copy: &Path, (number, seq): (u64, u64), wall: Wall) -> Result<LedgerEpoch, Error> {
-    let mut engine = SqliteEngine::open(copy, Box::new(SystemClock::new()))?;
-    engine.start_clock(wall)?;
+/// A ledger whose clock was started goes on as one that others have followed further: up to event `seq` of epoch `number`,
+/// as far as is known.
+pub fn begin_epoch(
+    engine: &mut dyn Engine,
+    (number, seq): (u64, u64),
+) -> Result<LedgerEpoch, Error> {
     let mut slice = Slice::default();
     let now = engine.begin(&mut slice)?.now;
     let common = slice.head.seq;
