@@ -76,6 +76,29 @@ impl To {
         }
     }
 
+    /// What there is too much of in a list of names, and how much there may be.
+    pub(crate) fn is_beyond(&self) -> Option<(&'static str, usize)> {
+        let To::Several(list) = self else {
+            return None;
+        };
+        let bytes: usize = list.iter().map(|id| id.as_str().len() + 1).sum();
+        let bounds = [
+            (
+                list.len(),
+                limits::MESSAGE_RECIPIENTS_MAX,
+                "recipients of one message",
+            ),
+            (
+                bytes,
+                limits::MESSAGE_RECIPIENTS_BYTES_MAX,
+                "bytes in the ids of one message's recipients",
+            ),
+        ];
+        let mut bounds = bounds.into_iter();
+        let beyond = bounds.find(|(count, limit, _)| count > limit);
+        beyond.map(|(_, limit, what)| (what, limit))
+    }
+
     pub fn one(&self) -> Option<&AgentId> {
         match self {
             To::One(agent) => Some(agent),
@@ -99,6 +122,8 @@ pub enum Meaning {
     Offer(TaskId),
     /// The sender wants a file: whoever holds it is the recipient.
     Wants(LeasePath),
+    /// It is for everyone, and these are everyone: more than may be named.
+    Among(Vec<AgentId>),
 }
 
 /// Who speaks.

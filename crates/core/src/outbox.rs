@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, CorrId, EventId, HUB, NodeId, TaskId};
 use crate::limits;
-use crate::record::{Place, Private, RecordRange};
+use crate::record::{History, Place, Private, RecordRange};
 use crate::talk::fnv;
 use crate::task::{FailureKind, Priority};
 use crate::time::Timestamp;
@@ -330,6 +330,37 @@ fn own_id(here: &NodeId, salt: &str, now: Timestamp) -> EventId {
     let letter = |at: u32| char::from(LETTERS[(bits >> (at * 5)) as usize & 31]);
     let text: String = "evt_".chars().chain((0..26).rev().map(letter)).collect();
     EventId::from(text)
+}
+
+/// An event of another node that was answered with no. It stays so: what was sent again before the answer was heard is not
+/// taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declined {
+    pub event: EventId,
+    pub source: NodeId,
+    pub reason: String,
+    pub at: Timestamp,
+}
+
+const DECLINED: &str = "declined";
+
+impl Private for Declined {
+    const HISTORY: Option<History> = Some(History {
+        owner: DECLINED,
+        kept_for: limits::ORDERS_KEPT_FOR,
+    });
+
+    fn key(&self) -> Cow<'static, str> {
+        self.event.to_string().into()
+    }
+
+    fn owner(&self) -> &str {
+        DECLINED
+    }
+
+    fn position(&self) -> Option<i64> {
+        Some(self.at.0)
+    }
 }
 
 #[cfg(test)]

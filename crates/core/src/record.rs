@@ -20,7 +20,7 @@ use crate::engram::{EngramEntry, EngramText};
 use crate::incident::Incident;
 use crate::node::{Gateway, Node, NodeInvite};
 use crate::order::{Order, Ordered};
-use crate::outbox::Outgoing;
+use crate::outbox::{Declined, Outgoing};
 use crate::recurrence::Recurrence;
 use crate::release_gate::ReleaseGate;
 use crate::root::Root;
@@ -277,6 +277,7 @@ kinds! {
     Node = "node";
     NodeInvite = "node_invite";
     Outgoing = "outgoing";
+    Declined = "declined";
     Watermark = "watermark";
     Cursor = "cursor";
     Subscriber = "subscriber";

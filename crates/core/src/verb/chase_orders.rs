@@ -39,8 +39,9 @@ impl Verb for ChaseOrders {
         want.private::<Gateway>("");
         for order in due {
             match step(order, want, now) {
-                Step::Wait => {}
-                Step::Resend | Step::GiveUp(_) | Step::Late => late(order).asks(want),
+                Step::Wait | Step::Resend => {}
+                Step::GiveUp(_) => dead_letter(order).asks(want),
+                Step::Late => overdue(order).asks(want),
             }
         }
     }
@@ -63,8 +64,11 @@ impl Verb for ChaseOrders {
 }
 
 fn step(order: &Order, want: &mut Want<'_>, now: Timestamp) -> Step {
-    if !order.is_emitted() {
-        return Step::Late;
+    let latest = order.created_at + limits::DISPATCH_VALID_MAX;
+    match order.is_emitted() {
+        false if now >= latest => return Step::GiveUp("no outcome"),
+        false => return Step::Late,
+        true => {}
     }
     if now >= order.expires_at {
         return Step::GiveUp("expired");
@@ -115,11 +119,11 @@ fn take(
         }
         Step::GiveUp(reason) => {
             give_up(here, &mut order, reason, changes, now);
-            late(&order).raise(slice, changes, now);
+            dead_letter(&order).raise(slice, changes, now);
         }
         Step::Late => {
-            late(&order).raise(slice, changes, now);
-            order.look_at = None;
+            overdue(&order).raise(slice, changes, now);
+            order.look_at = Some(order.created_at + limits::DISPATCH_VALID_MAX);
         }
     }
     changes.put(order);
@@ -133,8 +137,10 @@ pub(super) fn give_up(
     changes: &mut Changes,
     now: Timestamp,
 ) {
+    // Who has answered still owes what it said.
+    let behind = order.destinations.iter().map(|one| one.state).min();
     for one in &mut order.destinations {
-        if one.state == Delivered::Emitted {
+        if Some(one.state) == behind {
             one.state = Delivered::Dead;
             one.reason = Some(reason.to_owned());
         }
@@ -156,32 +162,25 @@ pub(super) fn give_up(
     changes.dispatches.push(told);
 }
 
+fn dead_letter(order: &Order) -> Alarm {
+    let message = format!("was given up after {} attempts", order.attempt);
+    alarm("dead_letter", order, &message)
+}
+
+fn overdue(order: &Order) -> Alarm {
+    let message = "was accepted, and its outcome is overdue";
+    alarm("outcome_overdue", order, message)
+}
+
 /// What a person should know of it.
-fn late(order: &Order) -> Alarm {
-    let (kind, event) = (&order.news, &order.event);
-    let nodes: Vec<&str> = order
-        .destinations
-        .iter()
-        .map(|one| one.node.as_str())
-        .collect();
-    let nodes = nodes.join(", ");
-    let (alarm, message) = match order.is_emitted() || order.ended_at.is_some() {
-        true => (
-            "dead_letter",
-            format!(
-                "{kind} {event} to {nodes} was given up after {} attempts",
-                order.attempt
-            ),
-        ),
-        false => (
-            "outcome_overdue",
-            format!("{kind} {event} was accepted by {nodes}, and its outcome is overdue"),
-        ),
-    };
+fn alarm(kind: &'static str, order: &Order, what: &str) -> Alarm {
+    let (news, event) = (&order.news, &order.event);
+    let nodes = order.destinations.iter().map(|one| one.node.as_str());
+    let nodes = nodes.collect::<Vec<_>>().join(", ");
     Alarm {
-        kind: alarm,
+        kind,
         subject: event.to_string(),
         corr_id: Some(order.corr_id.clone()),
-        message,
+        message: format!("{news} {event} to {nodes} {what}"),
     }
 }

@@ -186,6 +186,7 @@ impl Send {
                     Recipients::Named(std::slice::from_ref(&lease.agent))
                 })
             }
+            (To::Everyone, Meaning::Among(agents)) => Recipients::Everyone(agents),
             (To::Everyone, Meaning::Nothing | Meaning::Offer(_)) => {
                 Recipients::Everyone(want.present_agents().unwrap_or_default())
             }
@@ -201,22 +202,8 @@ impl Send {
     }
 
     fn check_recipients(&self) -> Result<(), Refusal> {
-        let list = self.several();
-        let bytes: usize = list.iter().map(|id| id.as_str().len() + 1).sum();
-        let bounds = [
-            (
-                list.len(),
-                limits::MESSAGE_RECIPIENTS_MAX,
-                "recipients of one message",
-            ),
-            (
-                bytes,
-                limits::MESSAGE_RECIPIENTS_BYTES_MAX,
-                "bytes in the ids of one message's recipients",
-            ),
-        ];
-        match bounds.into_iter().find(|(count, limit, _)| count > limit) {
-            Some((_, limit, what)) => Err(Refusal::TooMany { what, limit }),
+        match self.to.is_beyond() {
+            Some((what, limit)) => Err(Refusal::TooMany { what, limit }),
             None => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use crate::incident::Alarm;
 use crate::limits;
 use crate::message::{Afar, Meaning, Message, Sender, To};
 use crate::node::Gateway;
-use crate::outbox::{Answer, AnswerKind, Commission, Control, Dispatch, Letter, News};
+use crate::outbox::{Answer, AnswerKind, Commission, Control, Declined, Dispatch, Letter, News};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -46,6 +46,7 @@ impl Reply {
 
 impl Consume {
     pub(super) fn ask_effects(&self, want: &mut Want<'_>, now: Timestamp) {
+        self.declined(want);
         match &self.event.news {
             News::Message(letter) => {
                 want.message(&self.message_id());
@@ -88,8 +89,9 @@ impl Consume {
         now: Timestamp,
     ) {
         let news = &self.event.news;
-        // Clocks differ: it is given a moment more than it asks for.
-        let is_over = now > self.event.expires_at + limits::DISPATCH_SKEW;
+        if let Some(known) = self.declined(&mut Want::new(slice)) {
+            return self.tell(here, Reply::failed(&known.reason), changes, now);
+        }
         let is_for_others = match &self.event.to_node {
             Some(node) => *node != here.node_id,
             None => false,
@@ -104,7 +106,6 @@ impl Consume {
             {
                 None
             }
-            News::Message(_) | News::TaskCreate(_) if is_over => Some(Reply::failed("expired")),
             News::Message(letter) => self.deliver(slice, here, letter, changes, now),
             News::TaskCreate(task) => self.create(slice, here, task, changes, now),
             News::Reply { to, .. } => self.replied(slice, to, changes, now),
@@ -130,8 +131,35 @@ impl Consume {
             }
         };
         if let Some(reply) = reply {
+            self.note_declined(&reply, changes, now);
             self.tell(here, reply, changes, now);
         }
+    }
+
+    /// What is sent again, and was answered with no.
+    fn declined<'a>(&self, want: &mut Want<'a>) -> Option<&'a Declined> {
+        if self.event.attempt == 1 {
+            return None;
+        }
+        let known = want.private::<Declined>(self.event.id.to_string());
+        known.filter(|known| known.source == self.source)
+    }
+
+    fn note_declined(&self, reply: &Reply, changes: &mut Changes, now: Timestamp) {
+        if let (AnswerKind::Failed, Some(reason)) = (reply.answer, &reply.reason) {
+            changes.put(Declined {
+                event: self.event.id.clone(),
+                source: self.source.clone(),
+                reason: reason.clone(),
+                at: now,
+            });
+        }
+    }
+
+    /// Clocks differ: it is given a moment more than it asks for. What was taken in before counts however late it comes
+    /// again.
+    fn is_over(&self, now: Timestamp) -> bool {
+        now > self.event.expires_at + limits::DISPATCH_SKEW
     }
 
     pub(super) fn message_id(&self) -> MessageId {
@@ -183,6 +211,9 @@ impl Consume {
             let reason = found.unwell?;
             return Some(Reply::failed(reason));
         };
+        if self.is_over(now) {
+            return Some(Reply::failed("expired"));
+        }
         match send.decide(slice, now) {
             Ok((_, mut sent)) => {
                 for message in sent.rows_mut::<Message>() {
@@ -199,18 +230,23 @@ impl Consume {
         }
     }
 
-    fn send(&self, want: &mut Want<'_>, letter: &Letter, to: Vec<AgentId>) -> Option<Send> {
+    fn send(&self, want: &mut Want<'_>, letter: &Letter, agents: Vec<AgentId>) -> Option<Send> {
+        let to = To::agents(agents.iter().cloned())?;
+        let (to, meaning) = match to.is_beyond() {
+            None => (to, Meaning::Nothing),
+            Some(_) => (To::Everyone, Meaning::Among(agents)),
+        };
         Some(Send {
             id: self.message_id(),
             from: Sender::Person(self.name_of(want, &self.event.from)),
-            to: To::agents(to)?,
+            to,
             kind: "custom".to_owned(),
             payload: letter.payload.clone(),
             ack_required: letter.expects_reply,
             priority: letter.priority,
             expires_in: None,
             corr_id: self.event.corr_id.clone(),
-            meaning: Meaning::Nothing,
+            meaning,
             claims: Vec::new(),
         })
     }
@@ -238,6 +274,9 @@ impl Consume {
                 true => Some(Reply::accepted(audience)),
                 false => Some(Reply::failed("task_exists")),
             };
+        }
+        if self.is_over(now) {
+            return Some(Reply::failed("expired"));
         }
         if audience.is_empty() && !task.to.is_empty() {
             return Some(Reply::failed("invalid_target"));

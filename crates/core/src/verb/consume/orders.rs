@@ -49,7 +49,8 @@ impl Consume {
             match answer.answer {
                 AnswerKind::Accepted if task.state == TaskOrderState::Emitted => {
                     task.state = TaskOrderState::Accepted;
-                    task.eta_at = answer.eta_at.or(task.eta_at);
+                    let eta_at = answer.eta_at.map(|at| self.by_own_clock(at, now));
+                    task.eta_at = eta_at.or(task.eta_at);
                 }
                 AnswerKind::Failed => {
                     task.state = TaskOrderState::Failed;
@@ -122,7 +123,8 @@ impl Consume {
         match &self.event.news {
             News::TaskAccept { by, eta_at, .. } => {
                 task.state = TaskOrderState::Claimed;
-                (task.by, task.eta_at) = (Some(by.clone()), Some(*eta_at));
+                let eta_at = self.by_own_clock(*eta_at, now);
+                (task.by, task.eta_at) = (Some(by.clone()), Some(eta_at));
             }
             News::TaskUpdate {
                 status,
@@ -137,7 +139,8 @@ impl Consume {
                 };
                 task.percent = percent.or(task.percent);
                 task.note = note.clone().or_else(|| task.note.take());
-                task.eta_at = revised_eta_at.or(task.eta_at);
+                let revised = revised_eta_at.map(|at| self.by_own_clock(at, now));
+                task.eta_at = revised.or(task.eta_at);
             }
             News::TaskComplete { by, .. } => {
                 (task.state, task.by) = (TaskOrderState::Done, Some(by.clone()));
@@ -158,6 +161,11 @@ impl Consume {
         let by = vec![order.from.clone()];
         changes.put(order);
         is_end.then(|| Reply::accepted(by))
+    }
+
+    /// Clocks of nodes differ: what counts is how long it takes from the event on.
+    fn by_own_clock(&self, at: Timestamp, now: Timestamp) -> Timestamp {
+        now + at.since(self.event.created_at)
     }
 
     /// What it is about is nothing that this node waits for. Who says that it is meant is told.

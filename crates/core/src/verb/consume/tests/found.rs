@@ -2,6 +2,7 @@
 
 use super::super::super::{CompactOutbox, Deregister};
 use super::*;
+use crate::outbox::Control;
 
 #[test]
 fn a_task_is_for_those_of_its_audience_who_are_still_there() {
@@ -127,4 +128,166 @@ fn steps_of_a_task_are_for_the_node_that_gave_it() {
     );
     pair.a.ok(step("a", "corr_T", next + 2));
     assert_eq!(state(&pair), TaskOrderState::Done);
+}
+
+fn with(event: &str, to: &[&str], edit: impl FnOnce(&mut Publish)) -> Publish {
+    let mut made = publish(event, "A", to);
+    edit(&mut made);
+    made
+}
+
+fn expects_reply(publish: &mut Publish) {
+    if let Publication::Message { expects_reply, .. } = &mut publish.what {
+        *expects_reply = true;
+    }
+}
+
+fn said_incidents(swarm: &Swarm) -> Vec<String> {
+    let of = swarm.said.iter().filter_map(|event| match event {
+        Event::IncidentOpened { incident, .. } => Some(incident.clone()),
+        _ => None,
+    });
+    of.collect()
+}
+
+#[test]
+fn what_was_taken_in_is_known_when_it_comes_again_after_its_end() {
+    let minute = Duration::from_secs(60);
+    let mut pair = Pair::new();
+    pair.a
+        .ok(with("evt_1", &["B"], |one| one.expires_in = Some(minute)));
+    let mut given = task("T", &["B"]);
+    given.expires_in = Some(minute);
+    pair.a.ok(given);
+    // Both arrive; what is answered is not heard.
+    carry(&pair.a, "a", &mut pair.b);
+    asks(&mut pair.a, "b");
+    pair.wait(limits::EVENT_ANSWERED_WITHIN);
+    assert_eq!(pair.a.ok(ChaseOrders).done, 2);
+    pair.b.now = pair.b.now + 10 * minute;
+    pair.exchange();
+    let order = pair.order("evt_1");
+    assert_eq!(order.destinations[0].state, Delivered::Accepted);
+    let state = pair.order("evt_T").task.expect("it is a task").state;
+    assert_eq!(state, TaskOrderState::Accepted, "somebody does it");
+}
+
+#[test]
+fn an_event_that_is_over_is_answered_by_those_it_is_for() {
+    let mut pair = Pair::new();
+    let mut c = Swarm::new();
+    joined_as(&mut c, "c", "a");
+    pair.a.ok(publish("evt_1", "A", &["B"]));
+    pair.a.ok(task("T", &["B"]));
+    c.now = c.now + 2 * limits::DISPATCH_VALID_FOR;
+    carry(&pair.a, "a", &mut c);
+    assert_eq!(c.head.outbox, 0, "nobody asked it");
+}
+
+#[test]
+fn a_node_that_is_away_is_given_up_while_another_one_still_owes_a_reply() {
+    let mut pair = Pair::new();
+    joined_as(&mut pair.a, "a", "c");
+    let control = Control::Agent {
+        agent: "C".into(),
+        is_live: true,
+    };
+    let news = News::Signal {
+        rev: 1,
+        record: control,
+    };
+    let event = Dispatch::own(&"c".into(), "x", "corr".into(), news, pair.a.now);
+    pair.a.ok(consume("c", &Outgoing { seq: 1, event }));
+    pair.a.ok(with("evt_1", &["B", "C"], expects_reply));
+    pair.exchange();
+    pair.wait(limits::DISPATCH_VALID_FOR);
+    pair.a.ok(ChaseOrders);
+    assert_eq!(said_incidents(&pair.a), ["dead_letter:evt_1"]);
+    let order = pair.order("evt_1");
+    let states: Vec<Delivered> = order.destinations.iter().map(|one| one.state).collect();
+    assert_eq!(states, [Delivered::Accepted, Delivered::Dead]);
+}
+
+#[test]
+fn what_nobody_ever_replies_to_is_given_up_in_the_end() {
+    let mut pair = Pair::new();
+    pair.a.ok(with("evt_1", &["B"], expects_reply));
+    pair.exchange();
+    pair.wait(limits::OUTCOME_WITHIN + limits::OUTCOME_GRACE);
+    pair.a.ok(ChaseOrders);
+    assert_eq!(said_incidents(&pair.a), ["outcome_overdue:evt_1"]);
+    pair.wait(limits::DISPATCH_VALID_MAX);
+    pair.a.ok(ChaseOrders);
+    assert_eq!(said_incidents(&pair.a), ["dead_letter:evt_1"]);
+    let order = pair.order("evt_1");
+    assert_eq!(order.destinations[0].state, Delivered::Dead);
+    assert!(order.ended_at.is_some(), "it is history now");
+}
+
+#[test]
+fn a_clock_that_is_an_hour_late_makes_no_outcome_overdue() {
+    let hour = Duration::from_secs(3600);
+    for is_b_late in [true, false] {
+        let mut pair = Pair::new();
+        let late = if is_b_late { &mut pair.b } else { &mut pair.a };
+        late.now = late.now - hour;
+        pair.a.ok(task("T", &["B"]));
+        pair.exchange();
+        pair.b.hold("B", "T");
+        pair.exchange();
+        pair.wait(limits::OUTCOME_WITHIN);
+        assert_eq!(pair.a.ok(ChaseOrders).done, 0, "it is in time");
+        pair.wait(limits::OUTCOME_GRACE);
+        assert_eq!(pair.a.ok(ChaseOrders).done, 1);
+    }
+}
+
+#[test]
+fn a_message_for_all_reaches_more_agents_of_a_node_than_one_may_name() {
+    let mut pair = Pair::new();
+    let names = (0..limits::MESSAGE_RECIPIENTS_MAX + 6).map(|n| format!("agent-{n:03}"));
+    let names: Vec<String> = names.collect();
+    for name in &names {
+        pair.b.join(name, &[]);
+    }
+    let agents = names.iter().map(|name| name.as_str().into()).collect();
+    let again = false;
+    pair.b.ok(Announce { agents, again });
+    pair.exchange();
+    pair.a.ok(with("evt_1", &[], |one| {
+        if let Publication::Message { to, .. } = &mut one.what {
+            *to = Targets::All;
+        }
+    }));
+    pair.b.join("latecomer", &[]);
+    pair.exchange();
+    let order = pair.order("evt_1");
+    assert_eq!(order.destinations[0].state, Delivered::Accepted);
+    let got = names.iter().filter(|name| inbox(&pair.b, name).len() == 1);
+    assert_eq!(got.count(), names.len());
+    assert_eq!(inbox(&pair.b, "latecomer").len(), 0);
+}
+
+#[test]
+fn what_was_answered_with_no_stays_so_when_it_comes_again() {
+    let mut pair = Pair::new();
+    pair.b.ok(Deregister { agent: "B".into() });
+    pair.a.ok(publish("evt_1", "A", &["B"]));
+    pair.a.ok(task("T", &["B"]));
+    carry(&pair.a, "a", &mut pair.b);
+    // The answer is on its way while it is sent again, and B comes back.
+    asks(&mut pair.a, "b");
+    pair.wait(limits::EVENT_ANSWERED_WITHIN);
+    assert_eq!(pair.a.ok(ChaseOrders).done, 2);
+    pair.b.join("B", &["rust"]);
+    pair.exchange();
+    assert_eq!(inbox(&pair.b, "B").len(), 0);
+    assert!(pair.b.tasks.is_empty());
+    for event in ["evt_1", "evt_T"] {
+        let order = pair.order(event);
+        assert_eq!(
+            order.destinations[0].reason.as_deref(),
+            Some("invalid_target")
+        );
+    }
 }
