@@ -30,7 +30,7 @@ mod hand;
 
 pub(crate) use hand::{measured, unreadable};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Swarm {
     pub now: Timestamp,
     ledger: Ledger,
@@ -228,23 +228,56 @@ impl Swarm {
         Ok(reply)
     }
 
-    /// Everything that is asked for, and nothing else.
-    fn load(&self, asks: impl Fn(&mut Want<'_>)) -> Slice {
+    /// Runs verbs in one batch, each on what those before it left behind, until one does not go on. Nothing may be refused.
+    pub fn batch<V: Verb>(
+        &mut self,
+        verbs: impl IntoIterator<Item = V>,
+        goes_on: impl Fn(&V::Reply) -> bool,
+    ) {
+        let now = self.now;
         let mut slice = Slice::default();
         slice.head = self.head.clone();
+        for verb in verbs {
+            self.load_into(&mut slice, |want| verb.asks(want, now));
+            let decided = verb.decide(&slice, now);
+            let (reply, changes) = decided.expect("nothing of the batch is refused");
+            slice.apply(changes, now);
+            if !goes_on(&reply) {
+                break;
+            }
+        }
+        self.said = self.save(slice);
+    }
+
+    /// Everything that is asked for, and nothing else.
+    fn load(&mut self, asks: impl Fn(&mut Want<'_>)) -> Slice {
+        let mut slice = Slice::default();
+        slice.head = self.head.clone();
+        self.load_into(&mut slice, asks);
+        slice
+    }
+
+    fn load_into(&mut self, slice: &mut Slice, asks: impl Fn(&mut Want<'_>)) {
         for round in 0.. {
-            let mut want = Want::new(&slice);
+            let mut want = Want::new(slice);
             asks(&mut want);
             let asked = want.into_asks();
             if asked.is_empty() {
                 break;
             }
             assert!(round < 1000, "a verb goes on asking for {asked:?}");
+            // A range that is read now must not miss what the batch did so far.
+            if slice.has_unsaved_rows() {
+                let saved: Result<(), ()> = slice.save_rows(|save| {
+                    self.ledger.save(save);
+                    Ok(())
+                });
+                saved.expect("plain maps do not fail");
+            }
             for ask in &asked {
-                self.answer(ask, &mut slice);
+                self.answer(ask, slice);
             }
         }
-        slice
     }
 
     /// Keeps what changed; returns the events.
