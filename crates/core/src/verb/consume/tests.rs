@@ -532,19 +532,6 @@ fn an_event_that_is_over_is_answered_and_not_acted_on() {
 }
 
 #[test]
-fn kinds_that_nobody_knows_are_counted_and_passed_over() {
-    let mut pair = Pair::new();
-    let (kind, payload) = ("telemetry".to_owned(), "{}".into());
-    let news = News::Other { kind, payload };
-    let event = Dispatch::own(&"a".into(), "x", "corr".into(), news, pair.a.now);
-    let seq = cursor(&pair.b, "a").last_seq + 1;
-    let taken = pair.b.ok(consume("a", &Outgoing { seq, event }));
-    assert_eq!(taken.outcome, Outcome::Taken);
-    assert_eq!(cursor(&pair.b, "a").passed_over, 1);
-    assert_eq!(pair.b.head.outbox, 1, "nothing is answered");
-}
-
-#[test]
 fn an_agent_whose_name_is_taken_here_has_its_node_behind_it() {
     let mut pair = Pair::new();
     pair.b.join("A", &[]);

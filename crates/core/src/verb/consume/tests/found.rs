@@ -291,3 +291,16 @@ fn what_was_answered_with_no_stays_so_when_it_comes_again() {
         );
     }
 }
+
+#[test]
+fn kinds_that_nobody_knows_are_counted_and_passed_over() {
+    let mut pair = Pair::new();
+    let (kind, payload) = ("telemetry".to_owned(), "{}".into());
+    let news = News::Other { kind, payload };
+    let event = Dispatch::own(&"a".into(), "x", "corr".into(), news, pair.a.now);
+    let seq = cursor(&pair.b, "a").last_seq + 1;
+    let taken = pair.b.ok(consume("a", &Outgoing { seq, event }));
+    assert_eq!(taken.outcome, Outcome::Taken);
+    assert_eq!(cursor(&pair.b, "a").passed_over, 1);
+    assert_eq!(pair.b.head.outbox, 1, "nothing is answered");
+}
