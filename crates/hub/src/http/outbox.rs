@@ -96,7 +96,7 @@ pub async fn push(app: AppState, call: Call) -> Result<Reply, Failure> {
 
 pub async fn cursors(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
-    let own = Own::read(&app.hub).await?.gateway.node_id;
+    let own = Own::read(&app.hub).await?.gateway;
     let cursors = app
         .hub
         .read(|reader| reader.privates(&Cursor::all()))
@@ -105,7 +105,7 @@ pub async fn cursors(app: AppState, call: Call) -> Result<Reply, Failure> {
     let readers = readers.await?;
     let now = app.hub.time();
     let cursors = cursors.iter();
-    let cursors = cursors.map(|one: &Cursor| event_to_wire::cursor(one, &own));
+    let cursors = cursors.map(|one: &Cursor| event_to_wire::cursor(one, &own.node_id));
     let readers = readers.iter();
     let readers = readers.map(|one: &Subscriber| event_to_wire::subscriber(one, &own, now));
     Ok(Reply::ok(&CursorsResponse {

@@ -353,6 +353,8 @@ async fn an_outbox_is_read_from_where_its_reader_is() {
     let cursors = hub.client.get("/runtime/v1/cursors").await.expect(200);
     assert_eq!(cursors["cursors"].as_array().unwrap().len(), 1);
     assert_eq!(cursors["cursors"][0]["lastSeq"], 2);
+    let page = hub.client.get(OUTBOX).await.expect(200);
+    assert_eq!(cursors["cursors"][0]["epoch"], page["epoch"]);
 
     let query = format!("after={latest}&wait=30");
     let waits = read(&query);

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use switchboard_core::cursor::{Cursor, Subscriber};
 use switchboard_core::id::NodeId;
+use switchboard_core::node::Gateway;
 use switchboard_core::order::Order;
 use switchboard_core::outbox::{
     Answer, AnswerKind, Commission, Control, Letter, News, Outgoing, Standing,
@@ -234,7 +235,7 @@ pub fn cursor(cursor: &Cursor, here: &NodeId) -> CursorRecord {
 }
 
 /// Another node's place in this one's outbox, as far as it said.
-pub fn subscriber(reader: &Subscriber, here: &NodeId, now: Timestamp) -> CursorRecord {
+pub fn subscriber(reader: &Subscriber, here: &Gateway, now: Timestamp) -> CursorRecord {
     let status = if reader.is_active(now) {
         "active"
     } else {
@@ -242,12 +243,12 @@ pub fn subscriber(reader: &Subscriber, here: &NodeId, now: Timestamp) -> CursorR
     };
     CursorRecord {
         consumer_node_id: reader.node.to_string(),
-        source_node_id: here.to_string(),
+        source_node_id: here.node_id.to_string(),
         last_seq: reader.last_seq,
         updated_at: iso(reader.updated_at),
         status: status.to_owned(),
         lease_expires_at: Some(iso(reader.lease_until)),
-        epoch: None,
+        epoch: Some(here.route_epoch.clone()),
     }
 }
 
