@@ -24,6 +24,7 @@ pub mod bus;
 mod call;
 mod claims;
 mod client;
+pub mod conformance;
 mod error;
 mod events;
 mod gate;

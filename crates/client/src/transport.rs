@@ -147,6 +147,33 @@ impl Transport {
         }
     }
 
+    /// Sends once, as it is, and returns whatever is answered; a ticket goes instead of the token.
+    pub(crate) async fn ask(
+        &self,
+        call: &Call,
+        ticket: Option<&str>,
+    ) -> Result<(u16, Bytes), Error> {
+        let url = self.url(call)?;
+        if let Some((key, called)) = &self.prover {
+            self.prove(key, *called).await?;
+        }
+        let mut headers = self.headers(call, &url, None, HeaderMap::new())?;
+        if let Some(ticket) = ticket {
+            headers.insert(
+                AUTHORIZATION,
+                visible(&format!("Bearer {ticket}"), "the ticket")?,
+            );
+        }
+        let mut request = self.http.request(call.method.clone(), url);
+        request = request.headers(headers).timeout(self.timeout + call.wait);
+        if let Some(body) = &call.body {
+            request = request.body(body.clone());
+        }
+        let response = request.send().await.map_err(|source| self.broken(source))?;
+        let status = response.status().as_u16();
+        Ok((status, self.read(response, ANSWER_BYTES_MAX).await?))
+    }
+
     /// Opens a WebSocket at another address of this hub, once the hub has proven itself, and with the same token.
     pub(crate) async fn upgrade(&self, url: &str) -> Result<Upgraded, Error> {
         if let (Some((key, called)), Some(_)) = (&self.prover, &self.token) {
@@ -395,7 +422,7 @@ struct Refusal {
     reason: Option<String>,
 }
 
-fn fresh_nonce() -> String {
+pub(crate) fn fresh_nonce() -> String {
     // Two, because half of one is the time.
     let parts = [Ulid::generate(), Ulid::generate()];
     parts.map(|part| to_hex(&part.to_bytes())).concat()
@@ -409,7 +436,7 @@ fn visible(text: &str, what: &str) -> Result<HeaderValue, Error> {
     })
 }
 
-fn now() -> IsoTime {
+pub(crate) fn now() -> IsoTime {
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();

@@ -7,6 +7,7 @@ pub mod bus;
 pub mod cert;
 pub mod claim;
 pub mod completions;
+pub mod conformance;
 pub mod doctor;
 pub mod escalate;
 pub mod events;
@@ -78,6 +79,9 @@ pub enum Errand {
     /// Join other hubs, list and leave them
     #[command(subcommand, visible_alias = "nodes", after_help = node::EXAMPLES)]
     Node(node::Command),
+    /// Check whether an implementation does what its protocol demands
+    #[command(subcommand, after_help = conformance::EXAMPLES)]
+    Conformance(conformance::Command),
     Say(say::Args),
     /// Start, list and end builder's background agents
     #[command(subcommand, after_help = bg::EXAMPLES)]
@@ -129,6 +133,7 @@ impl Errand {
             Errand::Message(command) => command.run(context).await,
             Errand::Lease(command) => command.run(context).await,
             Errand::Node(command) => command.run(context).await,
+            Errand::Conformance(command) => command.run(context).await,
             Errand::Gate(command) => command.run(context).await,
             Errand::Claim(command) => command.run(context).await,
             Errand::Escalate(args) => escalate::run(args, context).await,
