@@ -83,12 +83,17 @@ fn read(
         let message = "must be the epoch of the outbox, as the source tells it";
         return Err(Malformed::field("epoch", message).into());
     }
+    let gap = hub.shared.runtime.gap;
+    #[cfg(debug_assertions)]
+    let gap = super::broken::gap(gap);
     let mut verbs = Vec::with_capacity(events.len());
     for (at, event) in events.iter().enumerate() {
         let place = |wrong: Malformed| Malformed {
             field: wrong.field.map(|field| format!("events[{at}].{field}")),
             ..wrong
         };
+        #[cfg(debug_assertions)]
+        let event = &super::broken::heard(event, source.as_str());
         if event.source_node_id != source.as_str() {
             let message = format!("must be {source}: a node brings only its own events");
             return Err(place(Malformed::field("sourceNodeId", message)).into());
@@ -99,7 +104,7 @@ fn read(
             seq: event.seq,
             event: dispatch(event).map_err(place)?,
             payload: event.payload.get().into(),
-            gap: hub.shared.runtime.gap,
+            gap,
             fence,
         });
     }

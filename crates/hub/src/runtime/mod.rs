@@ -5,6 +5,8 @@
 //! with tickets of its own. Who may join is for `core/node.rs` to say, what is said for `wire/runtime`; calls of others
 //! come in through [`crate::http`].
 
+#[cfg(debug_assertions)]
+pub(crate) mod broken;
 mod gateway;
 mod intake;
 mod join;
