@@ -275,11 +275,14 @@ async fn a_node_brings_its_own_events_in_order_and_each_once() {
             (&json!(259), &json!(status))
         );
     }
-    let reset = json!({ "after": 259 });
+    let reset = json!({ "after": 258 });
     hub.client
         .post("/runtime/v1/cursors/stranger/reset", reset)
         .await
         .expect(200);
+    // Which outbox it is of is seen with the next event.
+    let taken = push(PATH, json!([event(259, "telemetry", json!({}))])).await;
+    assert_eq!(taken.expect(200)["lastSeq"], 259);
 
     // Another epoch is another outbox: a person decides.
     let body = json!({ "epoch": "route-epoch-2", "events": [event(260, "telemetry", json!({}))] });
