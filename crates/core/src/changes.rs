@@ -125,6 +125,15 @@ impl Changes {
         self.drops.push(T::named(key));
     }
 
+    /// Takes what another decision of the same batch wants written along.
+    pub fn absorb(&mut self, other: Changes) {
+        self.drops.extend(other.drops);
+        self.puts.extend(other.puts);
+        self.pulses.extend(other.pulses);
+        self.events.extend(other.events);
+        self.dispatches.extend(other.dispatches);
+    }
+
     /// The rows of a kind that are put so far.
     pub fn rows<T: Noun>(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.puts.iter().filter_map(T::of)

@@ -303,6 +303,20 @@ pub enum Event {
     },
     /// A node left, or was removed.
     NodeLeft { node: NodeId, by: String },
+    /// A person invited an external agent: whoever brings the invite until then may speak for it.
+    AgentInvited {
+        agent: AgentId,
+        by: String,
+        until: Timestamp,
+    },
+    /// An external agent has a session.
+    SessionBegan { session: String, agent: AgentId },
+    /// A session of an external agent ended; its tokens no longer work.
+    SessionEnded {
+        session: String,
+        agent: AgentId,
+        why: String,
+    },
     /// An incident was opened: a person should look into it.
     IncidentOpened {
         incident: String,
@@ -354,7 +368,10 @@ impl Event {
     pub fn ends_credential(&self) -> bool {
         matches!(
             self,
-            Event::AgentKeyRotated { .. } | Event::TokenRevoked { .. } | Event::NodeLeft { .. }
+            Event::AgentKeyRotated { .. }
+                | Event::TokenRevoked { .. }
+                | Event::NodeLeft { .. }
+                | Event::SessionEnded { .. }
         )
     }
 }
@@ -430,6 +447,9 @@ kinds! {
     NodeInvited => "node_invited",
     NodeJoined => "node_joined",
     NodeLeft => "node_left",
+    AgentInvited => "agent_invited",
+    SessionBegan => "session_began",
+    SessionEnded => "session_ended",
     IncidentOpened => "incident_opened",
     IncidentResolved => "incident_resolved",
     OutageEnded => "outage_ended",

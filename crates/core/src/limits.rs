@@ -266,3 +266,26 @@ pub const OWNER_LEASE_FOR: Duration = Duration::from_secs(90);
 pub const HEARD_EVERY: Duration = Duration::from_secs(30);
 /// Capabilities that are granted to one agent.
 pub const GRANTS_MAX: usize = 256;
+/// An external agent's access token, its refresh tokens, and a token for one context last between these.
+pub const ACCESS_FOR_MIN: Duration = Duration::from_secs(5 * 60);
+pub const ACCESS_FOR_MAX: Duration = Duration::from_secs(15 * 60);
+pub const REFRESH_FOR_MIN: Duration = Duration::from_secs(24 * 3600);
+pub const REFRESH_FOR_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+pub const CONTEXT_FOR_MIN: Duration = Duration::from_secs(60);
+pub const CONTEXT_FOR_MAX: Duration = Duration::from_secs(5 * 60);
+/// Sessions of external agents, all together and of one.
+pub const EXTERNAL_SESSIONS_MAX: usize = 100_000;
+pub const SESSIONS_PER_AGENT_MAX: usize = 64;
+/// Addresses and networks that an invitation may name.
+pub const ORIGINS_MAX: usize = 16;
+/// A proof of possession counts for so long, before and after its time.
+pub const PROOF_WINDOW: Duration = Duration::from_secs(60);
+/// A body of an external agent, and a token or a proof.
+pub const EXTERNAL_BODY_BYTES_MAX: usize = 256 * 1024;
+pub const JWT_BYTES_MAX: usize = 4 * 1024;
+/// What is known of who did what, and of sessions that ended.
+pub const AUDIT_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Refusals that are written down in a minute; more are counted.
+pub const AUDITED_REFUSALS_PER_MINUTE: u32 = 60;
+/// Entries that one look at the audit goes through.
+pub const AUDIT_SCAN_MAX: usize = 20_000;

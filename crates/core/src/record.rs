@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::assertion::{Asserting, Assertion};
+use crate::audit::AuditEntry;
 use crate::budget::Budget;
 use crate::capability::{Capability, Granted, Policies, Release};
 use crate::contract::Deadline;
@@ -17,6 +18,7 @@ use crate::cursor::{Announced, Cursor, FarAgent, Neighbour, Subscriber, Watermar
 use crate::director::Director;
 use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
+use crate::external::{AgentInvite, ExternalSession, SessionCount, Visitor};
 use crate::incident::Incident;
 use crate::node::{Gateway, Node, NodeInvite};
 use crate::order::{Order, Ordered};
@@ -291,6 +293,11 @@ kinds! {
     Release = "release";
     Granted = "granted";
     Policies = "policies";
+    AgentInvite = "agent_invite";
+    ExternalSession = "external_session";
+    Visitor = "visitor";
+    SessionCount = "session_count";
+    AuditEntry = "audit";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

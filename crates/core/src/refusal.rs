@@ -97,6 +97,8 @@ pub enum Refusal {
     },
     /// A node may not join, or is none of those that did.
     NotAdmitted(NotAdmitted),
+    /// An external agent may not.
+    Denied(Denied),
     EventAlreadyExists {
         event: EventId,
     },
@@ -159,6 +161,66 @@ pub enum NotAdmitted {
     Unproven(NodeId),
     /// Its nonce was used before.
     Replayed,
+}
+
+/// Why an external agent is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    UnknownInvite,
+    /// Since then.
+    ExpiredInvite(Timestamp),
+    UsedInvite,
+    /// A proof or a nonce that was used before.
+    Replayed,
+    AccessToken,
+    /// Since then.
+    ExpiredAccess(Timestamp),
+    RefreshToken,
+    /// The proof of possession, and what is wrong with it.
+    Proof(&'static str),
+    /// Who may not do it, and what it would take.
+    Scope(String),
+    /// The token is another node's.
+    OtherNode,
+}
+
+impl From<Denied> for Refusal {
+    fn from(why: Denied) -> Refusal {
+        Refusal::Denied(why)
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Denied::UnknownInvite => f.write_str(
+                "there is no such invite for this agent; ask for one, which 'switchboard agent invite' creates",
+            ),
+            Denied::ExpiredInvite(at) => write!(
+                f,
+                "the invite expired at {}; ask for another",
+                Printed::new(*at).as_str()
+            ),
+            Denied::UsedInvite => f.write_str("the invite was used; ask for another"),
+            Denied::Replayed => f.write_str(
+                "this proof or this nonce was used before; make both anew for each call",
+            ),
+            Denied::AccessToken => f.write_str(
+                "the access token is not one of this hub, or its session has ended; refresh it, or ask for another invite",
+            ),
+            Denied::ExpiredAccess(at) => write!(
+                f,
+                "the access token expired at {}; refresh it",
+                Printed::new(*at).as_str()
+            ),
+            Denied::RefreshToken => f.write_str(
+                "the refresh token does not count, or no longer; ask for another invite",
+            ),
+            Denied::Proof(why) => write!(f, "the proof of possession is not valid: {why}"),
+            Denied::Scope(why) => f.write_str(why),
+            Denied::OtherNode => f.write_str("the access token is for another node"),
+        }
+    }
 }
 
 impl From<NotAdmitted> for Refusal {
@@ -342,6 +404,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::NodeNotFound { node } => write!(f, "there is no node {node}"),
             Refusal::NotAdmitted(why) => why.fmt(f),
+            Refusal::Denied(why) => why.fmt(f),
             Refusal::EventAlreadyExists { event } => write!(
                 f,
                 "another event was published as {event}; use a new eventId for a new event"

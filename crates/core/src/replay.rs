@@ -213,6 +213,9 @@ fn said(event: &Event) -> Option<Said<'_>> {
         | Event::BudgetCooled { .. }
         | Event::TokenCreated { .. }
         | Event::TokenRevoked { .. }
+        | Event::AgentInvited { .. }
+        | Event::SessionBegan { .. }
+        | Event::SessionEnded { .. }
         | Event::NodeInvited { .. }
         | Event::NodeJoined { .. }
         | Event::NodeLeft { .. }

@@ -15,6 +15,7 @@ words! {
         Bus = "bus",
         Squidrun = "squidrun",
         Telegram = "telegram",
+        Runtime = "runtime",
     }
 }
 
@@ -75,6 +76,8 @@ impl Door {
             Self::Jetpack => Policy { silence: After(limits::SILENT_AFTER), proof: Proof::Process, skills: SkillsSaid::Replace, streams: false, one_stream: false, keeps: false, numbers: false },
             Self::Bus => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: true, one_stream: true, keeps: false, numbers: false },
             Self::Squidrun => Policy { silence: Never, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: true, numbers: true },
+            // By tokens, and no longer than they last.
+            Self::Runtime => Policy { silence: Told, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: false, numbers: false },
             // Nobody signs on by it: it passes on what is in a mailbox.
             Self::Telegram => Policy { silence: Never, proof: Proof::Door, skills: SkillsSaid::Add, streams: false, one_stream: false, keeps: true, numbers: true },
         }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::Verb;
+use crate::audit::AuditEntry;
 use crate::changes::Changes;
 use crate::cursor::{Cursor, CursorStatus, GapPolicy};
 use crate::duty::Fence;
@@ -13,7 +14,7 @@ use crate::id::NodeId;
 use crate::incident::Alarm;
 use crate::limits;
 use crate::node::{Gateway, Node};
-use crate::outbox::Dispatch;
+use crate::outbox::{Dispatch, News};
 use crate::refusal::Refusal;
 use crate::route::gateway;
 use crate::slice::Slice;
@@ -147,6 +148,7 @@ impl Verb for Consume {
             cursor.advance(self.seq, &self.event.id, now);
             self.take_effect(slice, here, &mut changes, &mut cursor, now);
             changes.put(cursor.clone());
+            changes.puts.extend(self.told(now).map(Into::into));
         }
         let consumed = Consumed {
             last_seq: cursor.last_seq,
@@ -158,6 +160,22 @@ impl Verb for Consume {
 }
 
 impl Consume {
+    /// For the audit; what nodes tell each other of themselves is nobody's deed.
+    fn told(&self, now: Timestamp) -> Option<AuditEntry> {
+        let kind = match &self.event.news {
+            News::Ack(_) | News::Signal { .. } => return None,
+            News::Other { .. } => "other",
+            news => news.kind(),
+        };
+        let entry = format!("con_{}_{}", self.source, self.seq);
+        Some(AuditEntry {
+            actor: Some(self.event.from.clone()),
+            corr_id: Some(self.event.corr_id.clone()),
+            peer: Some(self.source.clone()),
+            ..AuditEntry::of(entry, &format!("consume {kind}"), now)
+        })
+    }
+
     fn cursor(&self, want: &mut Want<'_>, now: Timestamp) -> Cursor {
         let known = want.private::<Cursor>(self.source.to_string()).cloned();
         known.unwrap_or_else(|| Cursor::new(self.source.clone(), now))

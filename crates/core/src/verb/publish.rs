@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{CreateTasks, NewTask, Send, Verb, speaker};
+use crate::audit::AuditEntry;
 use crate::changes::Changes;
 use crate::contract::{Contract, Deadline};
 use crate::cursor::FarAgent;
@@ -105,10 +106,21 @@ impl Verb for Publish {
         if let Sender::Agent(id) = &self.from {
             speaker(slice, id)?;
         }
-        match &self.what {
+        let (published, mut changes) = match &self.what {
             Publication::Message { .. } => self.message(slice, now),
             Publication::Task(task) => self.task(slice, task, now),
-        }
+        }?;
+        let what = match &self.what {
+            Publication::Message { .. } => "publish message",
+            Publication::Task(_) => "publish task_create",
+        };
+        changes.put(AuditEntry {
+            actor: Some(self.from.id().clone()),
+            corr_id: Some(self.corr_id.clone()),
+            peer: published.node.clone(),
+            ..AuditEntry::of(format!("pub_{}", self.event), what, now)
+        });
+        Ok((published, changes))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::message::{Meaning, Sender};
 use crate::node::{Gateway, Node, NodeKey, PROTOCOL_VERSION, Tier};
 use crate::path::LeasePath;
 use crate::record::Record;
-use crate::refusal::{NotAdmitted, Refusal};
+use crate::refusal::{Denied, NotAdmitted, Refusal};
 use crate::slice::Slice;
 use crate::task::{FailureKind, Phase, Priority, Task, TaskStatus};
 use crate::time::Timestamp;
@@ -26,8 +26,10 @@ use crate::verb::{
 use crate::want::Want;
 use crate::{Agent, GatePolicy, Skills, limits};
 
+mod external;
 mod hand;
 
+pub(crate) use external::{Passes, admit, audit, invite_agent, pass, refresh, session};
 pub(crate) use hand::{measured, unreadable};
 
 #[derive(Clone, Debug, Default)]
@@ -544,6 +546,18 @@ pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
             NotAdmitted::Mismatch(_) => "node_mismatch",
             NotAdmitted::Unproven(_) => "node_proof_invalid",
             NotAdmitted::Replayed => "replay_detected",
+        },
+        Refusal::Denied(why) => match why {
+            Denied::UnknownInvite => "invalid_invite",
+            Denied::ExpiredInvite(_) => "expired_invite",
+            Denied::UsedInvite => "invite_used",
+            Denied::Replayed => "replay_detected",
+            Denied::AccessToken => "invalid_access_token",
+            Denied::ExpiredAccess(_) => "expired_access_token",
+            Denied::RefreshToken => "invalid_refresh_token",
+            Denied::Proof(_) => "invalid_proof",
+            Denied::Scope(_) => "scope_denied",
+            Denied::OtherNode => "other_node",
         },
         Refusal::TooMany { .. } => "too_many",
         Refusal::Invalid { .. } => "invalid",
