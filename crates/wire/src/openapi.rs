@@ -56,6 +56,7 @@ const TAGS: &[(&str, &str)] = &[
     ),
     ("tokens", "Credentials of people and programs."),
     ("nodes", "Hubs that are gateways of one swarm."),
+    ("external", "Agents that live elsewhere."),
     ("sql", "SQL on the public tables, for libSQL clients."),
     ("probes", "For machines that look after the hub."),
 ];

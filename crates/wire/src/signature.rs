@@ -24,6 +24,8 @@ const STEWARD_PURPOSE: &[u8] = b"switchboard local steward token v1";
 const PROOF_PURPOSE: &[u8] = b"switchboard hub proof v1";
 const TICKET_PURPOSE: &[u8] = b"switchboard node ticket v1";
 const INVITE_PURPOSE: &[u8] = b"switchboard node invite v1";
+const ACCESS_PURPOSE: &[u8] = b"switchboard agent access token v1";
+const REFRESH_PURPOSE: &[u8] = b"switchboard agent refresh token v1";
 
 /// The secret from which all agent keys follow.
 #[derive(Clone)]
@@ -81,6 +83,17 @@ impl MasterKey {
     /// The secret of an invite, in hexadecimal; nothing but its id is needed to make it again.
     pub fn invite_secret(&self, id: &str) -> String {
         to_hex(&self.derive(INVITE_PURPOSE, &[id.as_bytes()]))
+    }
+
+    /// What signs the access tokens of a period.
+    pub fn access_seed(&self, period: i64) -> [u8; KEY_LEN] {
+        self.derive(ACCESS_PURPOSE, &[&period.to_be_bytes()])
+    }
+
+    /// The secret of one refresh token of a session, in hexadecimal.
+    pub fn refresh_secret(&self, session: &str, turn: u32) -> String {
+        let info = [&turn.to_be_bytes()[..], session.as_bytes()];
+        to_hex(&self.derive(REFRESH_PURPOSE, &info))
     }
 
     fn derive(&self, purpose: &[u8], info: &[&[u8]]) -> [u8; KEY_LEN] {

@@ -1,12 +1,14 @@
 //! Tokens, keys, times and names, as somebody may write them.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use switchboard_core::{AgentId, limits};
 use switchboard_wire::IsoTime;
 use switchboard_wire::agentbus::message::Credential;
 use switchboard_wire::agentbus::redact;
 use switchboard_wire::jetpack::from_wire;
+use switchboard_wire::runtime::jose::{Called, Claims, Proof, RefreshToken, TokenKey};
 use switchboard_wire::runtime::{self, Invite, Ticket};
 use switchboard_wire::signature::{AgentKey, MasterKey, from_hex, to_hex};
 
@@ -46,6 +48,24 @@ pub fn check(bytes: &[u8]) {
     }
     let seal = MasterKey::new([0x5a; 32]).ticket_key();
     assert_eq!(Ticket::open(&seal, &text), None, "nobody sealed it");
+    if let Some(refresh) = RefreshToken::read(&text) {
+        assert_eq!(refresh.to_string(), text);
+    }
+    let none: Option<Arc<TokenKey>> = None;
+    assert!(
+        Claims::open(&text, "node", |_| none).is_err(),
+        "nobody sealed it"
+    );
+    let called = Called {
+        method: "POST",
+        host: "hub.example",
+        path: "/",
+        tls: false,
+        token: None,
+    };
+    if let Ok(proof) = Proof::read(&text, called) {
+        assert!(!proof.jti.is_empty() && proof.thumbprint.len() == 43);
+    }
     if let Ok(endpoint) = runtime::from_wire::endpoint("endpoint", &text) {
         let again = runtime::from_wire::endpoint("endpoint", &endpoint);
         assert_eq!(again.as_deref(), Ok(&*endpoint));

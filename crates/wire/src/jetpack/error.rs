@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use switchboard_core::Refusal;
 use switchboard_core::node::PROTOCOL_VERSION;
-use switchboard_core::refusal::NotAdmitted;
+use switchboard_core::refusal::{Denied, NotAdmitted};
 
 use super::SUPPORTED_VERSIONS;
 use crate::Malformed;
@@ -21,6 +21,11 @@ words! {
         InvalidInvite = "invalid_invite",
         ExpiredInvite = "expired_invite",
         NodeProofInvalid = "node_proof_invalid",
+        InvalidAccessToken = "invalid_access_token",
+        ExpiredAccessToken = "expired_access_token",
+        InvalidRefreshToken = "invalid_refresh_token",
+        InvalidProof = "invalid_proof",
+        ScopeDenied = "scope_denied",
         NodeMismatch = "node_mismatch",
         NoRoute = "no_route",
         EventExists = "event_exists",
@@ -59,8 +64,16 @@ impl ErrorCode {
             Self::Unauthenticated
             | Self::InvalidInvite
             | Self::ExpiredInvite
-            | Self::NodeProofInvalid => 401,
-            Self::NotYou | Self::LeaseNotYours | Self::Forbidden | Self::NodeMismatch => 403,
+            | Self::NodeProofInvalid
+            | Self::InvalidAccessToken
+            | Self::ExpiredAccessToken
+            | Self::InvalidRefreshToken
+            | Self::InvalidProof => 401,
+            Self::NotYou
+            | Self::LeaseNotYours
+            | Self::Forbidden
+            | Self::NodeMismatch
+            | Self::ScopeDenied => 403,
             Self::TaskNotFound
             | Self::AgentNotRegistered
             | Self::RecipientNotFound
@@ -207,6 +220,7 @@ impl From<&Refusal> for ErrorBody {
             | Refusal::ClaimNotFound { .. }
             | Refusal::NodeNotFound { .. }
             | Refusal::NotAdmitted(_)
+            | Refusal::Denied(_)
             | Refusal::DutyLost { .. } => {}
         }
         body
@@ -245,6 +259,18 @@ fn code(refusal: &Refusal) -> ErrorCode {
             NotAdmitted::Mismatch(_) => ErrorCode::NodeMismatch,
             NotAdmitted::Unproven(_) => ErrorCode::NodeProofInvalid,
             NotAdmitted::Replayed => ErrorCode::ReplayDetected,
+        },
+        Refusal::Denied(why) => match why {
+            Denied::UnknownInvite => ErrorCode::InvalidInvite,
+            Denied::ExpiredInvite(_) => ErrorCode::ExpiredInvite,
+            Denied::UsedInvite => ErrorCode::InviteUsed,
+            Denied::Replayed => ErrorCode::ReplayDetected,
+            Denied::AccessToken => ErrorCode::InvalidAccessToken,
+            Denied::ExpiredAccess(_) => ErrorCode::ExpiredAccessToken,
+            Denied::RefreshToken => ErrorCode::InvalidRefreshToken,
+            Denied::Proof(_) => ErrorCode::InvalidProof,
+            Denied::Scope(_) => ErrorCode::ScopeDenied,
+            Denied::OtherNode => ErrorCode::NodeMismatch,
         },
         Refusal::WrongState { .. }
         | Refusal::UnknownDependency { .. }

@@ -9,6 +9,12 @@ use super::*;
 use crate::Query;
 use crate::hrana::{CursorRequest, PipelineRequest, PipelineResponse};
 use crate::runtime::{
+    AgentExchangeRequest, AgentRefreshRequest, AgentTokens, AuditQuery, AuditResponse,
+    ContextTokenRequest, ContextTokenResponse, InviteAgentRequest, InviteAgentResponse,
+    InvokeRequest, InvokeResponse, RevokeSessionsRequest, RevokeSessionsResponse, SessionQuery,
+    SessionsResponse,
+};
+use crate::runtime::{
     CursorRecord, CursorsResponse, ExchangeRequest, ExchangeResponse, InviteNodeRequest,
     InviteNodeResponse, JoinNodeRequest, LeaveNodeResponse, NodeResponse, NodesResponse,
     OrderQuery, OrdersResponse, OutboxPage, OutboxQuery, PublishRequest, PublishResponse,
@@ -52,6 +58,50 @@ const NODE_AUTH: &[ErrorCode] = &[
     E::NodeMismatch,
     E::InviteUsed,
     E::ReplayDetected,
+    E::RateLimited,
+    E::DbUnavailable,
+    E::Overloaded,
+];
+
+/// What anybody is told who shows a token of an external agent, or wants one.
+const EXTERNAL: &[ErrorCode] = &[
+    E::InvalidAccessToken,
+    E::ExpiredAccessToken,
+    E::InvalidProof,
+    E::NodeMismatch,
+    E::ScopeDenied,
+    E::ReplayDetected,
+    E::RateLimited,
+    E::DbUnavailable,
+    E::Overloaded,
+];
+const AGENT_AUTH: &[ErrorCode] = &[
+    E::InvalidInvite,
+    E::ExpiredInvite,
+    E::InvalidProof,
+    E::InvalidRefreshToken,
+    E::ScopeDenied,
+    E::InviteUsed,
+    E::ReplayDetected,
+    E::RateLimited,
+    E::DbUnavailable,
+    E::Overloaded,
+];
+const INVOKE: &[ErrorCode] = &[
+    E::InvalidAccessToken,
+    E::ExpiredAccessToken,
+    E::InvalidProof,
+    E::NodeMismatch,
+    E::ScopeDenied,
+    E::ReplayDetected,
+    E::NoRoute,
+    E::EventExists,
+    E::TaskNotFound,
+    E::AgentNotRegistered,
+    E::RecipientNotFound,
+    E::MessageNotFound,
+    E::TaskAlreadyClaimed,
+    E::TaskAlreadyExists,
     E::RateLimited,
     E::DbUnavailable,
     E::Overloaded,
@@ -191,6 +241,22 @@ pub const ROUTES: &[Route] = &[
         .open().tag("nodes").takes(of::<ExchangeRequest>).errors(NODE_AUTH),
     post("/ansible/auth/ticket", "askTicket", "Another ticket, for a node that is joined.", json::<TicketResponse>())
         .open().tag("nodes").takes(of::<TicketRequest>).errors(NODE_AUTH),
+    post("/ansible/agent/invites", "inviteAgent", "Invite an external agent; the invite is shown once.", json::<InviteAgentResponse>())
+        .right(Right::Steer).tag("external").takes(of::<InviteAgentRequest>).creates(),
+    get("/ansible/agent/sessions", "listSessions", "Sessions of external agents.", json::<SessionsResponse>())
+        .right(Right::Steer).tag("external").query(SessionQuery::PARAMETERS),
+    post("/ansible/agent/revoke", "revokeSessions", "End a session, or all of an agent.", json::<RevokeSessionsResponse>())
+        .right(Right::Steer).tag("external").takes(of::<RevokeSessionsRequest>),
+    post("/ansible/agent/auth/exchange", "exchangeAgentInvite", "Exchange an invite for the tokens of a session.", json::<AgentTokens>())
+        .open().tag("external").takes(of::<AgentExchangeRequest>).errors(AGENT_AUTH),
+    post("/ansible/agent/auth/refresh", "refreshSession", "The next tokens of a session.", json::<AgentTokens>())
+        .open().tag("external").takes(of::<AgentRefreshRequest>).errors(AGENT_AUTH),
+    post("/ansible/agent/invoke", "invoke", "An operation, as the agent that the access token is for.", json::<InvokeResponse>())
+        .open().tag("external").takes(of::<InvokeRequest>).errors(INVOKE),
+    post("/ansible/agent/context-token", "makeContextToken", "A token for one context, with some of the scopes.", json::<ContextTokenResponse>())
+        .open().tag("external").takes(of::<ContextTokenRequest>).errors(EXTERNAL),
+    get("/runtime/v1/audit", "readAudit", "Who did what from outside, and what was refused, over all nodes.", json::<AuditResponse>())
+        .right(Right::Exchange).tag("external").query(AuditQuery::PARAMETERS),
     get("/v2", "sqlV2", "Whether Hrana 2 is supported.", Answer::Object).open().tag("sql"),
     get("/v3", "sqlV3", "Whether Hrana 3 is supported.", Answer::Object).open().tag("sql"),
     post("/v2/pipeline", "sqlPipelineV2", "SQL on the public tables, for libSQL's clients.", json::<PipelineResponse>())

@@ -3,6 +3,7 @@
 //! A length is told in characters, as JSON Schema counts; the hub counts bytes. They are the same for ASCII.
 
 use serde_json::{Map, Value, json};
+use switchboard_core::external::AgentScope;
 use switchboard_core::{Event, limits as max};
 
 use crate::jetpack::{SUPPORTED_VERSIONS, from_wire};
@@ -172,6 +173,24 @@ pub(super) const MEMBERS: &[(&str, &str, Bound)] = &[
     ("TicketRequest", "nodeId", Id),
     ("TicketRequest", "nonce", Bound::Nonce),
     ("TicketRequest", "proof", Bound::Digits(128, 128)),
+    ("InviteAgentRequest", "agentId", Id),
+    ("InviteAgentRequest", "scopes", Items(1, AgentScope::ALL.len(), &Text(max::NAME_BYTES_MAX))),
+    ("InviteAgentRequest", "ttlSeconds", Between(max::NODE_INVITE_FOR_MIN.as_secs(), max::NODE_INVITE_FOR_MAX.as_secs())),
+    ("Constraints", "maxSessions", Between(1, max::SESSIONS_PER_AGENT_MAX as u64)),
+    ("Constraints", "origins", Items(0, max::ORIGINS_MAX, &Text(max::NAME_BYTES_MAX))),
+    ("AgentExchangeRequest", "inviteToken", Text(max::NAME_BYTES_MAX)),
+    ("AgentExchangeRequest", "agentId", Id),
+    ("AgentExchangeRequest", "nonce", Bound::Nonce),
+    ("AgentExchangeRequest", "clientProof", Bound::Digits(128, 128)),
+    ("AgentRefreshRequest", "refreshToken", Text(max::JWT_BYTES_MAX)),
+    ("AgentRefreshRequest", "nonce", Bound::Nonce),
+    ("InvokeRequest", "nonce", Bound::Nonce),
+    ("InvokeRequest", "contextId", Id),
+    ("ContextTokenRequest", "contextId", Id),
+    ("ContextTokenRequest", "scopes", Items(1, AgentScope::ALL.len(), &Text(max::NAME_BYTES_MAX))),
+    ("ContextTokenRequest", "ttlSeconds", Between(max::CONTEXT_FOR_MIN.as_secs(), max::CONTEXT_FOR_MAX.as_secs())),
+    ("RevokeSessionsRequest", "sessionId", Id),
+    ("RevokeSessionsRequest", "agentId", Id),
     ("PublishRequest", "sourceAgentId", Id),
     ("PublishRequest", "eventId", Id),
     ("PublishRequest", "corrId", Id),
@@ -215,6 +234,10 @@ pub(super) const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("listIncidents", "after", Bound::RecordPlace),
     ("listClaims", "after", Bound::RecordPlace),
     ("listClaims", "by", Id),
+    ("", "corrId", Id),
+    ("", "sessionId", Id),
+    ("listSessions", "after", Bound::RecordPlace),
+    ("readAudit", "after", Bound::RecordPlace),
     ("readOutbox", "last", Id),
     ("readOutbox", "limit", Between(1, max::OUTBOX_PAGE_MAX as u64)),
 ];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use switchboard_core::node::{Node, Tier};
-use switchboard_core::{NodeId, Timestamp, limits};
+use switchboard_core::{CorrId, NodeId, Timestamp, limits};
 
 use super::{ExchangeRequest, InviteNodeRequest};
 use crate::jetpack::from_wire::check;
@@ -34,6 +34,21 @@ pub fn nonce(text: &str) -> Result<(), Malformed> {
     }
     let message = format!("must be 1 to {NONCE_BYTES_MAX} visible ASCII characters without '|'");
     Err(Malformed::field("nonce", message))
+}
+
+pub fn context_id(field: &str, text: &str) -> Result<CorrId, Malformed> {
+    check::id(field, text).map(CorrId::from)
+}
+
+/// How long a token for one context lasts.
+pub fn context_for(seconds: Option<u32>) -> Result<Duration, Malformed> {
+    let (least, most) = (limits::CONTEXT_FOR_MIN, limits::CONTEXT_FOR_MAX);
+    let span = seconds.map_or(most, |seconds| Duration::from_secs(seconds.into()));
+    if (least..=most).contains(&span) {
+        return Ok(span);
+    }
+    let message = format!("must be {} to {}", least.as_secs(), most.as_secs());
+    Err(Malformed::field("ttlSeconds", message))
 }
 
 /// An address without a path: `https://host:port`. It is kept without a slash at its end.

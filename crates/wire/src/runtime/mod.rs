@@ -6,14 +6,20 @@
 mod event;
 pub mod event_from_wire;
 pub mod event_to_wire;
+mod external;
+pub mod external_to_wire;
 pub mod from_wire;
 mod invite;
+pub mod invoke;
+pub mod jose;
 mod node;
 pub mod proof;
 mod ticket;
 pub mod to_wire;
 
 pub use event::*;
+pub use external::*;
 pub use invite::Invite;
+pub use jose::Jwk;
 pub use node::*;
 pub use ticket::Ticket;

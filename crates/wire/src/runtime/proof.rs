@@ -46,7 +46,12 @@ pub fn exchange(invite: &str, node: &str, nonce: &str) -> String {
     format!("ansible-auth-exchange|{invite}|{node}|{nonce}")
 }
 
-/// What it signs for each later ticket; `audience` is the node that it asks.
+/// What an external agent signs to be admitted.
+pub fn agent_exchange(invite: &str, agent: &str, nonce: &str) -> String {
+    format!("ansible-agent-exchange|{invite}|{agent}|{nonce}")
+}
+
+/// What a node signs for each later ticket; `audience` is the node that it asks.
 pub fn ticket(node: &str, audience: &str, at: IsoTime, nonce: &str) -> String {
     format!("ansible-auth-ticket|{node}|{audience}|{at}|{nonce}")
 }

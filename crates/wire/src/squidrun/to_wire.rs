@@ -258,7 +258,7 @@ fn reached(delivery: &Delivery) -> Status {
             Some(Door::Squidrun) => written(&delivery.agent),
             Some(Door::Telegram) => Status::TelegramDelivered,
             // In an inbox of another dialect; whether anybody reads it, the acknowledgement tells.
-            Some(Door::Jetpack | Door::Bus) | None => Status::AcceptedUnverified,
+            Some(Door::Jetpack | Door::Bus | Door::Runtime) | None => Status::AcceptedUnverified,
         },
         DeliveryState::Queued => Status::AcceptedUnverified,
         DeliveryState::Expired => Status::DeliveryFailed,

@@ -6,6 +6,7 @@ mod errors;
 mod events;
 mod from_wire;
 mod golden;
+mod jose;
 mod openapi;
 mod refusals;
 mod runtime_events;

@@ -27,6 +27,7 @@ const PREFIXES: &[(&str, usize)] = &[
     ("sbi_", 16),
     ("sbk_", 16),
     ("sbn_", 16),
+    ("sbr_", 16),
     ("sbt_", 16),
     ("sk-", 16),
     ("sk_live_", 10),
