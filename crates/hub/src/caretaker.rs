@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use switchboard_core::talk::Owed;
 use switchboard_core::verb::{
-    Chase, ChaseOrders, CompactOutbox, EndCooldown, EndDeadlines, EndOverdue, EndStale,
-    ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, Prune, PruneTasks, ReleaseRetries,
-    Serve, Sweep,
+    Chase, ChaseOrders, CompactOutbox, EndCooldown, EndDeadlines, EndOverdue, EndSessions,
+    EndStale, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, Prune, PruneTasks,
+    ReleaseRetries, Serve, Sweep,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
@@ -103,6 +103,7 @@ async fn sweep(hub: &Hub) -> Result<Option<Timestamp>, Error> {
     steps(hub, EndOverdue).await?;
     steps(hub, MarkSilent).await?;
     steps(hub, EndDeadlines).await?;
+    steps(hub, EndSessions).await?;
     steps(hub, ChaseOrders).await?;
     steps(hub, Chase { words: reminder }).await?;
     // Whoever has just fallen silent holds no grant any more.

@@ -248,6 +248,9 @@ impl News {
             | Event::TokenRevoked { .. }
             | Event::ClaimJudged { .. }
             | Event::FailureRecurred { .. }
+            | Event::AgentInvited { .. }
+            | Event::SessionBegan { .. }
+            | Event::SessionEnded { .. }
             | Event::NodeInvited { .. }
             | Event::NodeJoined { .. }
             | Event::NodeLeft { .. }

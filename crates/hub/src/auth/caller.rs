@@ -5,7 +5,7 @@ use std::sync::Arc;
 use switchboard_core::changes::Nonce;
 use switchboard_core::rights::Right;
 use switchboard_core::token::{Scope, Token};
-use switchboard_core::{AgentId, Message, NodeId};
+use switchboard_core::{AgentId, Message, NodeId, Pass};
 use switchboard_wire::signature::AgentKey;
 
 use super::Mark;
@@ -18,6 +18,8 @@ pub struct Caller {
     pub(super) nonce: Option<Nonce>,
     /// The same in the memory of what was used a moment ago.
     pub mark: Option<Mark>,
+    /// What lets an external agent in, this once.
+    pub pass: Option<Arc<Pass>>,
     pub proof: Proof,
 }
 
@@ -31,6 +33,8 @@ pub enum Proof {
     Key(AgentKey),
     /// A ticket of a node.
     Ticket,
+    /// A session of an external agent.
+    Session(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +62,7 @@ impl Caller {
             principal: Principal::Bearer(Scope::Steward, "steward".into()),
             nonce: None,
             mark: None,
+            pass: None,
             proof: Proof::Lasting,
         }
     }
@@ -75,6 +80,7 @@ impl Caller {
             principal: Principal::Agent(agent),
             nonce: None,
             mark: None,
+            pass: None,
             proof: Proof::Key(key),
         }
     }
@@ -90,6 +96,7 @@ impl Caller {
             principal,
             nonce: None,
             mark: None,
+            pass: None,
             proof: Proof::Token(token.hash),
         }
     }
@@ -100,7 +107,19 @@ impl Caller {
             principal: Principal::Node(node),
             nonce: None,
             mark: None,
+            pass: None,
             proof: Proof::Ticket,
+        }
+    }
+
+    /// An external agent, by the token that it showed.
+    pub fn external(pass: Pass) -> Self {
+        Caller {
+            proof: Proof::Session(pass.session.clone()),
+            principal: Principal::Agent(pass.agent.clone()),
+            pass: Some(Arc::new(pass)),
+            nonce: None,
+            mark: None,
         }
     }
 

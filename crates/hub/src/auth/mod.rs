@@ -5,6 +5,7 @@
 //! is only a quick memory in front of it.
 
 mod caller;
+mod external;
 mod follow;
 mod hello;
 mod keys;
@@ -33,6 +34,8 @@ use crate::hub::Hub;
 
 use caller::refusal;
 pub use caller::{Caller, Principal, Proof};
+use external::{AccessKeys, has_session};
+pub use external::{Shown, is_from, proven};
 pub use follow::follow;
 use keys::KeyCache;
 pub use replay::Mark;
@@ -61,6 +64,7 @@ pub struct Auth {
     keys: Mutex<KeyCache>,
     tokens: Mutex<TokenCache>,
     replays: Mutex<Replays>,
+    access: Mutex<AccessKeys>,
 }
 
 /// What a call brings along to show who sent it.
@@ -119,6 +123,7 @@ impl Auth {
             master: RwLock::new(master),
             replaced: watch::Sender::new(0),
             replays: Mutex::default(),
+            access: Mutex::default(),
         }
     }
 
@@ -128,6 +133,7 @@ impl Auth {
         *self.master.write() = master;
         *self.tokens.lock() = tokens;
         *self.keys.lock() = KeyCache::default();
+        *self.access.lock() = AccessKeys::default();
         self.replaced.send_modify(|times| *times += 1);
     }
 
@@ -195,6 +201,7 @@ impl Auth {
             (Proof::Token(hash), _) => Ok(self.tokens.lock().is_stewards(hash)
                 || self.token_in_ledger(hub, *hash).await?.is_some()),
             (Proof::Ticket, _) => self.is_joined(hub, caller).await,
+            (Proof::Session(session), _) => has_session(hub, session).await,
             (Proof::Lasting, None) => Ok(true),
             (Proof::Key(_), None) | (Proof::Lasting, Some(_)) => Ok(false),
         }

@@ -19,6 +19,8 @@ pub enum Opens {
     Right(Right),
     /// A token does not count there.
     Key,
+    /// The access token of an external agent, by its scopes; no other counts.
+    Access,
 }
 
 impl Opens {
@@ -27,6 +29,7 @@ impl Opens {
             Opens::Anyone => true,
             Opens::Right(right) => scope.may(right),
             Opens::Key => scope == Scope::Agent,
+            Opens::Access => false,
         }
     }
 }
@@ -39,6 +42,9 @@ pub const FILES: &str = "files";
 
 /// Routes that let in more than they answer: a page of everybody's messages, figures that may be public.
 const STRICTER: &[(&str, Right)] = &[("receiveMessages", Right::Act), ("metrics", Right::Read)];
+
+/// Routes that take the access token of an external agent.
+const BY_ACCESS: &[&str] = &["invoke", "makeContextToken"];
 
 /// What depends on more than the route, and the doors that are no routes.
 const MORE: &[(&str, &str, Opens)] = &[
@@ -89,7 +95,10 @@ pub fn entries() -> Vec<Entry> {
         opens: {
             let stricter = STRICTER.iter().find(|(id, _)| *id == route.operation_id);
             let right = stricter.map(|(_, right)| *right).or(route.right);
-            right.map_or(Opens::Anyone, Opens::Right)
+            match BY_ACCESS.contains(&route.operation_id) {
+                true => Opens::Access,
+                false => right.map_or(Opens::Anyone, Opens::Right),
+            }
         },
     });
     let more = MORE.iter().map(|(door, operation, opens)| Entry {

@@ -29,7 +29,7 @@ impl Auth {
         );
         |caller| match caller.proof {
             Proof::Lasting => None,
-            Proof::Token(_) | Proof::Key(_) | Proof::Ticket => Some(Vigil {
+            Proof::Token(_) | Proof::Key(_) | Proof::Ticket | Proof::Session(_) => Some(Vigil {
                 caller: caller.clone(),
                 ended,
                 replaced,
@@ -85,6 +85,7 @@ impl Vigil {
         match self.caller.proof {
             Proof::Key(_) => "the key was replaced",
             Proof::Ticket => "the node left",
+            Proof::Session(_) => "the session ended",
             Proof::Token(_) | Proof::Lasting => "the token was revoked",
         }
     }

@@ -21,6 +21,8 @@ pub enum Failure {
     Forbidden(&'static str),
     TooFast(TooFast),
     TooLarge,
+    /// For an external agent.
+    TooLargeFromOutside,
     /// The outbox is another one than the caller has read.
     EpochMismatch,
     /// The outbox begins here; what the caller asks for is gone.
@@ -61,6 +63,10 @@ impl Failure {
                 (ErrorBody::new(Code::RateLimited, message), Some(seconds))
             }
             Failure::TooLarge => plain(Code::TooLarge, "a body may have at most 1 MiB"),
+            Failure::TooLargeFromOutside => plain(
+                Code::TooLarge,
+                "a body of an external agent may have at most 256 KiB",
+            ),
             Failure::EpochMismatch => plain(
                 Code::EpochMismatch,
                 "this outbox is another one than was read, as after a restore; reset the cursor",
@@ -223,6 +229,7 @@ mod tests {
             (Failure::Forbidden("x"), 403, "forbidden", None),
             (Failure::TooFast(too_fast), 429, "rate_limited", Some(2)),
             (Failure::TooLarge, 413, "too_large", None),
+            (Failure::TooLargeFromOutside, 413, "too_large", None),
             (
                 Failure::JoinFailed {
                     reason: "unreachable".into(),

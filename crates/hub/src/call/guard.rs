@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use switchboard_core::Pass;
 use switchboard_core::Refusal;
 use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Key;
@@ -14,6 +15,8 @@ use super::Answer;
 pub struct Guard {
     pub key: Option<(Key, [u8; 32])>,
     pub nonce: Option<Nonce>,
+    /// What lets an external agent in, if one calls.
+    pub pass: Option<Arc<Pass>>,
     /// Prints a refusal, to be kept with the signature for a request that may be found again where it lies.
     pub keeps_refusal: Option<fn(&Refusal) -> Vec<u8>>,
 }

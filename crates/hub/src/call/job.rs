@@ -68,8 +68,13 @@ impl<V: Verb> VerbJob<V> {
     /// Nothing changes, and yet the signature was used: a copy of it must not find the rules in another mood later.
     fn spent(&self) -> Option<Changes> {
         let mut changes = Changes::default();
-        changes.put(self.guard.nonce.clone()?);
-        Some(changes)
+        if let Some(nonce) = &self.guard.nonce {
+            changes.put(nonce.clone());
+        }
+        if let Some(pass) = &self.guard.pass {
+            pass.use_up(&mut changes);
+        }
+        (!changes.is_empty()).then_some(changes)
     }
 }
 
@@ -81,6 +86,9 @@ where
     fn asks(&self, want: &mut Want<'_>, now: Timestamp) {
         if let Some(nonce) = &self.guard.nonce {
             want.nonce_was_seen(nonce);
+        }
+        if let Some(pass) = &self.guard.pass {
+            pass.asks(want);
         }
         if let Some((key, _)) = &self.guard.key
             && want.remembered(key).is_some()
@@ -100,6 +108,12 @@ where
             && want.nonce_was_seen(nonce)
         {
             self.decided = Some(Err(Refusal::Replayed.into()));
+            return None;
+        }
+        if let Some(pass) = &self.guard.pass
+            && let Err(refusal) = pass.check(slice, now)
+        {
+            self.decided = Some(Err(refusal.into()));
             return None;
         }
         if let Some((key, body_hash)) = &self.guard.key
@@ -133,6 +147,10 @@ where
                 let mut kept = None;
                 if let Some(nonce) = self.guard.nonce.clone().filter(|_| is_final) {
                     changes.put(nonce);
+                }
+                if let Some(pass) = self.guard.pass.as_ref().filter(|_| is_final) {
+                    pass.use_up(&mut changes);
+                    pass.tell(&mut changes, now);
                 }
                 if let Some((key, body_hash)) = &self.guard.key
                     && is_final

@@ -35,7 +35,7 @@ impl Seal<'_> {
         actor: Option<&str>,
         operation: &'static str,
     ) -> Result<Guard, Malformed> {
-        let nonce = caller.nonce(self.signed_part);
+        let (nonce, pass) = (caller.nonce(self.signed_part), caller.pass.clone());
         let (header, own) = self.keys()?;
         let key = match (header, own, self.part) {
             (_, Some(own), Some(_)) | (None, Some(own), None) => own.into(),
@@ -45,6 +45,7 @@ impl Seal<'_> {
             (None, None, _) => {
                 return Ok(Guard {
                     nonce,
+                    pass,
                     ..Guard::default()
                 });
             }
@@ -60,6 +61,7 @@ impl Seal<'_> {
                 self.hash()?,
             )),
             nonce,
+            pass,
             keeps_refusal: None,
         })
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use switchboard_core::cursor::GapPolicy;
+use switchboard_core::external::Lifetimes;
 use switchboard_core::node::Tier;
 use switchboard_core::verb::Gap;
 use switchboard_core::{NodeId, limits};
@@ -24,6 +25,8 @@ pub struct Runtime {
     pub cursor_lease: Duration,
     /// Events are kept for so long, whoever has not read them.
     pub keep: Duration,
+    /// How long the tokens of external agents last.
+    pub lifetimes: Lifetimes,
 }
 
 impl Default for Runtime {
@@ -35,6 +38,7 @@ impl Default for Runtime {
             gap: Gap::default(),
             cursor_lease: limits::CURSOR_LEASE_FOR,
             keep: Duration::from_secs(168 * 3600),
+            lifetimes: Lifetimes::default(),
         }
     }
 }
@@ -47,6 +51,8 @@ pub const RUNTIME_SETTINGS: &[Entry] = &[
     ("runtime.gap_policy", |d, g| read::<GapPolicy>(g).map(|v| d.config.runtime.gap.policy = v)),
     ("runtime.gap_timeout_seconds", |d, g| read::<AtLeastOne>(g).map(|v| d.config.runtime.gap.within = Duration::from_secs(v.0.into()))),
     ("runtime.cursor_lease_seconds", |d, g| read::<AtLeastOne>(g).map(|v| d.config.runtime.cursor_lease = Duration::from_secs(v.0.into()))),
+    ("runtime.agent_access_seconds", |d, g| read::<Access>(g).map(|v| d.config.runtime.lifetimes.access = v.0)),
+    ("runtime.agent_refresh_hours", |d, g| read::<Refresh>(g).map(|v| d.config.runtime.lifetimes.refresh = v.0)),
     ("runtime.retention_hours", |d, g| read::<AtLeastOne>(g).map(|v| d.config.runtime.keep = Duration::from_secs(u64::from(v.0) * 3600))),
 ];
 
@@ -100,4 +106,55 @@ impl Setting for GapPolicy {
     fn from_text(text: &str) -> Option<Self> {
         GapPolicy::parse(text)
     }
+}
+
+/// Of an external agent's access token.
+struct Access(Duration);
+
+impl Setting for Access {
+    const WANTED: &'static str = "300 to 900 seconds";
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        let seconds = u64::try_from(value.as_integer()?).ok()?;
+        within(seconds, 1, limits::ACCESS_FOR_MIN, limits::ACCESS_FOR_MAX).map(Access)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let seconds = text.parse().ok()?;
+        within(seconds, 1, limits::ACCESS_FOR_MIN, limits::ACCESS_FOR_MAX).map(Access)
+    }
+}
+
+/// Of its refresh tokens.
+struct Refresh(Duration);
+
+impl Setting for Refresh {
+    const WANTED: &'static str = "24 to 168 hours";
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        let hours = u64::try_from(value.as_integer()?).ok()?;
+        within(
+            hours,
+            3600,
+            limits::REFRESH_FOR_MIN,
+            limits::REFRESH_FOR_MAX,
+        )
+        .map(Refresh)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let hours = text.parse().ok()?;
+        within(
+            hours,
+            3600,
+            limits::REFRESH_FOR_MIN,
+            limits::REFRESH_FOR_MAX,
+        )
+        .map(Refresh)
+    }
+}
+
+fn within(number: u64, unit: u64, least: Duration, most: Duration) -> Option<Duration> {
+    let span = Duration::from_secs(number.checked_mul(unit)?);
+    (least..=most).contains(&span).then_some(span)
 }

@@ -157,7 +157,8 @@ pub fn remedy(failure: &Failure) -> Remedy {
         Failure::Malformed(_)
         | Failure::UnsupportedVersion(_)
         | Failure::Unauthenticated(_)
-        | Failure::TooLarge => Remedy::Reject,
+        | Failure::TooLarge
+        | Failure::TooLargeFromOutside => Remedy::Reject,
         Failure::NotYou { .. }
         | Failure::Forbidden(_)
         | Failure::TooFast(_)

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use switchboard_core::rights::Right;
@@ -130,6 +130,23 @@ impl Call {
             caller.may(right)?;
         }
         Ok(caller)
+    }
+
+    /// Another call that this one amounts to, by a caller that is known; it has the same key.
+    pub fn within(&self, method: Method, uri: Uri, body: Bytes, caller: Caller) -> Call {
+        let key = self.headers.get(KEY);
+        let headers = key.map(|key| (HeaderName::from_static(KEY), key.clone()));
+        Call {
+            operation: self.operation,
+            method,
+            uri,
+            headers: headers.into_iter().collect(),
+            body,
+            peer: self.peer.clone(),
+            known: Some(caller),
+            right: None,
+            share: Share::default(),
+        }
     }
 
     /// The id in `/api/v1/<family>/<id>…`.

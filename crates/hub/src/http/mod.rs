@@ -6,6 +6,7 @@
 mod accept;
 mod admin;
 mod agents;
+mod audit;
 mod batch;
 mod body;
 mod call;
@@ -13,8 +14,10 @@ mod change;
 mod claims;
 mod error;
 mod events;
+mod external;
 mod gate;
 mod incidents;
+mod invoke;
 mod leases;
 mod memory;
 mod messages;
@@ -83,6 +86,8 @@ pub struct App {
     pub certificate: OnceLock<Fingerprint>,
     /// Raw SQL, where the ledger has a door for it.
     pub sql: Option<Sql>,
+    /// What is written of refusals.
+    refusals: audit::Refusals,
 }
 
 pub type AppState = Arc<App>;
@@ -112,6 +117,7 @@ impl App {
             peers: Peers::default(),
             certificate: OnceLock::new(),
             sql,
+            refusals: audit::Refusals::default(),
         }
     }
 

@@ -202,7 +202,7 @@ fn refused(why: NotAdmitted) -> Failure {
 }
 
 impl App {
-    fn invite(&self, id: &str) -> Invite {
+    pub(super) fn invite(&self, id: &str) -> Invite {
         Invite::new(self.auth.invite_secret(id), self.certificate.get().copied())
     }
 

@@ -15,8 +15,8 @@ use super::error::Failure;
 use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
-    AppState, admin, agents, batch, claims, events, incidents, leases, memory, messages, nodes,
-    outbox, pause, pipeline, quality, release_gate, roles, status, tasks,
+    AppState, admin, agents, audit, batch, claims, events, external, incidents, invoke, leases,
+    memory, messages, nodes, outbox, pause, pipeline, quality, release_gate, roles, status, tasks,
 };
 
 /// Every call and who answers it.
@@ -89,6 +89,14 @@ pub fn router(app: AppState) -> Router {
         .get("/runtime/v1/orders", "listOrders", outbox::orders)
         .post("/ansible/auth/exchange", "exchangeInvite", nodes::exchange)
         .post("/ansible/auth/ticket", "askTicket", nodes::ticket)
+        .post("/ansible/agent/invites", "inviteAgent", external::invite)
+        .get("/ansible/agent/sessions", "listSessions", external::sessions)
+        .post("/ansible/agent/revoke", "revokeSessions", external::revoke)
+        .post("/ansible/agent/auth/exchange", "exchangeAgentInvite", external::exchange)
+        .post("/ansible/agent/auth/refresh", "refreshSession", external::refresh)
+        .post("/ansible/agent/invoke", "invoke", invoke::invoke)
+        .post("/ansible/agent/context-token", "makeContextToken", invoke::context_token)
+        .get("/runtime/v1/audit", "readAudit", audit::read)
         .get("/v2", "sqlV2", pipeline::version)
         .get("/v3", "sqlV3", pipeline::version)
         .post("/v2/pipeline", "sqlPipelineV2", pipeline::pipeline)

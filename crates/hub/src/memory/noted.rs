@@ -175,6 +175,9 @@ impl<'a> Told<'a> {
             | Event::TokenRevoked { .. }
             | Event::ClaimJudged { .. }
             | Event::FailureRecurred { .. }
+            | Event::AgentInvited { .. }
+            | Event::SessionBegan { .. }
+            | Event::SessionEnded { .. }
             | Event::NodeInvited { .. }
             | Event::NodeJoined { .. }
             | Event::NodeLeft { .. }

@@ -16,6 +16,7 @@ mod coordinators;
 mod errors;
 mod events;
 mod exchange;
+mod external;
 mod failing_reader;
 mod files;
 mod files_astray;

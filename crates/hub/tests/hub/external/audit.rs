@@ -1,0 +1,90 @@
+//! The audit: over all nodes, in pages, and bounded where it is about refusals.
+
+use serde_json::{Value, json};
+use switchboard_core::limits;
+
+use super::kit::{ALL, AUDIT, Far, text};
+use crate::harness::{Client, start};
+use crate::nodes::{invite, join, own};
+
+async fn read(client: Client, query: &str) -> Value {
+    client.get(&format!("{AUDIT}?{query}")).await.expect(200)
+}
+
+#[tokio::test]
+async fn one_story_over_all_nodes_and_who_does_not_answer_is_named() {
+    let (a, b) = (start().await, start().await);
+    let (a_id, b_id) = (own(a.client).await, own(b.client).await);
+    let token = invite(a.client).await;
+    join(&b, &a, &token, Some(b.running.url()))
+        .await
+        .expect(200);
+    let far = Far::new("far", 1);
+    let access = text(&far.admitted(a.client, ALL).await, "accessToken");
+    far.invoke(a.client, &access, "ansible_status", json!({}))
+        .await
+        .expect(200);
+    let elsewhere = text(&far.admitted(b.client, ALL).await, "accessToken");
+    far.invoke(b.client, &elsewhere, "ansible_fly", json!({}))
+        .await
+        .refused(403, "scope_denied");
+
+    let story = read(a.client, "agentId=far").await;
+    let told: Vec<(&str, &str)> = story["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| {
+            (
+                entry["nodeId"].as_str().unwrap(),
+                entry["operation"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (&*a_id, "exchange"),
+            (&*a_id, "ansible_status"),
+            (&*b_id, "exchange"),
+            (&*b_id, "invoke")
+        ]
+    );
+    assert_eq!(story["entries"][3]["code"], "scope_denied");
+    assert_eq!(
+        story["entries"][3]["sessionId"],
+        read(b.client, "own=true&agentId=far").await["entries"][0]["sessionId"]
+    );
+    assert_eq!(story["unanswered"], json!([]));
+    // The same in pages.
+    let (mut pages, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = read(a.client, &format!("agentId=far&limit=1{after}")).await;
+        pages.extend(page["entries"].as_array().unwrap().clone());
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(&json!(pages), &story["entries"]);
+    b.running.shutdown().await;
+    let story = read(a.client, "agentId=far").await;
+    assert_eq!(story["entries"].as_array().unwrap().len(), 2);
+    assert_eq!(story["unanswered"][0]["nodeId"], *b_id);
+    a.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn refusals_are_written_so_often_a_minute_and_then_counted() {
+    let hub = start().await;
+    let far = Far::new("far", 1);
+    let most = limits::AUDITED_REFUSALS_PER_MINUTE as usize;
+    for _ in 0..most + 5 {
+        far.exchange(hub.client, "sbi_")
+            .await
+            .refused(401, "invalid_invite");
+    }
+    let told = read(hub.client, "limit=1000").await;
+    assert_eq!(told["entries"].as_array().unwrap().len(), most);
+    hub.running.shutdown().await;
+}
