@@ -4,6 +4,7 @@ use switchboard_client::Error;
 use switchboard_client::jetpack::{
     AgentPage, ClaimPage, EventPage, IncidentPage, LeasePage, MessagePage, SnapshotPage, TaskPage,
 };
+use switchboard_client::runtime::{AuditResponse, SessionsResponse};
 use switchboard_core::limits;
 
 /// Most rows the hub gives in one page.
@@ -56,6 +57,8 @@ macro_rules! pages {
 }
 
 pages! {
+    SessionsResponse.sessions by String,
+    AuditResponse.entries by String,
     TaskPage.tasks by String,
     AgentPage.agents by String,
     ClaimPage.claims by String,

@@ -1,6 +1,7 @@
 //! The commands: this table, and one file each.
 
 pub mod agent;
+pub mod audit;
 pub mod backup;
 pub mod bg;
 pub mod bus;
@@ -101,6 +102,7 @@ pub enum Errand {
     Gate(gate::Command),
     Briefing(journal::Briefing),
     Events(events::Args),
+    Audit(audit::Args),
     /// List and resolve incidents: problems that a person should look into
     #[command(subcommand, visible_alias = "incidents", after_help = incident::EXAMPLES)]
     Incident(incident::Command),
@@ -145,6 +147,7 @@ impl Errand {
             Errand::Role(command) => command.run(context).await,
             Errand::Say(args) => say::run(args, context).await,
             Errand::Events(args) => events::run(args, context).await,
+            Errand::Audit(args) => audit::run(args, context).await,
             Errand::Incident(command) => command.run(context).await,
             Errand::Quality(command) => command.run(context).await,
             Errand::Memory(command) => command.run(context).await,

@@ -1,8 +1,11 @@
 //! `switchboard agent …`: one file per command.
 
 mod add;
+mod invite;
 mod list;
 mod remove;
+mod revoke;
+mod sessions;
 mod show;
 mod stop;
 
@@ -17,7 +20,8 @@ pub const EXAMPLES: &str = "\
 Examples:
   switchboard agent add builder-1
   switchboard agent list
-  switchboard agent stop builder-1 --reason maintenance";
+  switchboard agent stop builder-1 --reason maintenance
+  switchboard agent invite reviewer --scope task.claim,task.complete";
 
 /// Commands about agents.
 #[derive(Debug, Subcommand)]
@@ -27,6 +31,9 @@ pub enum Command {
     Show(show::Args),
     Stop(stop::Args),
     Remove(remove::Args),
+    Invite(invite::Args),
+    Sessions(sessions::Args),
+    Revoke(revoke::Args),
 }
 
 impl Command {
@@ -37,6 +44,9 @@ impl Command {
             Command::Show(args) => show::run(args, context).await,
             Command::Stop(args) => stop::run(args, context).await,
             Command::Remove(args) => remove::run(args, context).await,
+            Command::Invite(args) => invite::run(args, context).await,
+            Command::Sessions(args) => sessions::run(args, context).await,
+            Command::Revoke(args) => revoke::run(args, context).await,
         }
     }
 }
