@@ -31,6 +31,8 @@ pub enum Missing {
     PgBouncer,
     Sqlite3,
     Python,
+    /// Its package `cryptography`, in its place below `target` or the system's.
+    Cryptography,
     /// And OpenSSL's command.
     Curl,
     /// With the packages of `tests/node`.
@@ -56,7 +58,11 @@ impl fmt::Display for Missing {
             Missing::PgBouncer => ("PgBouncer", "pgbouncer"),
             Missing::Sqlite3 => ("the sqlite3 command-line tool", "sqlite3"),
             Missing::Python => ("Python", "python3"),
-            Missing::Curl => ("curl with openssl", "curl openssl"),
+            Missing::Cryptography => (
+                "Python's package cryptography",
+                "python3-venv, then python3 -m venv target/external and target/external/bin/pip install -r tests/python/requirements.txt",
+            ),
+            Missing::Curl => ("curl with openssl and jq", "curl openssl jq"),
             Missing::Node => (
                 "Node.js with the packages of tests/node",
                 "nodejs npm, then npm ci --prefix tests/node",

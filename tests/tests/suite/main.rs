@@ -20,6 +20,7 @@ mod docs;
 mod doctor;
 mod doors;
 mod exchange;
+mod external;
 mod files;
 mod found;
 mod keys;
