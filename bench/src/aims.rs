@@ -56,6 +56,7 @@ pub fn judge(report: &Report) -> Vec<Aim> {
     doors::aims::judge(report.doors.as_ref(), &mut aims);
     bus::aims::judge(report.bus.as_ref(), &mut aims);
     broker::aims::judge(report.broker.as_ref(), &mut aims);
+    external(report, &mut aims);
     postgres(report.postgres.as_ref(), &mut aims);
     aims
 }
@@ -82,6 +83,16 @@ fn speed(report: &Report, aims: &mut Vec<Aim>) {
         let name = format!("{}, p99 at 64", operation.name());
         aims.push(at_most(name, P99_RATIO_MAX, "x the echo's", measured));
     }
+}
+
+fn external(report: &Report, aims: &mut Vec<Aim>) {
+    let row = report.external.as_ref();
+    let name = "external agents, pairs/s".to_owned();
+    let measured = row.map(|row| row.to_http);
+    aims.push(at_least(name, 0.5, "of those over HTTP", measured));
+    let name = "others beside the audit, pairs/s".to_owned();
+    let measured = row.map(|row| row.others_beside_audit);
+    aims.push(at_least(name, 0.98, "of those without", measured));
 }
 
 fn batch(report: &Report) -> Aim {

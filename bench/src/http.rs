@@ -56,6 +56,17 @@ impl Requests {
         );
     }
 
+    /// A post with more headers, each with the end of its line.
+    pub fn post_with(
+        &self,
+        out: &mut Vec<u8>,
+        path: Arguments<'_>,
+        headers: Arguments<'_>,
+        body: &[u8],
+    ) {
+        self.write(out, "POST", path, headers, body);
+    }
+
     /// A get whose answer is an endless stream of events.
     pub fn stream(&self, out: &mut Vec<u8>, path: Arguments<'_>) {
         let accept = format_args!("accept: text/event-stream\r\n");

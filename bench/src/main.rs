@@ -12,6 +12,7 @@ mod connection;
 mod cpu;
 mod doors;
 mod echo;
+mod external;
 mod ground;
 mod growth;
 mod histogram;
@@ -125,6 +126,7 @@ fn measure_hub(settings: &Settings, binary: &Path, part: Part, report: &mut Repo
             Part::Doors => report.doors = Some(doors::measure(settings, binary, &mut inner)),
             Part::Bus => report.bus = Some(bus::measure(settings, binary, &mut inner)),
             Part::Broker => report.broker = Some(broker::measure(settings, binary, &mut inner)),
+            Part::External => report.external = Some(external::measure(settings, binary)?),
             Part::Postgres => report.postgres = postgres::measure(settings, binary, &mut inner),
         }
         Ok(())

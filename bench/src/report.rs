@@ -38,6 +38,7 @@ pub struct Report {
     pub doors: Option<DoorsReport>,
     pub bus: Option<BusReport>,
     pub broker: Option<BrokerReport>,
+    pub external: Option<ExternalRow>,
     pub postgres: Option<PostgresReport>,
     pub aims: Vec<Aim>,
     /// What was left out, and why.
@@ -98,6 +99,20 @@ rows! {
         echo_p99_ms: f64,
         ratio: f64,
         p99_ratio: f64,
+        errors: u64,
+        errors_told: Vec<String>,
+    }
+
+    /// Pairs of claim and complete by external agents, and by others before and after.
+    ExternalRow {
+        connections: usize,
+        http_pairs_per_s: f64,
+        invoke_pairs_per_s: f64,
+        invoke_p99_ms: f64,
+        /// The second divided by the first.
+        to_http: f64,
+        /// Those of others with the audit there, divided by those without.
+        others_beside_audit: f64,
         errors: u64,
         errors_told: Vec<String>,
     }

@@ -92,6 +92,8 @@ pub enum Part {
     Bus,
     /// Roles on the broker, beside a bare WebSocket server
     Broker,
+    /// External agents, beside agents of the HTTP interface
+    External,
     /// Many coordinators on PostgreSQL, beside pgbench
     Postgres,
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard_test_cluster::Missing;
+use switchboard_test_cluster::{Cluster, Missing};
 use switchboard_tests::{Client, Project, Request, page, switchboard, until};
 use switchboard_wire::runtime::Jwk;
 use switchboard_wire::runtime::jose::hash;
@@ -136,6 +136,44 @@ fn a_proof_counts_once_though_the_hub_is_killed() {
         sent.filter(|entry| entry["outcome"] == "allowed").count(),
         12
     );
+}
+
+#[test]
+fn of_two_coordinators_on_postgresql_one_takes_a_proof() {
+    let Some(server) = Cluster::shared("external agents") else {
+        return;
+    };
+    let database = server.create_database();
+    let projects = [Project::on(&database.url), Project::on(&database.url)];
+    let hubs = projects.each_ref().map(Project::start);
+    let far = Far::admitted(&mut hubs[0].client(), &["ansible.status.read"]);
+    for round in 0..20 {
+        // The very same bytes: both are called by the name of the first.
+        let called = hubs[0].addr();
+        let bytes = far.invoke(called, round, "ansible_status", &json!({})).bytes(called);
+        let mut clients = hubs.each_ref().map(|hub| hub.client());
+        for client in &mut clients {
+            client.connect().expect("it listens");
+        }
+        let mut statuses = std::thread::scope(|scope| {
+            let calls = clients.each_mut().map(|client| {
+                let bytes = &bytes;
+                scope.spawn(move || {
+                    client.write(bytes).expect("it is sent");
+                    client.finish().expect("it is answered").status
+                })
+            });
+            calls.map(|call| call.join().expect("it does not panic"))
+        });
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 409], "round {round}");
+    }
+    // What is revoked at one ends at the other.
+    let revoke = json!({ "sessionId": far.session });
+    hubs[1].client().post("/ansible/agent/revoke", &revoke).expect(200);
+    let after = far.invoke(hubs[0].addr(), 99, "ansible_status", &json!({}));
+    let after = hubs[0].client().send(&after).expect("it is answered");
+    after.expect_error(401, "invalid_access_token");
 }
 
 fn run(project: &Project, arguments: &[&str]) -> String {

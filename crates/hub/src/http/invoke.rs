@@ -21,7 +21,7 @@ use super::operation::protocol;
 use super::reply::Reply;
 use super::{App, AppState, agents, messages, outbox, status, tasks};
 use crate::auth::{Caller, Shown};
-use crate::call::{Guard, Nothing};
+use crate::call::{self, Guard, Nothing};
 use crate::runtime::{Own, encoded};
 
 pub async fn invoke(app: AppState, call: Call) -> Result<Reply, Failure> {
@@ -68,7 +68,7 @@ async fn invoked(app: &AppState, call: &Call, step: &mut Step) -> Result<Reply, 
         corr_id: step.corr_id.clone(),
         ..pass(&shown, app.ids.fresh("aud"))
     };
-    let reply = act(app, call, invocation, pass).await?;
+    let reply = act(app, call, invocation, pass).await.map_err(ended)?;
     let result = String::from_utf8_lossy(&reply.body).into_owned();
     let answer = InvokeResponse {
         success: true,
@@ -80,6 +80,14 @@ async fn invoked(app: &AppState, call: &Call, step: &mut Step) -> Result<Reply, 
         replayed: reply.replayed,
         ..Reply::ok(&answer)
     })
+}
+
+/// A session that ended while the call waited is told as one that had ended before.
+fn ended(failure: Failure) -> Failure {
+    match failure {
+        Failure::Call(call::Failure::Unauthenticated(_)) => denied(Denied::AccessToken),
+        other => other,
+    }
 }
 
 /// What every use of a token has in common.

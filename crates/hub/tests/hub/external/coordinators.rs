@@ -75,7 +75,7 @@ async fn what_is_revoked_there_ends_here_also_while_it_waits() {
         .await
         .expect("it ends")
         .unwrap();
-    ended.refused(401, "unauthenticated");
+    ended.refused(401, "invalid_access_token");
     let gone = far
         .invoke(here.client, &access, "ansible_status", json!({}))
         .await;
