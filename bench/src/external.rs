@@ -13,8 +13,8 @@ use switchboard_wire::runtime::proof::{Signer, agent_exchange};
 use switchboard_wire::signature::to_hex;
 
 use crate::answers::{self, Held};
-use crate::hub_process::Hub;
 use crate::http::{Answer, Requests};
+use crate::hub_process::Hub;
 use crate::load::{self, Script, Verdict};
 use crate::operations::{Operation, run_operation};
 use crate::preload::{self, Skill};
@@ -48,7 +48,12 @@ fn measure_round(settings: &Settings, binary: &Path) -> anyhow::Result<ExternalR
     let plain = |tasks: u64| {
         preload::fill(&hub, Skill::Matching, 0, tasks)?;
         hub.settle()?;
-        run_operation(settings, &[hub.server], Operation::ClaimComplete, CONNECTIONS)
+        run_operation(
+            settings,
+            &[hub.server],
+            Operation::ClaimComplete,
+            CONNECTIONS,
+        )
     };
     let before = plain(TASKS)?;
     let agents: anyhow::Result<Vec<_>> = (0..CONNECTIONS)
@@ -86,11 +91,18 @@ struct External {
 impl External {
     /// Whoever is registered already is external, too, from here on.
     fn admitted(hub: &Hub, agent: String) -> anyhow::Result<External> {
-        let seed = to_hex(hash(&agent).as_bytes()).chars().take(64).collect::<String>();
+        let seed = to_hex(hash(&agent).as_bytes())
+            .chars()
+            .take(64)
+            .collect::<String>();
         let signer = Signer::from_hex(&seed).context("a seed is 32 bytes")?;
         let jwk = Jwk::of_hex(&signer.public_key()).context("a key is hexadecimal")?;
         let scopes = ["ansible.task.claim", "ansible.task.complete"];
-        let invite = asked(hub, "/ansible/agent/invites", &json!({ "agentId": agent, "scopes": scopes }))?;
+        let invite = asked(
+            hub,
+            "/ansible/agent/invites",
+            &json!({ "agentId": agent, "scopes": scopes }),
+        )?;
         let invite = invite["inviteToken"].as_str().context("no invite")?;
         let tokens = asked(
             hub,
@@ -100,7 +112,10 @@ impl External {
                 "clientProof": signer.sign(&agent_exchange(invite, &agent, "n")),
             }),
         )?;
-        let token = tokens["accessToken"].as_str().context("no token")?.to_owned();
+        let token = tokens["accessToken"]
+            .as_str()
+            .context("no token")?
+            .to_owned();
         let head = json!({ "typ": "dpop+jwt", "alg": "EdDSA", "jwk": jwk });
         Ok(External {
             requests: Requests::new(hub.server),
@@ -119,9 +134,8 @@ impl External {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let (iat, jti) = (now.map_or(0, |now| now.as_secs()), self.serial);
         let (htu, ath) = (&self.address, &self.ath);
-        let said = format!(
-            r#"{{"jti":"j{jti}","htm":"POST","htu":"{htu}","iat":{iat},"ath":"{ath}"}}"#
-        );
+        let said =
+            format!(r#"{{"jti":"j{jti}","htm":"POST","htu":"{htu}","iat":{iat},"ath":"{ath}"}}"#);
         let text = format!("{}.{}", self.head, b64(said.as_bytes()));
         let signature = Jwk::of_hex(&self.signer.sign(&text)).map_or(String::new(), |it| it.x);
         format!("{text}.{signature}")
@@ -140,7 +154,8 @@ impl Script for External {
         };
         let (token, proof) = (&self.token, self.proof());
         let headers = format_args!("authorization: DPoP {token}\r\ndpop: {proof}\r\n");
-        self.requests.post_with(out, format_args!("{INVOKE}"), headers, body.as_bytes());
+        self.requests
+            .post_with(out, format_args!("{INVOKE}"), headers, body.as_bytes());
     }
 
     fn answer(&mut self, answer: &Answer<'_>) -> Verdict {

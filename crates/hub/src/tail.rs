@@ -218,48 +218,21 @@ impl News {
             }
             Event::AgentSilent { .. } | Event::AgentDeregistered { .. } => self.agents_left = true,
             // Nobody waits for these, or is told of them otherwise. What becomes due is asked for by every coordinator's caretaker.
-            Event::AgentRegistered { .. }
-            | Event::AgentReturned { .. }
-            | Event::AgentForgotten { .. }
-            | Event::CommandObeyed { .. }
-            | Event::TaskBlocked { .. }
-            | Event::TaskProgressed { .. }
-            | Event::TaskForgotten { .. }
-            | Event::DependencyFailed { .. }
-            | Event::MessageDelivered { .. }
-            | Event::MessageAcknowledged { .. }
-            | Event::MessageExpired { .. }
-            | Event::MessageRefused { .. }
-            | Event::MessageFailed { .. }
-            | Event::LeaseAcquired { .. }
-            | Event::LeaseExtended { .. }
-            | Event::LeaseReleased { .. }
-            | Event::LeaseExpired { .. }
-            | Event::BaselineSet { .. }
-            | Event::LearningStored { .. }
-            | Event::ErrorReported { .. }
-            | Event::ReleasePublished { .. }
-            | Event::MemoryNoted { .. }
-            | Event::EngramKept { .. }
-            | Event::EngramEvicted { .. }
-            | Event::BudgetGranted { .. }
-            | Event::BudgetCooled { .. }
-            | Event::TokenCreated { .. }
-            | Event::TokenRevoked { .. }
-            | Event::ClaimJudged { .. }
-            | Event::FailureRecurred { .. }
-            | Event::AgentInvited { .. }
-            | Event::SessionBegan { .. }
-            | Event::SessionEnded { .. }
-            | Event::NodeInvited { .. }
-            | Event::NodeJoined { .. }
-            | Event::NodeLeft { .. }
-            | Event::IncidentOpened { .. }
-            | Event::IncidentResolved { .. }
-            | Event::OutageEnded { .. }
-            | Event::ClockSteppedBack { .. }
-            | Event::EpochBegan { .. }
-            | Event::ClockSteppedForward { .. }
+            #[rustfmt::skip]
+            Event::AgentRegistered { .. } | Event::AgentReturned { .. } | Event::AgentForgotten { .. }
+            | Event::CommandObeyed { .. } | Event::TaskBlocked { .. } | Event::TaskProgressed { .. }
+            | Event::TaskForgotten { .. } | Event::DependencyFailed { .. } | Event::MessageDelivered { .. }
+            | Event::MessageAcknowledged { .. } | Event::MessageExpired { .. } | Event::MessageRefused { .. }
+            | Event::MessageFailed { .. } | Event::LeaseAcquired { .. } | Event::LeaseExtended { .. }
+            | Event::LeaseReleased { .. } | Event::LeaseExpired { .. } | Event::BaselineSet { .. }
+            | Event::LearningStored { .. } | Event::ErrorReported { .. } | Event::ReleasePublished { .. }
+            | Event::MemoryNoted { .. } | Event::EngramKept { .. } | Event::EngramEvicted { .. }
+            | Event::BudgetGranted { .. } | Event::BudgetCooled { .. } | Event::TokenCreated { .. }
+            | Event::TokenRevoked { .. } | Event::ClaimJudged { .. } | Event::FailureRecurred { .. }
+            | Event::AgentInvited { .. } | Event::SessionBegan { .. } | Event::SessionEnded { .. }
+            | Event::NodeInvited { .. } | Event::NodeJoined { .. } | Event::NodeLeft { .. }
+            | Event::IncidentOpened { .. } | Event::IncidentResolved { .. } | Event::OutageEnded { .. }
+            | Event::ClockSteppedBack { .. } | Event::EpochBegan { .. } | Event::ClockSteppedForward { .. }
             | Event::WriteUndone { .. } => {}
         }
     }

@@ -150,7 +150,9 @@ fn of_two_coordinators_on_postgresql_one_takes_a_proof() {
     for round in 0..20 {
         // The very same bytes: both are called by the name of the first.
         let called = hubs[0].addr();
-        let bytes = far.invoke(called, round, "ansible_status", &json!({})).bytes(called);
+        let bytes = far
+            .invoke(called, round, "ansible_status", &json!({}))
+            .bytes(called);
         let mut clients = hubs.each_ref().map(|hub| hub.client());
         for client in &mut clients {
             client.connect().expect("it listens");
@@ -170,7 +172,10 @@ fn of_two_coordinators_on_postgresql_one_takes_a_proof() {
     }
     // What is revoked at one ends at the other.
     let revoke = json!({ "sessionId": far.session });
-    hubs[1].client().post("/ansible/agent/revoke", &revoke).expect(200);
+    hubs[1]
+        .client()
+        .post("/ansible/agent/revoke", &revoke)
+        .expect(200);
     let after = far.invoke(hubs[0].addr(), 99, "ansible_status", &json!({}));
     let after = hubs[0].client().send(&after).expect("it is answered");
     after.expect_error(401, "invalid_access_token");

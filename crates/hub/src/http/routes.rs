@@ -76,6 +76,24 @@ pub fn router(app: AppState) -> Router {
         .get("/api/v1/tokens", "listTokens", admin::tokens)
         .post("/api/v1/tokens", "makeToken", admin::make_token)
         .delete("/api/v1/tokens/{id}", "revokeToken", admin::revoke_token)
+        .with(between_machines)
+        .get("/v2", "sqlV2", pipeline::version)
+        .get("/v3", "sqlV3", pipeline::version)
+        .post("/v2/pipeline", "sqlPipelineV2", pipeline::pipeline)
+        .post("/v3/pipeline", "sqlPipelineV3", pipeline::pipeline)
+        .post("/v3/cursor", "sqlCursorV3", pipeline::cursor)
+        .get("/healthz", "healthz", status::healthz)
+        .get("/readyz", "readyz", status::readyz)
+        .get("/proof", "proof", status::proof)
+        .get("/metrics", "metrics", status::metrics)
+        .get("/openapi.json", "openapi", status::openapi)
+        .finish()
+}
+
+/// Nodes of one swarm, and agents that live behind none.
+#[rustfmt::skip]
+fn between_machines(table: Table) -> Table {
+    table
         .post("/runtime/v1/invites", "inviteNode", nodes::invite)
         .post("/runtime/v1/nodes/join", "joinNode", nodes::join)
         .get("/runtime/v1/nodes", "listNodes", nodes::list)
@@ -97,17 +115,6 @@ pub fn router(app: AppState) -> Router {
         .post("/ansible/agent/invoke", "invoke", invoke::invoke)
         .post("/ansible/agent/context-token", "makeContextToken", invoke::context_token)
         .get("/runtime/v1/audit", "readAudit", audit::read)
-        .get("/v2", "sqlV2", pipeline::version)
-        .get("/v3", "sqlV3", pipeline::version)
-        .post("/v2/pipeline", "sqlPipelineV2", pipeline::pipeline)
-        .post("/v3/pipeline", "sqlPipelineV3", pipeline::pipeline)
-        .post("/v3/cursor", "sqlCursorV3", pipeline::cursor)
-        .get("/healthz", "healthz", status::healthz)
-        .get("/readyz", "readyz", status::readyz)
-        .get("/proof", "proof", status::proof)
-        .get("/metrics", "metrics", status::metrics)
-        .get("/openapi.json", "openapi", status::openapi)
-        .finish()
 }
 
 struct Table {
@@ -151,6 +158,10 @@ impl Table {
             app,
             router: Router::new(),
         }
+    }
+
+    fn with(self, more: fn(Table) -> Table) -> Self {
+        more(self)
     }
 
     methods!(

@@ -138,56 +138,24 @@ impl<'a> Told<'a> {
                 let subject = format!("{key} in {table}");
                 Some(Told::new("undone", subject, why.clone()))
             }
-            Event::AgentRegistered { .. }
-            | Event::AgentStatusChanged { .. }
-            | Event::AgentSilent { .. }
-            | Event::AgentReturned { .. }
-            | Event::AgentDeregistered { .. }
-            | Event::AgentKeyRotated { .. }
-            | Event::AgentForgotten { .. }
-            | Event::CommandIssued { .. }
-            | Event::CommandObeyed { .. }
-            | Event::TaskCreated { .. }
-            | Event::TaskChanged { .. }
-            | Event::TaskReady { .. }
-            | Event::TaskBlocked { .. }
-            | Event::TaskClaimed { .. }
-            | Event::TaskHandedOver { .. }
-            | Event::TaskProgressed { .. }
-            | Event::TaskForgotten { .. }
-            | Event::DependencyFailed { .. }
-            | Event::MessageSent { .. }
-            | Event::MessageDelivered { .. }
-            | Event::MessageQueuedAgain { .. }
-            | Event::MessageAcknowledged { .. }
-            | Event::MessageExpired { .. }
-            | Event::MessageRefused { .. }
-            | Event::MessageFailed { .. }
-            | Event::LeaseAcquired { .. }
-            | Event::LeaseExtended { .. }
-            | Event::LeaseReleased { .. }
-            | Event::LeaseExpired { .. }
-            | Event::EngramKept { .. }
-            | Event::EngramEvicted { .. }
-            | Event::BudgetGranted { .. }
-            | Event::BudgetCooled { .. }
-            | Event::TokenCreated { .. }
-            | Event::TokenRevoked { .. }
-            | Event::ClaimJudged { .. }
-            | Event::FailureRecurred { .. }
-            | Event::AgentInvited { .. }
-            | Event::SessionBegan { .. }
-            | Event::SessionEnded { .. }
-            | Event::NodeInvited { .. }
-            | Event::NodeJoined { .. }
-            | Event::NodeLeft { .. }
-            | Event::IncidentOpened { .. }
-            | Event::IncidentResolved { .. }
-            | Event::OutageEnded { .. }
-            | Event::ClockSteppedBack { .. }
-            | Event::ClockSteppedForward { .. }
-            | Event::EpochBegan { .. }
-            | Event::Newer { .. } => None,
+            #[rustfmt::skip]
+            Event::AgentRegistered { .. } | Event::AgentStatusChanged { .. } | Event::AgentSilent { .. }
+            | Event::AgentReturned { .. } | Event::AgentDeregistered { .. } | Event::AgentKeyRotated { .. }
+            | Event::AgentForgotten { .. } | Event::CommandIssued { .. } | Event::CommandObeyed { .. }
+            | Event::TaskCreated { .. } | Event::TaskChanged { .. } | Event::TaskReady { .. }
+            | Event::TaskBlocked { .. } | Event::TaskClaimed { .. } | Event::TaskHandedOver { .. }
+            | Event::TaskProgressed { .. } | Event::TaskForgotten { .. } | Event::DependencyFailed { .. }
+            | Event::MessageSent { .. } | Event::MessageDelivered { .. } | Event::MessageQueuedAgain { .. }
+            | Event::MessageAcknowledged { .. } | Event::MessageExpired { .. } | Event::MessageRefused { .. }
+            | Event::MessageFailed { .. } | Event::LeaseAcquired { .. } | Event::LeaseExtended { .. }
+            | Event::LeaseReleased { .. } | Event::LeaseExpired { .. } | Event::EngramKept { .. }
+            | Event::EngramEvicted { .. } | Event::BudgetGranted { .. } | Event::BudgetCooled { .. }
+            | Event::TokenCreated { .. } | Event::TokenRevoked { .. } | Event::ClaimJudged { .. }
+            | Event::FailureRecurred { .. } | Event::AgentInvited { .. } | Event::SessionBegan { .. }
+            | Event::SessionEnded { .. } | Event::NodeInvited { .. } | Event::NodeJoined { .. }
+            | Event::NodeLeft { .. } | Event::IncidentOpened { .. } | Event::IncidentResolved { .. }
+            | Event::OutageEnded { .. } | Event::ClockSteppedBack { .. } | Event::ClockSteppedForward { .. }
+            | Event::EpochBegan { .. } | Event::Newer { .. } => None,
         }
     }
 
