@@ -302,15 +302,32 @@ impl Hub {
         V: Verb + Send + 'static,
         V::Reply: Send,
     {
-        let (reply, answer) = oneshot::channel();
-        self.send(Input::Job(Box::new(VerbJob {
-            verb,
-            guard,
-            render,
-            reply,
-            decided: None,
-        })))?;
+        let (job, answer) = VerbJob::boxed(verb, guard, render);
+        self.send(Input::Job(job))?;
         answer.await.map_err(|_| Error::Stopping)?
+    }
+
+    /// Verbs that belong together, in order: they are one commit.
+    pub(crate) async fn run_together<V>(
+        &self,
+        verbs: impl IntoIterator<Item = V>,
+    ) -> Result<Vec<V::Reply>, Error>
+    where
+        V: Verb + Send + 'static,
+        V::Reply: Send,
+    {
+        let jobs = verbs.into_iter();
+        let jobs = jobs.map(|verb| VerbJob::boxed(verb, Guard::default(), |_| Vec::new()));
+        let (jobs, answers): (Vec<_>, Vec<_>) = jobs.unzip();
+        self.send(Input::Jobs(jobs))?;
+        let mut replies = Vec::with_capacity(answers.len());
+        for answer in answers {
+            match answer.await.map_err(|_| Error::Stopping)?? {
+                Outcome::Fresh(reply, _) => replies.push(reply),
+                Outcome::Replayed(_) => return Err(Error::Broken),
+            }
+        }
+        Ok(replies)
     }
 
     /// Every list. Runs on the reader threads.

@@ -24,6 +24,8 @@ const ROUNDS_TOGETHER: usize = 8;
 /// What reaches the writer.
 pub(crate) enum Input {
     Job(Box<dyn Job>),
+    /// Of one batch, even if it grows beyond [`BATCH_MAX`] by them.
+    Jobs(Vec<Box<dyn Job>>),
     NextDue(oneshot::Sender<Option<Timestamp>>),
     /// Somebody may have written into the ledger's tables by hand.
     Look,
@@ -194,6 +196,7 @@ impl<L: Listener> Sequencer<L> {
     fn take(&mut self, input: Input, jobs: &mut Vec<Box<dyn Job>>) {
         match input {
             Input::Job(job) => jobs.push(job),
+            Input::Jobs(more) => jobs.extend(more),
             // Not now: a batch may be open.
             Input::NextDue(reply) => self.asked.push(reply),
             Input::Look => self.looking = true,

@@ -95,13 +95,14 @@ impl Verb for Consume {
         want.private::<Node>(self.source.to_string());
         let cursor = self.cursor(want, now);
         match self.next(&cursor, now) {
-            Next::Follows => self.ask_effects(want, now),
+            // What is missing may be just before it in the same batch: all of a page is loaded at once.
+            Next::Follows | Next::Missing => self.ask_effects(want, now),
             Next::Leaps(alarm) => {
                 alarm.asks(want);
                 self.ask_effects(want, now);
             }
             Next::Halts(alarm) => alarm.asks(want),
-            Next::Seen | Next::Missing | Next::Halted => {}
+            Next::Seen | Next::Halted => {}
         }
     }
 

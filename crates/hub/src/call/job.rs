@@ -57,11 +57,36 @@ impl Verb for Nothing {
 
 /// A verb with its guard and whoever waits for the reply.
 pub(crate) struct VerbJob<V: Verb> {
-    pub verb: V,
-    pub guard: Guard,
-    pub render: Render<V::Reply>,
-    pub reply: oneshot::Sender<Result<Outcome<V::Reply>, Error>>,
-    pub decided: Option<Result<Outcome<V::Reply>, Error>>,
+    verb: V,
+    guard: Guard,
+    render: Render<V::Reply>,
+    reply: oneshot::Sender<Result<Outcome<V::Reply>, Error>>,
+    decided: Option<Result<Outcome<V::Reply>, Error>>,
+}
+
+/// What a verb came to, once it is committed.
+pub(crate) type Answer<R> = oneshot::Receiver<Result<Outcome<R>, Error>>;
+
+impl<V> VerbJob<V>
+where
+    V: Verb + Send + 'static,
+    V::Reply: Send,
+{
+    pub fn boxed(
+        verb: V,
+        guard: Guard,
+        render: Render<V::Reply>,
+    ) -> (Box<dyn Job>, Answer<V::Reply>) {
+        let (reply, answer) = oneshot::channel();
+        let job = VerbJob {
+            verb,
+            guard,
+            render,
+            reply,
+            decided: None,
+        };
+        (Box::new(job), answer)
+    }
 }
 
 impl<V: Verb> VerbJob<V> {

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesOrdered;
 use switchboard_core::NodeId;
 use switchboard_core::cursor::{Cursor, CursorStatus};
 use switchboard_core::duty::Fence;
@@ -16,7 +14,7 @@ use switchboard_wire::{Json, Malformed};
 use crate::call::Failure;
 use crate::hub::Hub;
 
-/// Deliveries of one piece of a page, which is one commit where nothing else holds it up.
+/// Deliveries of one piece of a page, which is one commit.
 const DELIVERIES_MAX: usize = 1000;
 
 /// How far the events of a source are taken.
@@ -42,16 +40,14 @@ pub async fn take_in(
     };
     let mut verbs = verbs.into_iter().peekable();
     while verbs.peek().is_some() {
-        let mut running = FuturesOrdered::new();
-        let mut deliveries = 0;
+        let (mut piece, mut deliveries) = (Vec::new(), 0);
         while deliveries < DELIVERIES_MAX
             && let Some(verb) = verbs.next()
         {
             deliveries += recipients(&verb.event);
-            running.push_back(hub.run(verb));
+            piece.push(verb);
         }
-        while let Some(consumed) = running.next().await {
-            let consumed = consumed?;
+        for consumed in hub.run_together(piece).await? {
             (taken.last_seq, taken.status) = (consumed.last_seq, consumed.status);
             if matches!(consumed.outcome, TakenIn::Missing | TakenIn::Halted) {
                 return Ok(taken);

@@ -175,11 +175,25 @@ impl Script {
     }
 
     fn job(&self, name: &'static str, panics: bool) -> Input {
+        let record = self.record.clone();
         Input::Job(Box::new(Note {
             name,
             panics,
-            record: self.record.clone(),
+            record,
         }))
+    }
+
+    /// Jobs that belong together.
+    fn page(&self, count: usize) -> Input {
+        let note = |_| -> Box<dyn Job> {
+            let record = self.record.clone();
+            Box::new(Note {
+                name: "of a page",
+                panics: false,
+                record,
+            })
+        };
+        Input::Jobs((0..count).map(note).collect())
     }
 
     fn run(self) -> Record {
@@ -242,6 +256,19 @@ fn a_batch_takes_no_more_than_its_measure() {
         assert_eq!(record.of("batch of"), batches);
         assert_eq!(record.of("taken").len(), more + 2);
     }
+}
+
+#[test]
+fn what_belongs_together_is_one_batch_however_much_is_in_it_already() {
+    let mut script = Script::new();
+    script.first = vec![script.note("a")];
+    let mut arrives: Vec<Input> = (2..BATCH_MAX).map(|_| script.note("b")).collect();
+    arrives.extend([script.page(256), script.note("c"), Input::Stop]);
+    script.arrives = vec![arrives];
+    let record = script.run();
+    let whole = BATCH_MAX - 1 + 256;
+    let batches = [format!("batch of {whole}"), "batch of 1".to_owned()];
+    assert_eq!(record.of("batch of"), batches);
 }
 
 #[test]

@@ -304,3 +304,39 @@ fn kinds_that_nobody_knows_are_counted_and_passed_over() {
     assert_eq!(cursor(&pair.b, "a").passed_over, 1);
     assert_eq!(pair.b.head.outbox, 1, "nothing is answered");
 }
+
+#[test]
+fn a_page_is_loaded_at_once_and_not_event_by_event() {
+    let mut pair = Pair::new();
+    for n in 0..50 {
+        pair.a.ok(publish(&format!("evt_{n}"), "A", &["B"]));
+    }
+    let read = cursor(&pair.b, "a").last_seq;
+    let rows = outbox(&pair.a).into_iter();
+    let verbs: Vec<Consume> = rows
+        .filter(|row| row.seq > read)
+        .map(|row| consume("a", &row))
+        .collect();
+    // As a batch is loaded: what a verb misses, with what those behind it miss.
+    let (b, now, mut rounds) = (&pair.b, pair.b.now, 0);
+    let mut slice = Slice::default();
+    slice.head = b.head.clone();
+    for (at, verb) in verbs.iter().enumerate() {
+        loop {
+            let mut want = Want::new(&slice);
+            verb.asks(&mut want, now);
+            if want.is_satisfied() {
+                break;
+            }
+            verbs[at..]
+                .iter()
+                .for_each(|verb| verb.asks(&mut want, now));
+            let asked = want.into_asks();
+            asked.iter().for_each(|ask| b.answer(ask, &mut slice));
+            rounds += 1;
+        }
+        let (_, changes) = verb.decide(&slice, now).expect("it is taken");
+        slice.apply(changes, now);
+    }
+    assert!(rounds <= 5, "{rounds} rounds for {} events", verbs.len());
+}
