@@ -223,6 +223,8 @@ pub const CHECKPOINT_LATE_AFTER: Duration = Duration::from_secs(10);
 pub const EVENT_RECIPIENTS_MAX: usize = 4096;
 /// The payload of an event, with all its recipients: what a body still holds.
 pub const NODE_EVENT_BYTES_MAX: usize = 960 * 1024;
+/// The number of an event: what every reader of JSON keeps exactly.
+pub const EVENT_SEQ_MAX: u64 = (1 << 53) - 1;
 /// Events of one page of an outbox.
 pub const OUTBOX_PAGE_MAX: usize = 256;
 /// Agents of other nodes that are known here.

@@ -129,6 +129,10 @@ pub async fn cursors(app: AppState, call: Call) -> Result<Reply, Failure> {
 pub async fn reset(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<ResetCursorRequest>(&app, &call).await?;
     let source = from_wire::node_id("id", &call.id()?)?;
+    if request.after > limits::EVENT_SEQ_MAX {
+        let message = format!("must be at most {}", limits::EVENT_SEQ_MAX);
+        return Err(Malformed::field("after", message).into());
+    }
     let own = Own::read(&app.hub).await?.gateway.node_id;
     let to = Reset::After(request.after);
     let cursor = app.hub.run(ResetCursor { source, to }).await?;

@@ -6,13 +6,13 @@ use crate::harness::{Answer, Client, TestHub, result, start};
 use crate::nodes::{Stranger, invite, join, own, text};
 use crate::world::eventually;
 
-const OUTBOX: &str = "/runtime/v1/outbox";
+pub const OUTBOX: &str = "/runtime/v1/outbox";
 
-async fn publish(client: Client, body: Value) -> Answer {
+pub async fn publish(client: Client, body: Value) -> Answer {
     client.post("/runtime/v1/events", body).await
 }
 
-fn message(from: &str, to: &str, id: &str) -> Value {
+pub fn message(from: &str, to: &str, id: &str) -> Value {
     json!({
         "kind": "message", "sourceAgentId": from, "eventId": id,
         "payload": { "toAgents": [to], "subject": "s", "body": id },
@@ -47,7 +47,7 @@ async fn pair() -> (TestHub, TestHub) {
 }
 
 /// What an agent was handed, beside probes.
-async fn received(client: Client, agent: &str) -> Vec<Value> {
+pub async fn received(client: Client, agent: &str) -> Vec<Value> {
     let path = format!("/api/v1/messages?agentId={agent}");
     let found = client.get(&path).await.expect(200);
     let found = found["messages"].as_array().unwrap().clone();
@@ -179,7 +179,7 @@ async fn what_cannot_be_published_is_told_by_its_field_and_changes_nothing() {
 }
 
 /// A node that is written elsewhere, joined, with a ticket.
-async fn stranger(hub: &TestHub) -> (Stranger, (&'static str, String)) {
+pub async fn stranger(hub: &TestHub) -> (Stranger, (&'static str, String)) {
     let stranger = Stranger::new("stranger", 7);
     let token = invite(hub.client).await;
     let answer = stranger
@@ -190,7 +190,7 @@ async fn stranger(hub: &TestHub) -> (Stranger, (&'static str, String)) {
     (stranger, ("authorization", ticket))
 }
 
-fn event(seq: u64, kind: &str, payload: Value) -> Value {
+pub fn event(seq: u64, kind: &str, payload: Value) -> Value {
     json!({
         "eventId": format!("evt_s_{seq}"), "seq": seq, "kind": kind, "sourceNodeId": "stranger",
         "sourceAgentId": "sam", "corrId": "corr_s", "createdAt": "2026-01-19T10:00:00.000Z",

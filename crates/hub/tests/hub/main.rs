@@ -16,6 +16,7 @@ mod coordinators;
 mod errors;
 mod events;
 mod exchange;
+mod exchange_bad;
 mod external;
 mod failing_reader;
 mod files;

@@ -157,6 +157,10 @@ pub fn event(event: &Event) -> Result<Dispatch, Malformed> {
     check::text("payload", event.payload.get(), limits::NODE_EVENT_BYTES_MAX)?;
     let id = EventId::from(check::id("eventId", &event.event_id)?);
     let corr_id = CorrId::from(check::id("corrId", &event.corr_id)?);
+    if event.seq == 0 || event.seq > limits::EVENT_SEQ_MAX {
+        let message = format!("must be 1 to {}", limits::EVENT_SEQ_MAX);
+        return Err(Malformed::field("seq", message));
+    }
     if event.trace.attempt == 0 {
         return Err(Malformed::field("trace.attempt", "must be at least 1"));
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use switchboard_core::outbox::{Control, News, Outgoing};
-use switchboard_core::{NodeId, Timestamp};
+use switchboard_core::{NodeId, Timestamp, limits};
 use switchboard_wire::runtime::{Event, PublishRequest, event_from_wire, event_to_wire};
 
 /// The envelope of §1 around a payload.
@@ -174,6 +174,8 @@ fn what_is_wrong_with_an_event_is_told_by_its_field() {
         (|it| it["corrId"] = json!(""), "corrId"),
         (|it| it["sourceAgentId"] = json!(""), "sourceAgentId"),
         (|it| it["trace"]["attempt"] = json!(0), "trace.attempt"),
+        (|it| it["seq"] = json!(0), "seq"),
+        (|it| it["seq"] = json!(limits::EVENT_SEQ_MAX + 1), "seq"),
         (
             |it| it["payload"] = json!({ "body": "x" }),
             "payload.toAgents",
