@@ -8,6 +8,7 @@ use crate::doors;
 use crate::operations::Operation;
 use crate::postgres::Word;
 use crate::report::{CoordinatorsRow, PostgresReport, Report, WaitRow};
+use crate::runtime;
 
 /// The number of connections at which ratios are judged.
 const JUDGED_CONNECTIONS: usize = 64;
@@ -57,6 +58,7 @@ pub fn judge(report: &Report) -> Vec<Aim> {
     bus::aims::judge(report.bus.as_ref(), &mut aims);
     broker::aims::judge(report.broker.as_ref(), &mut aims);
     external(report, &mut aims);
+    runtime::aims::judge(report.runtime.as_ref(), &mut aims);
     postgres(report.postgres.as_ref(), &mut aims);
     aims
 }

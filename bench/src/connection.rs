@@ -65,6 +65,20 @@ impl Connection {
         }
     }
 
+    /// The same, and the number behind it.
+    pub fn read_number_past(&mut self, text: &str) -> anyhow::Result<u64> {
+        self.read_past(text)?;
+        loop {
+            let digits = self.arrived.iter().take_while(|byte| byte.is_ascii_digit());
+            let length = digits.count();
+            if length < self.arrived.len() {
+                let number = std::str::from_utf8(&self.arrived[..length])?;
+                return number.parse().context("that is no number");
+            }
+            self.read_more()?;
+        }
+    }
+
     fn read_more(&mut self) -> anyhow::Result<()> {
         let mut block = [0; 16 * 1024];
         let count = self.stream.read(&mut block).context("no answer came")?;

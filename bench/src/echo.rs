@@ -93,19 +93,24 @@ pub fn serve_until_orphaned(
 pub fn serve() -> anyhow::Result<()> {
     serve_until_orphaned(async |listener| {
         let router = Router::new().route("/api/v1/echo/{id}", routing::post(echo));
-        loop {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            let service = TowerToHyperService::new(router.clone());
-            tokio::spawn(async move {
-                let connection = hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service);
-                if let Err(error) = connection.await {
-                    eprintln!("echo: {error}");
-                }
-            });
-        }
+        route(listener, router).await
     })
+}
+
+/// Answers whoever connects.
+pub async fn route(listener: TcpListener, router: Router) -> anyhow::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let connection = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service);
+            if let Err(error) = connection.await {
+                eprintln!("echo: {error}");
+            }
+        });
+    }
 }
 
 #[derive(Deserialize)]

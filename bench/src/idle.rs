@@ -78,7 +78,7 @@ fn long_poll(hub: &Hub, agent: &str) -> anyhow::Result<TcpStream> {
     Ok(stream)
 }
 
-fn waits(mut poll: &TcpStream) -> bool {
+pub fn waits(mut poll: &TcpStream) -> bool {
     let read = poll.read(&mut [0; 1]);
     matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock)
 }

@@ -25,6 +25,7 @@ mod postgres;
 mod preload;
 mod redis;
 mod report;
+mod runtime;
 mod scripts;
 mod settings;
 mod table;
@@ -49,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         Some(ChildCommand::ServeEcho) => return echo::serve(),
         Some(ChildCommand::ServeLines) => return bus::lines::serve(),
         Some(ChildCommand::ServeSockets { file }) => return broker::bare::serve(&file),
+        Some(ChildCommand::ServePages { directory }) => return runtime::bare::serve(&directory),
         Some(ChildCommand::Claim {
             agent,
             seconds,
@@ -127,6 +129,7 @@ fn measure_hub(settings: &Settings, binary: &Path, part: Part, report: &mut Repo
             Part::Bus => report.bus = Some(bus::measure(settings, binary, &mut inner)),
             Part::Broker => report.broker = Some(broker::measure(settings, binary, &mut inner)),
             Part::External => report.external = Some(external::measure(settings, binary)?),
+            Part::Runtime => report.runtime = Some(runtime::measure(settings, binary, &mut inner)),
             Part::Postgres => report.postgres = postgres::measure(settings, binary, &mut inner),
         }
         Ok(())

@@ -39,6 +39,7 @@ pub struct Report {
     pub bus: Option<BusReport>,
     pub broker: Option<BrokerReport>,
     pub external: Option<ExternalRow>,
+    pub runtime: Option<RuntimeReport>,
     pub postgres: Option<PostgresReport>,
     pub aims: Vec<Aim>,
     /// What was left out, and why.
@@ -78,6 +79,14 @@ rows! {
         clients: Option<ClientsRow>,
         casts: Vec<WaitRow>,
         triggers: Vec<WaitRow>,
+    }
+
+    RuntimeReport {
+        flow: Vec<FlowRow>,
+        lag: Vec<WaitRow>,
+        catch_up: Option<CatchUpRow>,
+        subscribers: Option<SubscribersRow>,
+        claims: Option<BesideRow>,
     }
 
     PostgresReport {
@@ -212,6 +221,43 @@ rows! {
         fresh_mb: f64,
         connected_mb: f64,
         kb_per_connection: f64,
+    }
+
+    /// Events from one node to another.
+    FlowRow {
+        of: String,
+        connections: usize,
+        published_per_s: f64,
+        taken_in_per_s: f64,
+        /// Divided by the bare copy's rate of the same round.
+        to_bare: f64,
+        cpu: CpuSplit,
+        errors: u64,
+        errors_told: Vec<String>,
+    }
+
+    /// A node that was away takes in what waits; memory is that of both hubs.
+    CatchUpRow {
+        waiting: u64,
+        taken_in_per_s: f64,
+        to_steady: Option<f64>,
+        early_mb: f64,
+        peak_mb: f64,
+        memory_ratio: f64,
+    }
+
+    /// Nodes that wait for events of one that has none.
+    SubscribersRow {
+        subscribers: usize,
+        cpu_percent: f64,
+        resident_mb: f64,
+    }
+
+    /// Claims and completions of a hub alone, and of one that is joined with an idle one.
+    BesideRow {
+        pairs_per_s: f64,
+        beside_pairs_per_s: f64,
+        ratio: f64,
     }
 
     /// Workers that are connected and beat at their usual pace.

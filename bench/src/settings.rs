@@ -15,7 +15,7 @@ use crate::load::Plan;
 /// The hub, as a
 /// separate process, durable (synchronous=FULL) and with rate limits off: each operation over keep-alive connections, always
 /// divided by the echo measured right before and after it; batches, beside Redis where it is installed; growth up to a million
-/// waiting tasks; memory, start and idle CPU; hand writes and files; the bus beside a bare NDJSON echo; the broker beside a bare WebSocket server. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
+/// waiting tasks; memory, start and idle CPU; hand writes and files; the bus beside a bare NDJSON echo; the broker beside a bare WebSocket server; events between nodes beside a bare copy. Then, where PostgreSQL is installed, coordinators on a throw-away cluster beside
 /// pgbench. The table ends with the aims and whether they were met.
 ///
 /// Compare ratios, not absolute figures: machines differ and are noisy.
@@ -66,6 +66,9 @@ pub enum ChildCommand {
     /// A bare server of WebSocket of a running bench, and its database
     #[command(hide = true)]
     ServeSockets { file: PathBuf },
+    /// A bare copy of pages of a running bench, and where its databases are
+    #[command(hide = true)]
+    ServePages { directory: PathBuf },
     /// A program that claims by SQL, of a running bench
     #[command(hide = true)]
     Claim {
@@ -94,6 +97,8 @@ pub enum Part {
     Broker,
     /// External agents, beside agents of the HTTP interface
     External,
+    /// Events between two nodes, beside a bare copy of the same pages
+    Runtime,
     /// Many coordinators on PostgreSQL, beside pgbench
     Postgres,
 }

@@ -25,6 +25,8 @@ pub const KEEP: char = 'K';
 pub const CAST: char = 'C';
 
 type Out = UnboundedSender<Utf8Bytes>;
+/// Takes what is to be kept, and sends it back when it is.
+pub type Keeper = mpsc::Sender<(Utf8Bytes, Out)>;
 type Everyone = Arc<Mutex<Vec<Out>>>;
 
 /// The child process; see [`echo::serve_until_orphaned`].
@@ -44,11 +46,7 @@ pub fn serve(database: &Path) -> anyhow::Result<()> {
     })
 }
 
-async fn answer(
-    stream: TcpStream,
-    keeper: mpsc::Sender<(Utf8Bytes, Out)>,
-    everyone: Everyone,
-) -> anyhow::Result<()> {
+async fn answer(stream: TcpStream, keeper: Keeper, everyone: Everyone) -> anyhow::Result<()> {
     let mut socket = accept_async_with_config(stream, Some(config())).await?;
     let (out, mut outgoing) = unbounded_channel::<Utf8Bytes>();
     let lock = || everyone.lock().expect("nobody panicked");
@@ -71,19 +69,15 @@ async fn answer(
 }
 
 /// One transaction for all that came meanwhile, then the answers.
-fn keep(database: &Path) -> anyhow::Result<mpsc::Sender<(Utf8Bytes, Out)>> {
-    let mut database = Connection::open(database)?;
-    database.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-         CREATE TABLE IF NOT EXISTS kept (number INTEGER PRIMARY KEY, text TEXT NOT NULL)",
-    )?;
+pub fn keep(database: &Path) -> anyhow::Result<Keeper> {
+    let mut database = open(database)?;
     let (keeper, waiting) = mpsc::channel::<(Utf8Bytes, Out)>();
     std::thread::spawn(move || {
         while let Ok(first) = waiting.recv() {
             let batch: Vec<(Utf8Bytes, Out)> =
                 std::iter::once(first).chain(waiting.try_iter()).collect();
-            if let Err(error) = commit(&mut database, &batch) {
-                return eprintln!("sockets: {error}");
+            if let Err(error) = commit(&mut database, batch.iter().map(|(text, _)| text.as_str())) {
+                return eprintln!("bare: {error}");
             }
             for (text, out) in batch {
                 let _ = out.send(text);
@@ -93,12 +87,25 @@ fn keep(database: &Path) -> anyhow::Result<mpsc::Sender<(Utf8Bytes, Out)>> {
     Ok(keeper)
 }
 
-fn commit(database: &mut Connection, batch: &[(Utf8Bytes, Out)]) -> rusqlite::Result<()> {
+/// A database in which every commit is durable.
+pub fn open(database: &Path) -> anyhow::Result<Connection> {
+    let database = Connection::open(database)?;
+    database.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+         CREATE TABLE IF NOT EXISTS kept (number INTEGER PRIMARY KEY, text TEXT NOT NULL)",
+    )?;
+    Ok(database)
+}
+
+pub fn commit<'a>(
+    database: &mut Connection,
+    texts: impl Iterator<Item = &'a str>,
+) -> rusqlite::Result<()> {
     let transaction = database.transaction()?;
     {
         let mut insert = transaction.prepare_cached("INSERT INTO kept (text) VALUES (?1)")?;
-        for (text, _) in batch {
-            insert.execute([text.as_str()])?;
+        for text in texts {
+            insert.execute([text])?;
         }
     }
     transaction.commit()

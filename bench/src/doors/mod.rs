@@ -5,7 +5,7 @@
 pub mod aims;
 pub mod claims;
 mod files;
-mod ground;
+pub mod ground;
 mod hand_events;
 mod statements;
 
