@@ -45,6 +45,7 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  switchboard demo                            see a swarm at work, for less than a minute
   switchboard up                              start a hub for this project
   switchboard task add 'Fix the parser'       give it a task
   switchboard status --watch                  see what happens
@@ -159,6 +160,7 @@ mod tests {
         for line in [
             "up --http 127.0.0.1:0 --store sqlite:x.db --data-dir d --project p --config c.toml --auth hmac --tls-self-signed --host hub.example --abandon-move --log json",
             "init --force",
+            "demo --agents 12 --tasks 60 --speed 1 --seed 1 --keep --json",
             "status --watch --json",
             "task add title --priority high --skill rust --after a --json",
             "task import - --format ndjson",

@@ -101,6 +101,14 @@ impl Admin<'_> {
             .await
     }
 
+    /// Statements on the public tables, by libSQL's protocol (`docs/libsql.md`); for a client whose token is of scope `sql`.
+    ///
+    /// There are no idempotency keys here: have a client for it that does not retry ([`crate::RetryPolicy::NEVER`]).
+    pub async fn pipeline(self, request: &Value) -> Result<Value, Error> {
+        let call = Call::post(&["v2", "pipeline"], request)?.bare();
+        self.client.transport.send(call).await
+    }
+
     /// Whether the process answers.
     pub async fn healthy(self) -> Result<(), Error> {
         self.client

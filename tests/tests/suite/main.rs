@@ -13,6 +13,7 @@ mod commands;
 mod coordinators;
 mod crash;
 mod damage;
+mod demo;
 mod dependencies;
 mod direct_sql;
 mod disk;

@@ -9,6 +9,7 @@ pub mod cert;
 pub mod claim;
 pub mod completions;
 pub mod conformance;
+pub mod demo;
 pub mod doctor;
 pub mod escalate;
 pub mod events;
@@ -51,6 +52,7 @@ pub enum Command {
 /// Everything but running a hub: it does one thing and ends.
 #[derive(Debug, Subcommand)]
 pub enum Errand {
+    Demo(demo::Args),
     Init(init::Args),
     Status(status::Args),
     /// Add, list and control tasks
@@ -124,6 +126,7 @@ pub enum Errand {
 impl Errand {
     pub async fn run(self, context: &mut Context) -> Result<(), Failure> {
         match self {
+            Errand::Demo(args) => demo::run(args, context).await,
             Errand::Init(args) => init::run(args, context),
             Errand::Status(args) => status::run(args, context).await,
             Errand::Task(command) => command.run(context).await,
