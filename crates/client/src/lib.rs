@@ -22,6 +22,7 @@ mod agents;
 pub mod broker;
 pub mod bus;
 mod call;
+mod capabilities;
 mod claims;
 mod client;
 pub mod conformance;
@@ -44,6 +45,7 @@ mod trust;
 
 pub use admin::Admin;
 pub use agents::Agents;
+pub use capabilities::Capabilities;
 pub use client::{Builder, Client};
 pub use error::Error;
 pub use events::{Events, REWOUND};

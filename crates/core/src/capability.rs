@@ -27,7 +27,8 @@ pub struct Manifest {
     /// What those need who delegate to it, and what the one who does it needs.
     pub delegation: SkillRef,
     pub executor: SkillRef,
-    pub contract_ref: String,
+    /// Where the schema is; without one results are not checked.
+    pub contract_ref: Option<String>,
     /// The schema that results are checked against, as JSON.
     pub contract_schema: Option<Box<str>>,
     pub eta_seconds: u32,
@@ -143,6 +144,14 @@ impl Capability {
         let mut routes = self.index.eligible.iter();
         let found = routes.find(|route| route.node == *node);
         found.map_or(&[], |route| &route.agents)
+    }
+
+    /// Agents of a node that have it as a skill.
+    pub fn granted_at(&self, node: &NodeId) -> &[AgentId] {
+        match self.is_active() {
+            true => self.eligible_at(node),
+            false => &[],
+        }
     }
 
     /// The nodes that can do it, as they come in turn.
@@ -291,7 +300,7 @@ impl Release {
     }
 
     /// Of one capability, newest first.
-    pub fn of(capability: &CapabilityId) -> RecordRange {
+    pub fn versions_of(capability: &CapabilityId) -> RecordRange {
         let limit = limits::CAPABILITY_VERSIONS_MAX;
         RecordRange::newest::<Release>(capability.to_string(), limit)
     }

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::capability::SkillRef;
 use crate::id::{AgentId, CorrId, EventId, HUB, NodeId, TaskId};
 use crate::limits;
+use crate::node::Gateway;
 use crate::order::Order;
 use crate::outbox::{Answer, AnswerKind, Dispatch, FailureClass, News, Standing};
 use crate::record::Private;
+use crate::skill_review::Mishap;
 use crate::task::{Task, TaskState, TaskStatus};
 use crate::time::Timestamp;
 
@@ -29,6 +32,22 @@ pub struct Contract {
     pub eta_seconds: Option<u32>,
     pub deadline_at: Option<Timestamp>,
     pub capability: Option<String>,
+    /// What its result is checked against, as JSON.
+    #[serde(default)]
+    pub schema: Option<Box<str>>,
+    /// It is one agent's part of a task for several: the node that gave that one hears of the whole alone.
+    #[serde(default)]
+    pub part: Option<Part>,
+    /// Its last result was none that was asked for.
+    #[serde(default)]
+    pub is_broken: bool,
+}
+
+/// What an agent is to install, and of which task that is a part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub of: TaskId,
+    pub skill: SkillRef,
 }
 
 /// When a task that another node gave must be done, whether somebody holds it or not.
@@ -49,6 +68,43 @@ impl Private for Deadline {
 }
 
 impl Contract {
+    /// It owes nothing but to tell how it goes.
+    pub(crate) fn new(
+        here: &Gateway,
+        origin: &NodeId,
+        event: &EventId,
+        corr_id: &CorrId,
+        requester: &AgentId,
+    ) -> Contract {
+        Contract {
+            here: here.node_id.clone(),
+            origin: origin.clone(),
+            event: event.clone(),
+            corr_id: corr_id.clone(),
+            requester: requester.clone(),
+            eta_seconds: None,
+            deadline_at: None,
+            capability: None,
+            schema: None,
+            part: None,
+            is_broken: false,
+        }
+    }
+
+    /// What is to be reviewed, if it is told that it failed.
+    pub(crate) fn mishap(
+        &self,
+        (told, _): &(Vec<Dispatch>, Option<Order>),
+        now: Timestamp,
+    ) -> Option<Mishap> {
+        let mut news = told.iter().map(|dispatch| &dispatch.news);
+        let class = news.find_map(|news| match news {
+            News::TaskFailed { class, .. } => Some(*class),
+            _ => None,
+        });
+        Mishap::of(self.capability.as_deref(), class?, &self.corr_id, now)
+    }
+
     /// The same as events, in order. Whoever gave the task is to say that it knows how it ended.
     pub(crate) fn tell(
         &self,
@@ -76,6 +132,9 @@ impl Contract {
 
     /// What the requester's node is to hear of a step, in order.
     pub fn told(&self, before: Option<&Task>, task: &Task, now: Timestamp) -> Vec<News> {
+        if self.part.is_some() {
+            return Vec::new();
+        }
         let was = before.map(Task::status);
         let is_new_claim = before.is_none_or(|before| before.epoch != task.epoch);
         match &task.state {
@@ -150,6 +209,11 @@ impl Contract {
             eta_at: self.eta_at(task, now),
             plan: None,
         }
+    }
+
+    /// Whether a result counts only once it was compared with what was asked for.
+    pub fn is_judged(&self) -> bool {
+        self.schema.is_some() || self.part.is_some()
     }
 
     /// When it should be done, if it begins then.

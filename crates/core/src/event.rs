@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Resource;
 use crate::id::{
-    AgentId, CommandId, EngramId, GrantId, MessageId, NodeId, RequestId, SnapshotId, TaskId,
+    AgentId, CapabilityId, CommandId, EngramId, GrantId, MessageId, NodeId, RequestId, SnapshotId,
+    TaskId,
 };
 use crate::task::{FailureKind, Phase, Priority};
 use crate::time::Timestamp;
@@ -317,6 +318,43 @@ pub enum Event {
         agent: AgentId,
         why: String,
     },
+    /// A version of a capability is in use, at the node that owns it.
+    CapabilityPublished {
+        capability: CapabilityId,
+        version: String,
+        node: NodeId,
+    },
+    /// A gate did not let a version pass; the version before is in use as it was.
+    CapabilityRejected {
+        capability: CapabilityId,
+        version: String,
+        gate: String,
+        why: String,
+    },
+    /// A capability is disabled, or was taken back.
+    CapabilityWithdrawn {
+        capability: CapabilityId,
+        status: String,
+        by: String,
+    },
+    /// Its tasks go to another node than before: the owner is away, or back.
+    CapabilityMoved {
+        capability: CapabilityId,
+        from: NodeId,
+        to: NodeId,
+    },
+    /// Something went wrong with a capability: a person should review its skills.
+    ReviewOpened {
+        review: String,
+        capability: CapabilityId,
+        failure_class: String,
+    },
+    /// A person has reviewed it.
+    ReviewResolved {
+        review: String,
+        by: String,
+        note: String,
+    },
     /// An incident was opened: a person should look into it.
     IncidentOpened {
         incident: String,
@@ -450,6 +488,12 @@ kinds! {
     AgentInvited => "agent_invited",
     SessionBegan => "session_began",
     SessionEnded => "session_ended",
+    CapabilityPublished => "capability_published",
+    CapabilityRejected => "capability_rejected",
+    CapabilityWithdrawn => "capability_withdrawn",
+    CapabilityMoved => "capability_moved",
+    ReviewOpened => "review_opened",
+    ReviewResolved => "review_resolved",
     IncidentOpened => "incident_opened",
     IncidentResolved => "incident_resolved",
     OutageEnded => "outage_ended",

@@ -147,7 +147,8 @@ impl LaneKey {
             | TaskKind::Code
             | TaskKind::Documentation
             | TaskKind::Review
-            | TaskKind::Custom => None,
+            | TaskKind::Custom
+            | TaskKind::SkillDistribution => None,
         };
         audience
             .into_iter()

@@ -291,3 +291,17 @@ pub const AUDIT_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const AUDITED_REFUSALS_PER_MINUTE: u32 = 60;
 /// Entries that one look at the audit goes through.
 pub const AUDIT_SCAN_MAX: usize = 20_000;
+/// Agents that one capability's tasks are given to.
+pub const ELIGIBLE_MAX: usize = 256;
+/// A capability's id, which is a skill of those who have it.
+pub const CAPABILITY_ID_BYTES_MAX: usize = SKILL_BYTES_MAX;
+/// Agents of one node that are asked in one task to install a skill, and until when.
+pub const SKILL_TARGETS_MAX: usize = 1000;
+pub const SKILL_INSTALLED_WITHIN: Duration = Duration::from_secs(7200);
+/// Items for review that are open; past it the oldest is resolved by the hub. Each names so many samples.
+pub const REVIEWS_OPEN_MAX: usize = 1000;
+pub const REVIEW_SAMPLES_MAX: usize = 20;
+pub const RESOLVED_REVIEWS_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+/// So many tasks that go nowhere within this time, and somebody should look at the capability.
+pub const UNROUTED_TIMES: usize = 3;
+pub const UNROUTED_WITHIN: Duration = Duration::from_secs(600);

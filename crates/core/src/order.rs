@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::capability::SkillRef;
 use crate::id::{AgentId, CorrId, EventId, NodeId, TaskId};
 use crate::limits;
 use crate::outbox::{AnswerKind, Dispatch};
@@ -88,6 +89,9 @@ pub struct TaskOrder {
     pub note: Option<String>,
     /// The capability that chose its node.
     pub capability: Option<String>,
+    /// The skill that it is to install.
+    #[serde(default)]
+    pub installs: Option<SkillRef>,
 }
 
 words! {

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, CorrId, EventId, HUB, NodeId, TaskId};
+use crate::capability::{CapabilityStatus, Index, Manifest, Routing, SkillRef};
+use crate::id::{AgentId, CapabilityId, CorrId, EventId, HUB, NodeId, TaskId};
 use crate::limits;
 use crate::record::{History, Place, Private, RecordRange};
 use crate::talk::fnv;
@@ -34,7 +35,17 @@ pub struct Dispatch {
     pub expires_at: Timestamp,
     /// 1, and more for each time that it is sent again.
     pub attempt: u32,
+    /// By what it was routed, if capabilities chose its node.
+    #[serde(default)]
+    pub policies: Option<Box<PolicyVersions>>,
     pub news: News,
+}
+
+/// What an index and a routing record said when an event was routed by them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyVersions {
+    pub routing: String,
+    pub capability: String,
 }
 
 /// What an event tells.
@@ -106,6 +117,22 @@ pub enum Control {
         /// It is there; otherwise it signed off or is not heard of.
         is_live: bool,
     },
+    /// A version of a capability, and whether it is in use.
+    Catalog {
+        manifest: Box<Manifest>,
+        status: CapabilityStatus,
+        published_at: Timestamp,
+    },
+    /// Who is given its tasks.
+    Index {
+        capability: CapabilityId,
+        index: Index,
+    },
+    /// Which nodes they go to.
+    Routing {
+        capability: CapabilityId,
+        routing: Routing,
+    },
     /// Of a kind that this build does not know, or has no use for.
     Other { path: String, value: Box<str> },
 }
@@ -155,6 +182,17 @@ pub struct Commission {
     pub requester: AgentId,
     pub response_required: bool,
     pub deadline_at: Option<Timestamp>,
+    /// Each of those it is for is to install a skill.
+    #[serde(default)]
+    pub installs: Option<Box<Installs>>,
+}
+
+/// A skill that agents are to install, to delegate to a capability.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installs {
+    pub capability: CapabilityId,
+    pub skill: SkillRef,
+    pub required_by: Timestamp,
 }
 
 /// What became of an event at a node.
@@ -307,7 +345,7 @@ impl Dispatch {
             false => limits::DISPATCH_VALID_FOR,
         };
         Dispatch {
-            id: own_id(here, &format!("{}|{salt}", news.kind()), now),
+            id: own_id("evt", here, &format!("{}|{salt}", news.kind()), now).into(),
             from: HUB.into(),
             to: None,
             to_node: None,
@@ -315,21 +353,22 @@ impl Dispatch {
             created_at: now,
             expires_at: now + valid_for,
             attempt: 1,
+            policies: None,
             news,
         }
     }
 }
 
-/// `evt_` and a ULID: the instant, and 80 bits of a hash.
-fn own_id(here: &NodeId, salt: &str, now: Timestamp) -> EventId {
+/// A word and a ULID: the instant, and 80 bits of a hash.
+pub(crate) fn own_id(word: &str, here: &NodeId, salt: &str, now: Timestamp) -> String {
     const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let instant = u128::from(now.0.unsigned_abs()) & 0xffff_ffff_ffff;
     let low = fnv(here.as_str().bytes().chain([0]).chain(salt.bytes()));
     let high = fnv(salt.bytes().chain([0]).chain(here.as_str().bytes()));
     let bits = instant << 80 | u128::from(high & 0xffff) << 64 | u128::from(low);
     let letter = |at: u32| char::from(LETTERS[(bits >> (at * 5)) as usize & 31]);
-    let text: String = "evt_".chars().chain((0..26).rev().map(letter)).collect();
-    EventId::from(text)
+    let ulid: String = (0..26).rev().map(letter).collect();
+    format!("{word}_{ulid}")
 }
 
 /// An event of another node that was answered with no. It stays so: what was sent again before the answer was heard is not
@@ -369,9 +408,9 @@ mod tests {
 
     #[test]
     fn ids_of_the_hubs_own_events_differ_by_node_salt_and_instant() {
-        let id = |node: &str, salt, at| own_id(&node.into(), salt, Timestamp(at));
+        let id = |node: &str, salt, at| own_id("evt", &node.into(), salt, Timestamp(at));
         let first = id("node-a", "T|1", 1_760_000_000_000);
-        assert_eq!(first.as_str().len(), 30, "{first}");
+        assert_eq!(first.len(), 30, "{first}");
         assert_eq!(first, id("node-a", "T|1", 1_760_000_000_000));
         for other in [
             id("node-b", "T|1", 1_760_000_000_000),

@@ -254,6 +254,11 @@ impl Judgement {
         }
     }
 
+    /// Whatever was measured, its result is not what it must be.
+    pub(crate) fn broken(self, why: &str) -> Judgement {
+        Judgement::review(self.regressions, why.to_owned())
+    }
+
     fn review(regressions: Vec<Regression>, why: String) -> Judgement {
         Judgement {
             passed: false,

@@ -16,6 +16,7 @@ use crate::contract::Deadline;
 use crate::coordinators::Coordinators;
 use crate::cursor::{Announced, Cursor, FarAgent, Neighbour, Subscriber, Watermark};
 use crate::director::Director;
+use crate::distribution::Distribution;
 use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
 use crate::external::{AgentInvite, ExternalSession, SessionCount, Visitor};
@@ -29,6 +30,7 @@ use crate::root::Root;
 use crate::row::Row;
 use crate::run::Run;
 use crate::served::ServedTime;
+use crate::skill_review::{Mishap, Promised, SkillReview, Unrouted};
 use crate::talk::{Chat, Counted, Holders, Owed, Refused, Session, Spoken};
 use crate::time::Timestamp;
 
@@ -298,6 +300,11 @@ kinds! {
     Visitor = "visitor";
     SessionCount = "session_count";
     AuditEntry = "audit";
+    Distribution = "distribution";
+    Promised = "promised";
+    Mishap = "mishap";
+    SkillReview = "skill_review";
+    Unrouted = "unrouted";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, EventId, MessageId, NodeId, TaskId};
+use crate::id::{AgentId, CapabilityId, EventId, MessageId, NodeId, TaskId};
 use crate::iso::Printed;
 use crate::node::PROTOCOL_VERSION;
 use crate::task::TaskStatus;
@@ -103,6 +103,26 @@ pub enum Refusal {
         event: EventId,
     },
     NoRoute(NoRoute),
+    CapabilityNotFound {
+        capability: CapabilityId,
+    },
+    /// Another manifest was published under this version.
+    VersionExists {
+        capability: CapabilityId,
+        version: String,
+    },
+    /// Something is for its owner's node to do.
+    WrongNode {
+        node: NodeId,
+        endpoint: Option<String>,
+    },
+    ReviewNotFound {
+        review: String,
+    },
+    /// Its result must be compared with what was asked for, before it can be completed.
+    Unjudged {
+        task: TaskId,
+    },
     TooMany {
         what: &'static str,
         limit: usize,
@@ -416,11 +436,39 @@ impl fmt::Display for Refusal {
                 f.write_str("name toAgents or requiredCapabilities")
             }
             Refusal::NoRoute(NoRoute::CapabilityUnavailable) => {
-                f.write_str("no live agent has the required capabilities")
+                f.write_str("no node has a live agent for the required capabilities")
             }
             Refusal::NoRoute(NoRoute::Unreachable) => {
                 f.write_str("this node and the target's cannot reach each other")
             }
+            Refusal::CapabilityNotFound { capability } => {
+                write!(
+                    f,
+                    "there is no capability {capability}; see 'switchboard capability list'"
+                )
+            }
+            Refusal::VersionExists {
+                capability,
+                version,
+            } => write!(
+                f,
+                "another manifest of {capability} was published as {version}; publish this one under a higher version"
+            ),
+            Refusal::WrongNode { node, endpoint } => {
+                write!(f, "this is for node {node} to do; ask it there")?;
+                match endpoint {
+                    Some(endpoint) => write!(f, ", at {endpoint}"),
+                    None => Ok(()),
+                }
+            }
+            Refusal::ReviewNotFound { review } => write!(
+                f,
+                "there is no open review {review}; see 'switchboard review list'"
+            ),
+            Refusal::Unjudged { task } => write!(
+                f,
+                "the result of task {task} was not checked against its contract; complete it again"
+            ),
             Refusal::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
             Refusal::Invalid { message, .. } => f.write_str(message),
         }

@@ -219,6 +219,12 @@ fn said(event: &Event) -> Option<Said<'_>> {
         | Event::NodeInvited { .. }
         | Event::NodeJoined { .. }
         | Event::NodeLeft { .. }
+        | Event::CapabilityPublished { .. }
+        | Event::CapabilityRejected { .. }
+        | Event::CapabilityWithdrawn { .. }
+        | Event::CapabilityMoved { .. }
+        | Event::ReviewOpened { .. }
+        | Event::ReviewResolved { .. }
         | Event::IncidentOpened { .. }
         | Event::IncidentResolved { .. }
         | Event::OutageEnded { .. }

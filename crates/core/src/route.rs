@@ -1,12 +1,15 @@
 //! Where agents are: here, at another node, or nowhere.
 
 use crate::agent::Agent;
-use crate::cursor::FarAgent;
+use crate::capability::{Capability, is_granted};
+use crate::cursor::{FarAgent, Neighbour};
 use crate::id::{AgentId, NodeId};
+use crate::limits;
 use crate::node::{Gateway, Node};
 use crate::order::{Delivered, Destination};
 use crate::outbox::Route;
 use crate::refusal::{NoRoute, Refusal};
+use crate::time::Timestamp;
 use crate::want::Want;
 
 /// Agents by the node that they are at.
@@ -112,8 +115,104 @@ pub(crate) fn gateway<'a>(want: &mut Want<'a>) -> Result<&'a Gateway, Refusal> {
         .ok_or(Refusal::NoRoute(NoRoute::Unreachable))
 }
 
+/// Where something goes that needs capabilities.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Chosen {
+    /// `None` is this node.
+    pub node: Option<NodeId>,
+    /// Those of the node who may do it, as far as an index says so.
+    pub agents: Vec<AgentId>,
+    /// The capability that chose it.
+    pub by: Option<Box<Capability>>,
+}
+
+/// The node that does what needs these capabilities: the owner of the first of them while
+/// that is heard of, then those that stand in for it, then any with an agent that is eligible.
+pub(crate) fn by_capability(
+    want: &mut Want<'_>,
+    required: &[String],
+    now: Timestamp,
+) -> Result<Chosen, Refusal> {
+    if required.is_empty() {
+        return Err(Refusal::NoRoute(NoRoute::MissingRouteFields));
+    }
+    let unavailable = Refusal::NoRoute(NoRoute::CapabilityUnavailable);
+    let (named, plain): (Vec<&String>, Vec<&String>) =
+        required.iter().partition(|word| is_granted(word));
+    let rows = named
+        .iter()
+        .map(|id| want.private::<Capability>(id.to_lowercase()));
+    let rows: Vec<Option<&Capability>> = rows.collect();
+    let known: Vec<&Capability> = rows.iter().flatten().copied().collect();
+    let is_known = known.len() == named.len() && known.iter().all(|one| one.is_active());
+    let [first, ..] = &known[..] else {
+        let present = want.present_agents().unwrap_or_default();
+        let mut able = present.iter().filter_map(|id| want.agent(id));
+        let is_able = named.is_empty() && able.any(|agent| is_eligible(agent, required));
+        return is_able.then(Chosen::default).ok_or(unavailable);
+    };
+    let here = gateway(want)?;
+    let mut is_unreached = false;
+    for node in first.nodes().into_iter().filter(|_| is_known) {
+        let is_here = *node == here.node_id;
+        if !is_here && !(plain.is_empty() && is_heard(want, node, now)) {
+            continue;
+        }
+        let mut agents = first.eligible_at(node).to_vec();
+        agents.retain(|id| {
+            let is_named = |one: &&Capability| one.eligible_at(node).contains(id);
+            known.iter().all(is_named)
+                && match is_here {
+                    true => want.agent(id).is_some_and(|one| is_eligible(one, required)),
+                    false => is_live_at(want, id, node),
+                }
+        });
+        let there = want.private::<Node>(node.to_string());
+        let is_reached = is_here || there.is_some_and(|there| reaches(here, there));
+        if !agents.is_empty() && is_reached {
+            return Ok(Chosen {
+                node: (!is_here).then(|| node.clone()),
+                agents,
+                by: Some(Box::new((*first).clone())),
+            });
+        }
+        is_unreached |= !agents.is_empty();
+    }
+    Err(match is_unreached {
+        true => Refusal::NoRoute(NoRoute::Unreachable),
+        false => unavailable,
+    })
+}
+
+/// Whether events come from one to the other. Those that joined each other found a way; others need an address.
+fn reaches(here: &Gateway, there: &Node) -> bool {
+    there.vouched_by.is_none() || there.endpoint.is_some() || here.endpoint.is_some()
+}
+
+/// Whether what a node owns is still its own: it was heard of, or has just joined.
+fn is_heard(want: &mut Want<'_>, node: &NodeId, now: Timestamp) -> bool {
+    let floor = want.slice().head.floor;
+    let known = want.private::<Neighbour>(node.to_string());
+    let joined = want.private::<Node>(node.to_string());
+    let Some(joined) = joined.filter(|joined| joined.is_joined()) else {
+        return false;
+    };
+    // While nobody served the ledger nobody could be heard of.
+    let heard_at = known.map_or(joined.joined_at, |known| known.heard_at);
+    now < heard_at.max(floor) + limits::OWNER_LEASE_FOR
+}
+
+/// Whether an agent that a node calls so is there.
+fn is_live_at(want: &mut Want<'_>, agent: &AgentId, node: &NodeId) -> bool {
+    let names = [agent.to_string(), format!("{agent}@{node}")];
+    let mut found = names
+        .into_iter()
+        .filter_map(|name| want.private::<FarAgent>(name));
+    found.any(|far| far.node == *node && far.home_id == *agent && far.is_live)
+}
+
 /// Whether an agent of this node may be given what needs these capabilities.
-pub(crate) fn is_eligible(agent: &Agent, required: &[String]) -> bool {
+fn is_eligible(agent: &Agent, required: &[String]) -> bool {
     agent.is_live()
         && required
             .iter()

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::capability::is_granted;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Skills(Vec<Arc<str>>);
@@ -43,6 +45,11 @@ impl Skills {
 
     pub fn is_subset(&self, others: &Skills) -> bool {
         self.missing_from(others).next().is_none()
+    }
+
+    /// Those that an agent can say it has; the others are granted.
+    pub fn own(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter().filter(|word| !is_granted(word))
     }
 
     /// Both together.

@@ -220,7 +220,10 @@ impl Task {
         let description = self.about.description.as_ref().map_or(0, String::len);
         let result = self.result.as_ref().map_or(0, |result| result.len());
         let files: usize = self.about.files.iter().map(String::len).sum();
-        self.about.title.len() + description + result + files
+        let contract = self.contract.as_ref();
+        let schema = contract.and_then(|contract| contract.schema.as_ref());
+        let schema = schema.map_or(0, |schema| schema.len());
+        self.about.title.len() + description + result + files + schema
     }
 
     /// The group of columns that say what it is about.

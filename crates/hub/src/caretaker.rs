@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use switchboard_core::talk::Owed;
 use switchboard_core::verb::{
-    Chase, ChaseOrders, CompactOutbox, EndCooldown, EndDeadlines, EndOverdue, EndSessions,
-    EndStale, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent, Prune, PruneTasks,
-    ReleaseRetries, Serve, Sweep,
+    Chase, ChaseOrders, CompactOutbox, EndCooldown, EndDeadlines, EndOverdue, EndPromises,
+    EndReleases, EndSessions, EndStale, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent,
+    OpenReviews, Prune, PruneTasks, ReleaseRetries, Serve, Sweep,
 };
 use switchboard_core::{Timestamp, Verb, limits};
 use tokio::time::{Instant, sleep_until};
@@ -105,6 +105,9 @@ async fn sweep(hub: &Hub) -> Result<Option<Timestamp>, Error> {
     steps(hub, EndDeadlines).await?;
     steps(hub, EndSessions).await?;
     steps(hub, ChaseOrders).await?;
+    steps(hub, EndReleases).await?;
+    steps(hub, EndPromises).await?;
+    steps(hub, OpenReviews).await?;
     steps(hub, Chase { words: reminder }).await?;
     // Whoever has just fallen silent holds no grant any more.
     let budgets = hub.run(GrantBudgets).await?.due;

@@ -232,6 +232,8 @@ impl News {
             | Event::AgentInvited { .. } | Event::SessionBegan { .. } | Event::SessionEnded { .. }
             | Event::NodeInvited { .. } | Event::NodeJoined { .. } | Event::NodeLeft { .. }
             | Event::IncidentOpened { .. } | Event::IncidentResolved { .. } | Event::OutageEnded { .. }
+            | Event::CapabilityPublished { .. } | Event::CapabilityRejected { .. } | Event::CapabilityWithdrawn { .. }
+            | Event::CapabilityMoved { .. } | Event::ReviewOpened { .. } | Event::ReviewResolved { .. }
             | Event::ClockSteppedBack { .. } | Event::EpochBegan { .. } | Event::ClockSteppedForward { .. }
             | Event::WriteUndone { .. } => {}
         }

@@ -57,6 +57,10 @@ const TAGS: &[(&str, &str)] = &[
     ("tokens", "Credentials of people and programs."),
     ("nodes", "Hubs that are gateways of one swarm."),
     ("external", "Agents that live elsewhere."),
+    (
+        "capabilities",
+        "What tasks can ask for by name, on any node; reviews of what went wrong.",
+    ),
     ("sql", "SQL on the public tables, for libSQL clients."),
     ("probes", "For machines that look after the hub."),
 ];
@@ -196,6 +200,8 @@ fn parameters(route: &Route) -> Vec<Value> {
             "messages" => "The id of the message.",
             "tokens" => "The id of the token.",
             "nodes" => "The id of the node.",
+            "capabilities" => "The id of the capability.",
+            "reviews" => "The id of the review.",
             _ => "The id of the incident.",
         };
         Bound::Id.put(&mut schema);

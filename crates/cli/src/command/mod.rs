@@ -5,6 +5,7 @@ pub mod audit;
 pub mod backup;
 pub mod bg;
 pub mod bus;
+pub mod capability;
 pub mod cert;
 pub mod claim;
 pub mod completions;
@@ -28,6 +29,7 @@ pub mod pause;
 pub mod quality;
 pub mod restore;
 pub mod resume;
+pub mod review;
 pub mod role;
 pub mod roll_call;
 pub mod say;
@@ -85,6 +87,12 @@ pub enum Errand {
     /// Check whether an implementation does what its protocol demands
     #[command(subcommand, after_help = conformance::EXAMPLES)]
     Conformance(conformance::Command),
+    /// Publish, list and take back capabilities
+    #[command(subcommand, visible_alias = "capabilities", after_help = capability::EXAMPLES)]
+    Capability(capability::Command),
+    /// List and resolve reviews of capabilities whose tasks went wrong
+    #[command(subcommand, visible_alias = "reviews", after_help = review::EXAMPLES)]
+    Review(review::Command),
     Say(say::Args),
     /// Start, list and end builder's background agents
     #[command(subcommand, after_help = bg::EXAMPLES)]
@@ -139,6 +147,8 @@ impl Errand {
             Errand::Lease(command) => command.run(context).await,
             Errand::Node(command) => command.run(context).await,
             Errand::Conformance(command) => command.run(context).await,
+            Errand::Capability(command) => command.run(context).await,
+            Errand::Review(command) => command.run(context).await,
             Errand::Gate(command) => command.run(context).await,
             Errand::Claim(command) => command.run(context).await,
             Errand::Escalate(args) => escalate::run(args, context).await,

@@ -244,6 +244,7 @@ impl Slice {
         let before = self.rows.tasks.get(&task.id);
         let contract = task.contract.as_ref();
         let told = contract.map(|contract| contract.tell(before, &task, now));
+        let mishap = contract.and_then(|contract| contract.mishap(told.as_ref()?, now));
         self.head
             .moved(before.map(Task::status), Some(task.status()));
         let waited_in = before
@@ -287,6 +288,9 @@ impl Slice {
         let (told, order) = told.unwrap_or_default();
         if let Some(order) = order {
             self.put(order.into(), now);
+        }
+        if let Some(mishap) = mishap {
+            self.put(mishap.into(), now);
         }
         for dispatch in told {
             self.tell(dispatch);

@@ -37,6 +37,8 @@ words! {
         Documentation = "documentation",
         Review = "review",
         Custom = "custom",
+        /// To install a skill; see `verb/distribute.rs`.
+        SkillDistribution = "skill_distribution",
     }
 }
 

@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
-use super::Verb;
 use super::set_baseline::{BaselineSource, SetBaseline};
+use super::{Finding, Verb};
 use crate::agent::Agent;
 use crate::assertion::Asserted;
 use crate::changes::{Adopted, AdoptedRow, Changes};
+use crate::contract::Contract;
 use crate::event::Event;
 use crate::id::{AgentId, MessageId, TaskId};
 use crate::lease::Lease;
@@ -108,9 +109,17 @@ type Steps = Vec<Box<dyn HandStep>>;
 /// Reads what a message means and claims, or tells what is wrong with it.
 pub type Meant<'a> = &'a dyn Fn(&Message) -> Result<(Meaning, Vec<Asserted>), String>;
 
+/// What a completion is held against.
+#[derive(Clone, Copy)]
+pub struct Gauge<'a> {
+    pub policy: &'a Arc<GatePolicy>,
+    /// Compares a result with what a contract says that it must be.
+    pub judge: &'a dyn Fn(&Contract, &str) -> Finding,
+}
+
 impl Note {
     /// What it amounts to, in order. If one is refused, the rest is left out and [`Note::undone`] told instead.
-    pub fn steps(&self, policy: &Arc<GatePolicy>, meaning: Meant<'_>) -> Vec<Box<dyn HandStep>> {
+    pub fn steps(&self, gauge: Gauge<'_>, meaning: Meant<'_>) -> Vec<Box<dyn HandStep>> {
         let mut steps: Steps = vec![Box::new(Open {
             adopted: self.adopted(),
         })];
@@ -122,7 +131,7 @@ impl Note {
                 was.as_deref(),
                 is.as_deref(),
                 metrics.as_deref(),
-                policy,
+                gauge,
             ),
             Written::Agent { was, is, how, id } => {
                 agent::steps(&mut steps, id, was.as_deref(), is.as_deref(), *how);

@@ -1,6 +1,7 @@
 //! The other nodes are told which agents are here. Nobody is told what it was told before.
 
 use super::Verb;
+use super::release::next_rev;
 use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::cursor::Announced;
@@ -47,9 +48,7 @@ impl Verb for Announce {
             if is_known && !(self.again && is_live) {
                 continue;
             }
-            // Also after a restore a later one is higher.
-            let rev = known.map_or(0, |known| known.rev) + 1;
-            let rev = rev.max(u64::try_from(now.0).unwrap_or(0));
+            let rev = next_rev(known.map_or(0, |known| known.rev), now);
             let record = Control::Agent {
                 agent: agent.clone(),
                 is_live,
@@ -70,7 +69,7 @@ impl Verb for Announce {
 }
 
 /// Names of roles are each node's own: who is there as nothing else is not told elsewhere.
-fn is_shown(agent: &Agent) -> bool {
+pub(super) fn is_shown(agent: &Agent) -> bool {
     let mut doors = agent.doors.iter();
     agent.is_live() && doors.any(|door| !door.policy().keeps)
 }

@@ -7,9 +7,10 @@ use crate::incident::Alarm;
 use crate::limits;
 use crate::node::{Gateway, Node};
 use crate::order::{Delivered, Destination, Order, TaskOrderState, backoff};
-use crate::outbox::{Dispatch, News};
+use crate::outbox::{Dispatch, FailureClass, News};
 use crate::refusal::Refusal;
 use crate::route::gateway;
+use crate::skill_review::Mishap;
 use crate::slice::Slice;
 use crate::time::Timestamp;
 use crate::want::Want;
@@ -123,6 +124,14 @@ fn take(
         }
         Step::Late => {
             overdue(&order).raise(slice, changes, now);
+            let named = order
+                .task
+                .as_ref()
+                .and_then(|task| task.capability.as_deref());
+            let class = FailureClass::SlaBreach;
+            if let Some(mishap) = Mishap::of(named, class, &order.corr_id, now) {
+                changes.put(mishap);
+            }
             order.look_at = Some(order.created_at + limits::DISPATCH_VALID_MAX);
         }
     }

@@ -29,6 +29,7 @@ pub struct Filter {
     /// Only tasks that require at least one of these.
     pub skills: Option<Skills>,
     pub priorities: Option<Vec<Priority>>,
+    /// Those that are not named are all but skill_distribution: it is handed out to who asks for it.
     pub kinds: Option<Vec<TaskKind>>,
     pub excluded: HashSet<TaskId>,
     pub max_minutes: Option<u32>,
@@ -48,7 +49,9 @@ impl Filter {
             && self
                 .kinds
                 .as_ref()
-                .is_none_or(|list| list.contains(&key.kind))
+                .map_or(key.kind != TaskKind::SkillDistribution, |list| {
+                    list.contains(&key.kind)
+                })
             && self.max_minutes.is_none_or(minutes)
     }
 }

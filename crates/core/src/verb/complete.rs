@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
+use super::distribute::{settle, want_settled};
 use super::ending::{end_claim, release_dependants, want_dependants_released, want_end};
+use super::open_reviews::fell_short;
 use super::{Verb, awake, check_holder, speaker};
 use crate::attempt::Outcome;
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, LearningId, SnapshotId, TaskId};
 use crate::memory::Learning;
+use crate::outbox::FailureClass;
 use crate::quality::{Baseline, GatePolicy, Judgement, Metrics, Snapshot};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
-use crate::task::{Task, TaskStatus};
+use crate::task::{Failure, FailureKind, Task, TaskStatus};
 use crate::time::Timestamp;
 use crate::want::Want;
 
@@ -26,6 +29,14 @@ pub struct Complete {
     pub learnings: Vec<(LearningId, String)>,
     pub metrics: Option<(SnapshotId, Metrics)>,
     pub policy: Arc<GatePolicy>,
+    /// What a look at the result found, where the task has a contract that says what it must be.
+    pub finding: Option<Finding>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What of it is not as it must be.
+    pub breach: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +56,7 @@ impl Verb for Complete {
         if let Some(task) = want.task(&self.task) {
             want_end(want, task);
             want_dependants_released(want, task);
+            want_settled(want, task);
         }
     }
 
@@ -59,12 +71,21 @@ impl Verb for Complete {
             task: self.task.clone(),
             why,
         })?;
+        let contract = task.contract.as_ref();
+        if contract.is_some_and(|contract| contract.is_judged()) && self.finding.is_none() {
+            return Err(Refusal::Unjudged {
+                task: self.task.clone(),
+            });
+        }
         let mut changes = Changes::default();
         let mut agent = awake(agent, &mut changes, now);
         let baseline = slice.known::<Baseline>(&()).flatten();
-        let judgement = self
+        let mut judgement = self
             .policy
             .judge(baseline, self.metrics.as_ref().map(|(_, metrics)| metrics));
+        if let Some(breach) = self.breach() {
+            judgement = judgement.broken(breach);
+        }
         let outcome = if judgement.passed {
             Outcome::Completed
         } else {
@@ -90,6 +111,16 @@ impl Complete {
         now: Timestamp,
     ) -> TaskStatus {
         let mut done = task.clone();
+        if let Some(contract) = &mut done.contract {
+            contract.is_broken = self.breach().is_some();
+        }
+        if let Some(breach) = self.breach() {
+            done.last_failure = Some(Failure {
+                kind: FailureKind::QualityFailure,
+                message: breach.to_owned(),
+            });
+            fell_short(changes, task, FailureClass::ContractViolation, now);
+        }
         if let Some((id, _)) = &self.metrics {
             done.snapshot = Some(id.clone());
         }
@@ -103,8 +134,14 @@ impl Complete {
         changes.task((done, event));
         if status == TaskStatus::Completed {
             release_dependants(slice, changes, task, now);
+            settle(slice, task, true, changes, now);
         }
         status
+    }
+
+    fn breach(&self) -> Option<&str> {
+        let finding = self.finding.as_ref();
+        finding.and_then(|finding| finding.breach.as_deref())
     }
 
     fn keep_snapshot(

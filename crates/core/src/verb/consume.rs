@@ -21,6 +21,7 @@ use crate::slice::Slice;
 use crate::time::Timestamp;
 use crate::want::Want;
 
+mod catalog;
 mod effect;
 mod orders;
 
@@ -33,6 +34,8 @@ pub struct Consume {
     pub event: Dispatch,
     /// What the event says, as JSON: who asked for a task is handed it as it came.
     pub payload: Box<str>,
+    /// What a completion says was installed: a skill's name and its version.
+    pub installed: Option<(String, String)>,
     pub gap: Gap,
     /// Of whoever reads the source, if that is a duty.
     pub fence: Option<Fence>,

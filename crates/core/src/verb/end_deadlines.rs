@@ -1,5 +1,6 @@
 //! Caretaker: a task that another node gave has failed once its deadline is over, whether somebody holds it or not.
 
+use super::distribute::{settle, want_settled};
 use super::ending::{
     end_claim, holder_of, put_holder, tell_dependants, want_dependants_told, want_end,
 };
@@ -25,6 +26,7 @@ impl Verb for EndDeadlines {
             if let Some(task) = want.task(&due.task) {
                 want_end(want, task);
                 want_dependants_told(want, task);
+                want_settled(want, task);
             }
         }
     }
@@ -35,6 +37,9 @@ impl Verb for EndDeadlines {
         for deadline in &due {
             changes.remove::<Record>(Deadline::at(deadline.task.to_string()));
             let task = slice.task(&deadline.task);
+            if let Some(task) = task {
+                settle(slice, task, false, &mut changes, now);
+            }
             if let Some(task) = task.filter(|task| !task.status().is_final()) {
                 fail(slice, task, &mut changes, now);
             }

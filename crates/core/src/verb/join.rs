@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::ending::GiveBack;
+use super::grants::{want_granted, with_granted};
 use super::hand::{is_of_one_stream, queue_again, want_unacknowledged};
 use super::{Verb, wake};
 use crate::agent::{Agent, AgentKind, Capabilities, Machine};
@@ -91,6 +92,7 @@ impl Verb for Join {
         for role in self.roles() {
             want.private::<Holders>(role.to_owned());
         }
+        want_granted(want, std::slice::from_ref(&self.agent));
         let Some(known) = want.agent(&self.agent) else {
             return;
         };
@@ -144,6 +146,7 @@ impl Verb for Join {
         let goes_on = resumed && policy.proof == Proof::Door;
         let is_news = !goes_on || !agent.doors.contains(&self.door);
         self.describe(&mut agent, policy.skills);
+        agent.skills = with_granted(&mut Want::new(slice), &self.agent, &agent.skills);
         agent.open_door(self.door, policy.silence.limit(self.silent_after));
         if !goes_on {
             agent.registered_at = now;

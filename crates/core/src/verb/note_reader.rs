@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::Verb;
+use super::hear_node::hear;
 use crate::changes::Changes;
-use crate::cursor::Subscriber;
+use crate::cursor::{Neighbour, Subscriber};
 use crate::id::NodeId;
 use crate::node::Node;
 use crate::refusal::Refusal;
@@ -26,6 +27,7 @@ impl Verb for NoteReader {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
         want.private::<Node>(self.node.to_string());
         want.private::<Subscriber>(self.node.to_string());
+        want.private::<Neighbour>(self.node.to_string());
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Subscriber, Changes), Refusal> {
@@ -46,6 +48,7 @@ impl Verb for NoteReader {
             });
         }
         let mut changes = Changes::default();
+        hear(&mut want, &mut changes, &self.node, now);
         let known = want.private::<Subscriber>(self.node.to_string());
         // A node that has nothing new to say costs a write only when its lease is half over.
         let half = now + self.lease_for / 2;

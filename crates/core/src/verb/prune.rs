@@ -354,11 +354,16 @@ mod tests {
             ("recurrence", since_stop(limits::RECURRENCES_KEPT_FOR)),
             ("node", since_stop(limits::LEFT_NODES_KEPT_FOR)),
             ("node_invite", since_stop(limits::NODE_INVITES_KEPT_FOR)),
+            ("declined", since_stop(limits::ORDERS_KEPT_FOR)),
             ("order", since_stop(limits::ORDERS_KEPT_FOR)),
             ("ordered", since_stop(limits::DISPATCH_VALID_MAX)),
             ("agent_invite", since_stop(limits::NODE_INVITES_KEPT_FOR)),
             ("external_session", since_stop(limits::AUDIT_KEPT_FOR)),
             ("audit", since_stop(limits::AUDIT_KEPT_FOR)),
+            (
+                "skill_review",
+                since_stop(limits::RESOLVED_REVIEWS_KEPT_FOR),
+            ),
             ("sample", now - HOUR),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);

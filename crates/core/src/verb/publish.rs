@@ -2,20 +2,24 @@
 
 use std::time::Duration;
 
+use super::end_promises::late_at;
 use super::{CreateTasks, NewTask, Send, Verb, speaker};
 use crate::audit::AuditEntry;
+use crate::capability::{Capability, Policies, is_granted};
 use crate::changes::Changes;
 use crate::contract::{Contract, Deadline};
 use crate::cursor::FarAgent;
 use crate::description::Description;
+use crate::event::Event;
 use crate::id::{AgentId, CorrId, EventId, MessageId, NodeId};
 use crate::limits;
 use crate::message::{Meaning, Sender, To};
 use crate::node::{Gateway, Node};
 use crate::order::{Destination, Order, Ordered, TaskOrder, TaskOrderState, Wants};
-use crate::outbox::{Answer, AnswerKind, Commission, Dispatch, Letter, News};
+use crate::outbox::{Answer, AnswerKind, Commission, Dispatch, Letter, News, PolicyVersions};
 use crate::refusal::{NoRoute, Refusal};
-use crate::route::{Whereabouts, gateway, is_eligible};
+use crate::route::{Whereabouts, by_capability, gateway};
+use crate::skill_review::Promised;
 use crate::skills::Skills;
 use crate::slice::Slice;
 use crate::task::{Priority, Task};
@@ -83,7 +87,9 @@ impl Verb for Publish {
             Publication::Task(task) => {
                 want.private::<Ordered>(task.task.to_string());
                 want.task(&task.task);
-                if let Ok(found) = route(want, task)
+                want.private::<Policies>("");
+                terms(want, task);
+                if let Ok(found) = route(want, task, now)
                     && found.node.is_none()
                 {
                     create(task, &found.agents, &self.corr_id).asks(want, now);
@@ -158,6 +164,7 @@ impl Publish {
             created_at: now,
             expires_at: now + valid_for.min(limits::DISPATCH_VALID_MAX),
             attempt: 1,
+            policies: None,
             news,
         }
     }
@@ -309,7 +316,7 @@ impl Publish {
                 task: task.task.clone(),
             });
         }
-        let found = route(&mut want, task)?;
+        let mut found = route(&mut want, task, now)?;
         let mut changes = Changes::default();
         let mut commission = task.clone();
         commission.to.clone_from(&found.agents);
@@ -324,6 +331,15 @@ impl Publish {
             reason: None,
         });
         told.to_node = Some(found.node.clone().unwrap_or_else(|| here.node_id.clone()));
+        if let Some(by) = found.by.take() {
+            told.policies = Some(moved(
+                &mut want,
+                *by,
+                told.to_node.as_ref(),
+                &mut changes,
+                now,
+            ));
+        }
         let mut order = Order::new(&told, destination.into_iter().collect());
         order.wants = Wants::Outcome;
         order.ignored = found.ignored;
@@ -354,8 +370,9 @@ impl Publish {
             percent: None,
             note: None,
             capability: task.required.first().cloned(),
+            installs: None,
         });
-        let published = self.told(slice, &mut changes, (told, order, found.agents.clone()));
+        let published = self.told(slice, &mut changes, (told, order, found.recipients));
         if let Some(eta_at) = eta_at {
             let by = (found.agents, Some(eta_at));
             accept(here, &mut changes, &self.event, "task_create", by, now);
@@ -375,8 +392,8 @@ impl Publish {
         let (_, made) = create(task, audience, &self.corr_id).decide(slice, now)?;
         changes.puts.extend(made.puts);
         changes.events.extend(made.events);
-        let origin = (&here.node_id, &here.node_id, &self.event);
-        Ok(sign(changes, task, &self.corr_id, origin, now))
+        let origin = (here, &here.node_id, &self.event);
+        Ok(sign(slice, changes, task, &self.corr_id, origin, now))
     }
 }
 
@@ -387,12 +404,23 @@ struct Destined {
     /// Those of the node that may take it; empty if skills decide.
     agents: Vec<AgentId>,
     ignored: Vec<AgentId>,
+    /// Who may take it, as far as it is known.
+    recipients: Vec<AgentId>,
+    /// The capability that chose it.
+    by: Option<Box<Capability>>,
 }
 
 /// One node does it: the one of the agents that are named, else one that can.
-fn route(want: &mut Want<'_>, task: &Commission) -> Result<Destined, Refusal> {
+fn route(want: &mut Want<'_>, task: &Commission, now: Timestamp) -> Result<Destined, Refusal> {
     if task.to.is_empty() {
-        return by_capability(want, task);
+        let chosen = by_capability(want, &task.required, now)?;
+        return Ok(Destined {
+            node: chosen.node,
+            agents: Vec::new(),
+            ignored: Vec::new(),
+            recipients: chosen.agents,
+            by: chosen.by,
+        });
     }
     let found = Whereabouts::of(want, &task.to);
     let Some(node) = found.node().map(Option::<&NodeId>::cloned) else {
@@ -412,24 +440,37 @@ fn route(want: &mut Want<'_>, task: &Commission) -> Result<Destined, Refusal> {
     }
     Ok(Destined {
         node,
+        recipients: agents.clone(),
         agents,
         ignored,
+        by: None,
     })
 }
 
-fn by_capability(want: &mut Want<'_>, task: &Commission) -> Result<Destined, Refusal> {
-    if task.required.is_empty() {
-        return Err(Refusal::NoRoute(NoRoute::MissingRouteFields));
+/// By which policies a capability chose this node; that it is another one than before is noted and told.
+fn moved(
+    want: &mut Want<'_>,
+    mut by: Capability,
+    to: Option<&NodeId>,
+    changes: &mut Changes,
+    now: Timestamp,
+) -> Box<PolicyVersions> {
+    let to = to.filter(|node| **node != by.routing.acting);
+    if let Some(to) = to {
+        let mut policies = want.private::<Policies>("").cloned().unwrap_or_default();
+        by.routing.policy_version = policies.next_routing(now);
+        changes.put(policies);
+        changes.event(Event::CapabilityMoved {
+            capability: by.id().clone(),
+            from: by.routing.acting.clone(),
+            to: to.clone(),
+        });
+        by.routing.acting = to.clone();
+        changes.put(by.clone());
     }
-    let present = want.present_agents().unwrap_or_default();
-    let mut able = present.iter().filter_map(|id| want.agent(id));
-    if !able.any(|agent| is_eligible(agent, &task.required)) {
-        return Err(Refusal::NoRoute(NoRoute::CapabilityUnavailable));
-    }
-    Ok(Destined {
-        node: None,
-        agents: Vec::new(),
-        ignored: Vec::new(),
+    Box::new(PolicyVersions {
+        routing: by.routing.policy_version,
+        capability: by.index.policy_version,
     })
 }
 
@@ -454,21 +495,20 @@ pub(super) fn create(task: &Commission, audience: &[AgentId], corr_id: &CorrId) 
 
 /// Puts the contract on the task that was just made, and says when it should be done.
 pub(super) fn sign(
+    slice: &Slice,
     changes: &mut Changes,
     task: &Commission,
     corr_id: &CorrId,
-    (here, origin, event): (&NodeId, &NodeId, &EventId),
+    (here, origin, event): (&Gateway, &NodeId, &EventId),
     now: Timestamp,
 ) -> Timestamp {
+    let by = terms(&mut Want::new(slice), task);
     let contract = Contract {
-        here: here.clone(),
-        origin: origin.clone(),
-        event: event.clone(),
-        corr_id: corr_id.clone(),
-        requester: task.requester.clone(),
-        eta_seconds: None,
+        eta_seconds: by.map(|by| by.manifest.eta_seconds),
         deadline_at: task.deadline_at,
         capability: task.required.first().cloned(),
+        schema: by.and_then(|by| by.manifest.contract_schema.clone()),
+        ..Contract::new(here, origin, event, corr_id, &task.requester)
     };
     if let Some(at) = task.deadline_at {
         let task = task.task.clone();
@@ -478,8 +518,20 @@ pub(super) fn sign(
     if let Some(row) = changes.row_mut::<Task>(&task.task) {
         eta_at = contract.eta_at(row, now);
         row.contract = Some(Box::new(contract));
+        if by.is_some()
+            && let Some(at) = late_at(row)
+        {
+            let task = task.task.clone();
+            changes.put(Promised { task, at });
+        }
     }
     eta_at
+}
+
+/// The capability that says what is owed, if a task needs one.
+pub(super) fn terms<'a>(want: &mut Want<'a>, task: &Commission) -> Option<&'a Capability> {
+    let named = task.required.first().filter(|word| is_granted(word))?;
+    want.private::<Capability>(named.to_lowercase())
 }
 
 /// What is durable here is said to be, on this node's own outbox.

@@ -61,6 +61,17 @@ impl Verb for Review {
                 wanted: "needs_review",
             });
         };
+        let contract = task.contract.as_ref();
+        let is_broken = contract.is_some_and(|contract| contract.is_broken);
+        if is_broken && self.ruling == Ruling::Approve {
+            return Err(Refusal::Invalid {
+                field: "task_id",
+                message: format!(
+                    "the result of task {} breaks its contract, and no result that does is told elsewhere; reject it",
+                    task.id
+                ),
+            });
+        }
         let mut changes = Changes::default();
         let (after, event) = match self.ruling {
             Ruling::Approve => {

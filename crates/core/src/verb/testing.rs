@@ -441,6 +441,7 @@ pub(crate) fn complete(agent: &str, task: &str) -> Complete {
         learnings: Vec::new(),
         metrics: None,
         policy: GatePolicy::default().into(),
+        finding: None,
     }
 }
 
@@ -559,6 +560,11 @@ pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
             Denied::Scope(_) => "scope_denied",
             Denied::OtherNode => "other_node",
         },
+        Refusal::CapabilityNotFound { .. } => "capability_not_found",
+        Refusal::VersionExists { .. } => "version_exists",
+        Refusal::WrongNode { .. } => "wrong_node",
+        Refusal::ReviewNotFound { .. } => "review_not_found",
+        Refusal::Unjudged { .. } => "unjudged",
         Refusal::TooMany { .. } => "too_many",
         Refusal::Invalid { .. } => "invalid",
     }

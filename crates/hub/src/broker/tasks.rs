@@ -12,6 +12,7 @@ use switchboard_wire::squidrun::{End, Saying, header, tags, trigger};
 use super::desk::Desk;
 use super::state::Broker;
 use crate::hub::Error;
+use crate::runtime::judged;
 
 /// How often an end is tried while the claim comes and goes.
 const TRIES: usize = 4;
@@ -121,8 +122,10 @@ impl Broker {
             learnings: Vec::new(),
             metrics: None,
             policy: Arc::clone(&self.policy),
+            finding: None,
         };
-        self.hub.run(complete).await.map(drop)
+        let run = |complete| self.hub.run(complete);
+        judged(&self.hub, complete, run).await.map(drop)
     }
 
     async fn fail(&self, role: &AgentId, task: TaskId, why: String) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 use switchboard_core::AgentId;
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::{ErrorBody, ErrorCode};
+use switchboard_wire::runtime::GateRecord;
 
 use super::rate::TooFast;
 use crate::hub;
@@ -28,6 +29,12 @@ pub enum Failure {
     /// The outbox begins here; what the caller asks for is gone.
     CursorExpired {
         oldest: u64,
+    },
+    /// A version of a capability did not pass a gate.
+    Rejected {
+        gate: String,
+        message: String,
+        gates: Vec<GateRecord>,
     },
     /// Another node was not joined.
     JoinFailed {
@@ -76,6 +83,22 @@ impl Failure {
                 let body = ErrorBody::new(Code::CursorExpired, message);
                 let oldest_seq = Some(*oldest);
                 (ErrorBody { oldest_seq, ..body }, None)
+            }
+            Failure::Rejected {
+                gate,
+                message,
+                gates,
+            } => {
+                let body = ErrorBody::new(Code::PublishFailed, message);
+                let (reason, gates) = (Some(gate.clone()), gates.clone());
+                (
+                    ErrorBody {
+                        reason,
+                        gates,
+                        ..body
+                    },
+                    None,
+                )
             }
             Failure::JoinFailed { reason, message } => {
                 let body = ErrorBody::new(Code::JoinFailed, message);
@@ -230,6 +253,16 @@ mod tests {
             (Failure::TooFast(too_fast), 429, "rate_limited", Some(2)),
             (Failure::TooLarge, 413, "too_large", None),
             (Failure::TooLargeFromOutside, 413, "too_large", None),
+            (
+                Failure::Rejected {
+                    gate: "smoke".into(),
+                    message: "x".into(),
+                    gates: Vec::new(),
+                },
+                409,
+                "publish_failed",
+                None,
+            ),
             (
                 Failure::JoinFailed {
                     reason: "unreachable".into(),

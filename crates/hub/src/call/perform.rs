@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use switchboard_core::query::{MessageSince, Since};
-use switchboard_core::verb::{Claimed, Touch};
+use switchboard_core::verb::{Claimed, Completed, Touch};
 use switchboard_core::{AgentId, Received, Verb};
 use switchboard_wire::Malformed;
 use switchboard_wire::jetpack::from_wire::{self, Fetch};
@@ -15,6 +15,7 @@ use super::long_poll::look_again_at;
 use super::{Answer, Calls, Class, Failure, Guard, Ids, Render, Seal, to_json};
 use crate::auth::Caller;
 use crate::hub;
+use crate::runtime::judged;
 
 /// A waiting reader looks again at most this often.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -117,7 +118,11 @@ impl Calls {
                 Ok(outcome.print(render))
             }
             Call::Progress(verb) => self.run(verb, guard, printed!(progressed)).await,
-            Call::Complete(verb) => self.run(verb, guard, printed!(completed)).await,
+            Call::Complete(verb) => {
+                let render: Render<Completed> = printed!(completed);
+                let call = |verb| self.hub.call(verb, guard.clone(), render);
+                Ok(judged(&self.hub, verb, call).await?.print(render))
+            }
             Call::Fail(verb) => self.run(verb, guard, printed!(failed)).await,
             Call::Send(verb) => self.run(verb, guard, printed!(sent)).await,
             Call::Receive { fetch, wait_for } => self.receive(fetch, guard, wait_for).await,

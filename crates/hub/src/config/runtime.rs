@@ -1,5 +1,7 @@
 //! Settings of the Runtime: which node this hub's ledger is, and where others reach it.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use switchboard_core::cursor::GapPolicy;
@@ -8,8 +10,9 @@ use switchboard_core::node::Tier;
 use switchboard_core::verb::Gap;
 use switchboard_core::{NodeId, limits};
 use switchboard_wire::runtime::from_wire;
+use switchboard_wire::signature::from_hex;
 
-use super::read::{AtLeastOne, Setting, Unless, read};
+use super::read::{AtLeastOne, Given, Setting, Unless, read};
 use super::settings::Entry;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,12 @@ pub struct Runtime {
     pub keep: Duration,
     /// How long the tokens of external agents last.
     pub lifetimes: Lifetimes,
+    /// Where skills and schemas are, from the project's directory.
+    pub skills_dir: PathBuf,
+    /// Whether a manifest must be signed.
+    pub require_signature: bool,
+    /// Whose signatures count, and their Ed25519 keys in hexadecimal.
+    pub publishers: BTreeMap<String, String>,
 }
 
 impl Default for Runtime {
@@ -39,6 +48,9 @@ impl Default for Runtime {
             cursor_lease: limits::CURSOR_LEASE_FOR,
             keep: Duration::from_secs(168 * 3600),
             lifetimes: Lifetimes::default(),
+            skills_dir: PathBuf::from(".switchboard/skills"),
+            require_signature: false,
+            publishers: BTreeMap::new(),
         }
     }
 }
@@ -54,7 +66,24 @@ pub const RUNTIME_SETTINGS: &[Entry] = &[
     ("runtime.agent_access_seconds", |d, g| read::<Access>(g).map(|v| d.config.runtime.lifetimes.access = v.0)),
     ("runtime.agent_refresh_hours", |d, g| read::<Refresh>(g).map(|v| d.config.runtime.lifetimes.refresh = v.0)),
     ("runtime.retention_hours", |d, g| read::<AtLeastOne>(g).map(|v| d.config.runtime.keep = Duration::from_secs(u64::from(v.0) * 3600))),
+    ("runtime.skills_dir", |d, g| read(g).map(|v| d.config.runtime.skills_dir = v)),
+    ("runtime.require_signature", |d, g| read(g).map(|v| d.config.runtime.require_signature = v)),
+    ("runtime.publishers", |d, g| publishers(g).map(|v| d.config.runtime.publishers = v)),
 ];
+
+/// `[runtime.publishers]`: names, each with a key.
+fn publishers(given: &Given) -> Result<BTreeMap<String, String>, String> {
+    let wanted = "expected names, each with an Ed25519 public key of 64 hexadecimal digits";
+    let Given::Toml(value) = given else {
+        return Err(format!("{wanted}, in switchboard.toml only"));
+    };
+    let keys: BTreeMap<String, String> = value.clone().try_into().map_err(|_| wanted)?;
+    let is_key = |key: &String| from_hex(key).is_some_and(|bytes| bytes.len() == 32);
+    match keys.iter().find(|(_, key)| !is_key(key)) {
+        None => Ok(keys),
+        Some((name, _)) => Err(format!("{wanted}; {name} has none")),
+    }
+}
 
 struct Id(NodeId);
 

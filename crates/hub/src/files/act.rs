@@ -164,6 +164,7 @@ pub fn remedy(failure: &Failure) -> Remedy {
         | Failure::TooFast(_)
         | Failure::EpochMismatch
         | Failure::CursorExpired { .. }
+        | Failure::Rejected { .. }
         | Failure::JoinFailed { .. } => Remedy::Answer,
     }
 }

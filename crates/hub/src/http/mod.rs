@@ -10,6 +10,7 @@ mod audit;
 mod batch;
 mod body;
 mod call;
+mod capabilities;
 mod change;
 mod claims;
 mod error;

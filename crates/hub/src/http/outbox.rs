@@ -3,8 +3,8 @@
 use switchboard_core::cursor::{Cursor, Subscriber};
 use switchboard_core::order::Order;
 use switchboard_core::refusal::NotAdmitted;
-use switchboard_core::verb::{NoteReader, Reset, ResetCursor};
-use switchboard_core::{NodeId, Sender, limits};
+use switchboard_core::verb::{HearNode, NoteReader, NoteUnrouted, Publication, Reset, ResetCursor};
+use switchboard_core::{NodeId, Refusal, Sender, limits};
 use switchboard_wire::jetpack::from_wire::{page_size, wait_for};
 use switchboard_wire::runtime::{
     CursorsResponse, OrderQuery, OrdersResponse, OutboxQuery, PublishRequest, PushRequest,
@@ -18,7 +18,7 @@ use super::call::Call;
 use super::change::Change;
 use super::error::Failure;
 use super::reply::Reply;
-use crate::call::to_json;
+use crate::call::{self, to_json};
 use crate::hub;
 use crate::runtime::{Own, Place, look_again, page, take_in};
 
@@ -36,7 +36,21 @@ pub async fn publish(app: AppState, call: Call) -> Result<Reply, Failure> {
         let published = crate::runtime::broken::published(published);
         to_json(&published)
     };
-    change.run(verb, 201, render).await
+    let unrouted = match &verb.what {
+        Publication::Task(task) => Some(NoteUnrouted {
+            required: task.required.clone(),
+            corr_id: verb.corr_id.clone(),
+        }),
+        Publication::Message { .. } => None,
+    };
+    let published = change.run(verb, 201, render).await;
+    if let Err(Failure::Call(call::Failure::Hub(hub::Error::Refused(Refusal::NoRoute(_))))) =
+        &published
+        && let Some(unrouted) = unrouted
+    {
+        app.hub.run(unrouted).await?;
+    }
+    published
 }
 
 /// A node that asks says thereby how far it is; a person only looks.
@@ -101,6 +115,7 @@ pub async fn push(app: AppState, call: Call) -> Result<Reply, Failure> {
     let request: PushRequest = parse(&call.body)?;
     check_place(&app, &id, &request).await?;
     let taken = take_in(&app.hub, &id, &request.epoch, &request.events, None).await?;
+    app.hub.run(HearNode { node: id }).await?;
     Ok(Reply::ok(&PushResponse {
         last_seq: taken.last_seq,
         status: taken.status.to_string(),

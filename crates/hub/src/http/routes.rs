@@ -15,8 +15,9 @@ use super::error::Failure;
 use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
-    AppState, admin, agents, audit, batch, claims, events, external, incidents, invoke, leases,
-    memory, messages, nodes, outbox, pause, pipeline, quality, release_gate, roles, status, tasks,
+    AppState, admin, agents, audit, batch, capabilities, claims, events, external, incidents,
+    invoke, leases, memory, messages, nodes, outbox, pause, pipeline, quality, release_gate, roles,
+    status, tasks,
 };
 
 /// Every call and who answers it.
@@ -105,6 +106,12 @@ fn between_machines(table: Table) -> Table {
         .get("/runtime/v1/cursors", "listCursors", outbox::cursors)
         .post("/runtime/v1/cursors/{id}/reset", "resetCursor", outbox::reset)
         .get("/runtime/v1/orders", "listOrders", outbox::orders)
+        .post("/runtime/v1/capabilities", "publishCapability", capabilities::publish)
+        .get("/runtime/v1/capabilities", "listCapabilities", capabilities::list)
+        .get("/runtime/v1/capabilities/{id}", "getCapability", capabilities::show)
+        .delete("/runtime/v1/capabilities/{id}", "unpublishCapability", capabilities::unpublish)
+        .get("/runtime/v1/reviews", "listReviews", capabilities::reviews)
+        .post("/runtime/v1/reviews/{id}/resolve", "resolveReview", capabilities::resolve)
         .post("/ansible/auth/exchange", "exchangeInvite", nodes::exchange)
         .post("/ansible/auth/ticket", "askTicket", nodes::ticket)
         .post("/ansible/agent/invites", "inviteAgent", external::invite)

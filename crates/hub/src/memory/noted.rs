@@ -155,6 +155,8 @@ impl<'a> Told<'a> {
             | Event::SessionEnded { .. } | Event::NodeInvited { .. } | Event::NodeJoined { .. }
             | Event::NodeLeft { .. } | Event::IncidentOpened { .. } | Event::IncidentResolved { .. }
             | Event::OutageEnded { .. } | Event::ClockSteppedBack { .. } | Event::ClockSteppedForward { .. }
+            | Event::CapabilityPublished { .. } | Event::CapabilityRejected { .. } | Event::CapabilityWithdrawn { .. }
+            | Event::CapabilityMoved { .. } | Event::ReviewOpened { .. } | Event::ReviewResolved { .. }
             | Event::EpochBegan { .. } | Event::Newer { .. } => None,
         }
     }

@@ -100,6 +100,7 @@ fn read(
             seq: event.seq,
             event: dispatch(event).map_err(place)?,
             payload: event.payload.get().into(),
+            installed: event_from_wire::installed(event),
             gap,
             fence,
         });

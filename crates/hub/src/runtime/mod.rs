@@ -2,7 +2,7 @@
 //!
 //! [`outbox`] shows what this node tells, [`intake`] takes in what others do, [`work`] carries events between them.
 //! [`gateway`] makes the ledger a node at its first start, [`join`] follows an invitation, [`Peer`] calls another node
-//! with tickets of its own. Who may join is for `core/node.rs` to say, what is said for `wire/runtime`; calls of others
+//! with tickets of its own. [`Skills`] are what capabilities need on this machine, [`judge`] compares results with contracts. Who may join is for `core/node.rs` to say, what is said for `wire/runtime`; calls of others
 //! come in through [`crate::http`].
 
 #[cfg(debug_assertions)]
@@ -10,10 +10,12 @@ pub(crate) mod broken;
 mod gateway;
 mod intake;
 mod join;
+mod judge;
 mod outbox;
 mod peer;
 mod peers;
 mod pin;
+mod skills;
 mod surface;
 mod work;
 
@@ -21,7 +23,9 @@ pub use gateway::Own;
 pub(crate) use gateway::opens;
 pub use intake::take_in;
 pub use join::{Joining, join};
+pub(crate) use judge::{judge, judged};
 pub use outbox::{Place, look_again, page};
 pub use peer::{Peer, Trouble, encoded};
 pub use peers::Peers;
+pub use skills::Skills;
 pub(crate) use surface::SURFACE;

@@ -13,7 +13,9 @@ use switchboard_core::cursor::{Announced, Cursor, CursorStatus};
 use switchboard_core::duty::Fence;
 use switchboard_core::node::Node;
 use switchboard_core::query::{AgentFilter, Page};
-use switchboard_core::verb::{Announce, NoteReader, Reset, ResetCursor};
+use switchboard_core::verb::{
+    Announce, HearNode, NoteReader, Reset, ResetCursor, TellCapabilities,
+};
 use switchboard_core::{AgentId, NodeId, limits};
 use switchboard_wire::jetpack::ErrorBody;
 use switchboard_wire::runtime::{Event, OutboxPage, PushRequest, PushResponse};
@@ -87,6 +89,9 @@ impl Work {
             bell.borrow_and_update();
             if let Ok(nodes) = self.hub().read(|reader| reader.nodes()).await {
                 let has_joined = self.follow(&mut tasks, &mut running, &nodes, fence);
+                if has_joined && let Err(error) = self.hub().run(TellCapabilities).await {
+                    tracing::debug!(%error, "capabilities are told when they change");
+                }
                 if !running.is_empty()
                     && let Err(error) = self.announce_all(has_joined).await
                 {
@@ -135,10 +140,16 @@ impl Work {
     /// Reads a node's outbox from where its cursor is, until it leaves.
     async fn pull(&self, node: &Node, fence: Option<Fence>) {
         let mut pause = Pause::new(format!("node {} cannot be read", node.node_id));
+        let mut heard_at: Option<Instant> = None;
         loop {
             match self.pull_once(node, fence).await {
                 Ok(rest) => {
                     pause.is_over();
+                    if heard_at.is_none_or(|at| at.elapsed() >= limits::HEARD_EVERY) {
+                        let node = node.node_id.clone();
+                        let heard = self.hub().run(HearNode { node }).await;
+                        heard_at = heard.is_ok().then(Instant::now);
+                    }
                     if let Some(rest) = rest {
                         sleep(rest).await;
                     }

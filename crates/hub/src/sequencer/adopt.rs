@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use switchboard_core::assertion::Asserted;
-use switchboard_core::verb::{HandStep, Note, Written};
+use switchboard_core::verb::{Gauge, HandStep, Note, Written};
 use switchboard_core::{GatePolicy, Meaning, Message, Refusal, Timestamp, To, Want};
 use switchboard_store::Error as StoreError;
 use switchboard_wire::jetpack::from_wire;
@@ -12,6 +12,7 @@ use switchboard_wire::squidrun::claims;
 
 use super::load::ROUNDS_MAX;
 use super::{Listener, Sequencer};
+use crate::runtime::judge;
 
 /// Notes that are read at a time.
 const NOTES_PER_PAGE: usize = 512;
@@ -90,7 +91,11 @@ impl<L: Listener> Sequencer<L> {
             return Ok(Some("the hub could not interpret it".to_owned()));
         }
         let adoption = &self.adoption;
-        let steps = note.steps(&adoption.policy, &|message| adoption.meant(message));
+        let gauge = Gauge {
+            policy: &adoption.policy,
+            judge: &judge,
+        };
+        let steps = note.steps(gauge, &|message| adoption.meant(message));
         for step in steps {
             if let Some(refusal) = self.step(&*step, now)? {
                 return Ok(Some(refusal.to_string()));

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard_core::verb::{Deregister, Joined};
+use switchboard_core::verb::{Complete, Completed, Deregister, Joined};
 use switchboard_core::{Agent, AgentId, Door, MessageId, Received, Task, TaskId, Verb};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
@@ -28,6 +28,7 @@ pub(crate) use outbox::{Ended, Frame, Outbox};
 pub(crate) use standing::what_became;
 
 use crate::hub::{Error, Hub};
+use crate::runtime::judged;
 use crate::wakeups::{Bell, ClaimWaiter};
 use offers::Slot;
 
@@ -204,6 +205,11 @@ impl<V: Voice> Stream<V> {
         T::Reply: Send,
     {
         self.until_decided(|| self.hub.run(verb.clone())).await
+    }
+
+    /// The same for a completion, which may have to be compared with a contract first.
+    pub async fn complete(&self, complete: Complete) -> Result<Completed, Error> {
+        judged(&self.hub, complete, |complete| self.insist(complete)).await
     }
 
     pub async fn until_decided<T, F>(&self, run: impl Fn() -> F) -> Result<T, Error>

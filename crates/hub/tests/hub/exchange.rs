@@ -27,7 +27,7 @@ fn task(id: &str, to: &str) -> Value {
 }
 
 /// Two hubs with an agent each; the second one has no address and brings its events.
-async fn pair() -> (TestHub, TestHub) {
+pub async fn pair() -> (TestHub, TestHub) {
     let (a, b) = (start().await, start().await);
     a.client.register("ann", &[]).await;
     b.client.register("bob", &[]).await;
@@ -55,7 +55,7 @@ pub async fn received(client: Client, agent: &str) -> Vec<Value> {
     found.into_iter().filter(|one| !is_probe(one)).collect()
 }
 
-async fn order(client: Client, event: &str) -> Option<Value> {
+pub async fn order(client: Client, event: &str) -> Option<Value> {
     let path = "/runtime/v1/orders?ended=true&limit=1000";
     let found = client.get(path).await.expect(200);
     let mut orders = found["orders"].as_array().unwrap().clone().into_iter();

@@ -12,6 +12,7 @@ mod by_hand_postgres;
 mod by_hand_rules;
 mod by_hand_same;
 mod by_hand_schema;
+mod capabilities;
 mod coordinators;
 mod errors;
 mod events;

@@ -48,6 +48,7 @@ pub fn complete(agent: &str, task: &str) -> Complete {
         learnings: Vec::new(),
         metrics: None,
         policy: GatePolicy::default().into(),
+        finding: None,
     }
 }
 

@@ -59,6 +59,7 @@ pub(super) fn complete(make: &mut Maker<'_>) -> Deed {
         learnings,
         metrics,
         policy: Arc::new(policy),
+        finding: None,
     })
 }
 

@@ -20,7 +20,10 @@ pub(super) fn a_task_of_another_node_comes_back_and_its_steps_are_numbered(world
         requester: ODD.into(),
         eta_seconds: Some(60),
         deadline_at: Some(START),
-        capability: None,
+        capability: Some("cap.x".to_owned()),
+        schema: Some("{}".into()),
+        part: None,
+        is_broken: true,
     };
     let about = Description {
         title: "t".to_owned(),

@@ -35,6 +35,7 @@ const TASK_TYPES: &[&str] = &[
     "documentation",
     "review",
     "custom",
+    "skill_distribution",
 ];
 const AGENT_TYPES: &[&str] = &["claude-code", "codex", "gemini", "browser", "custom"];
 const AGENT_STATUSES: &[&str] = &["idle", "busy", "error", "offline", "shutting_down"];

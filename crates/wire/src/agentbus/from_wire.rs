@@ -124,6 +124,7 @@ pub fn complete(
             (id, quality.metrics())
         }),
         policy: Arc::clone(context.policy),
+        finding: None,
     }
 }
 

@@ -9,6 +9,7 @@ use switchboard_core::refusal::{Denied, NotAdmitted};
 
 use super::SUPPORTED_VERSIONS;
 use crate::Malformed;
+use crate::runtime::GateRecord;
 use crate::words::words;
 
 words! {
@@ -29,6 +30,9 @@ words! {
         NodeMismatch = "node_mismatch",
         NoRoute = "no_route",
         EventExists = "event_exists",
+        VersionExists = "version_exists",
+        WrongNode = "wrong_node",
+        PublishFailed = "publish_failed",
         EpochMismatch = "epoch_mismatch",
         CursorExpired = "cursor_expired",
         Forbidden = "forbidden",
@@ -60,7 +64,7 @@ impl ErrorCode {
     /// The HTTP status that goes with it.
     pub const fn status(self) -> u16 {
         match self {
-            Self::InvalidOperation | Self::NoRoute => 400,
+            Self::InvalidOperation | Self::NoRoute | Self::WrongNode => 400,
             Self::Unauthenticated
             | Self::InvalidInvite
             | Self::ExpiredInvite
@@ -92,6 +96,8 @@ impl ErrorCode {
             | Self::ReplayDetected
             | Self::JoinFailed
             | Self::EventExists
+            | Self::VersionExists
+            | Self::PublishFailed
             | Self::EpochMismatch => 409,
             Self::CursorExpired => 410,
             Self::WrongHost => 421,
@@ -119,6 +125,12 @@ pub struct ErrorBody {
     /// Where an outbox begins, for who asked for what came before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_seq: Option<u64>,
+    /// Where to ask instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// What each gate said of a version that was not published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GateRecord>,
 }
 
 impl ErrorBody {
@@ -132,6 +144,8 @@ impl ErrorBody {
             reason: None,
             supported: None,
             oldest_seq: None,
+            endpoint: None,
+            gates: Vec::new(),
         }
     }
 
@@ -202,6 +216,8 @@ impl From<&Refusal> for ErrorBody {
             }
             Refusal::NoRoute(why) => body.reason = Some(why.to_string()),
             Refusal::EventAlreadyExists { .. } => body.field = Some("eventId".to_owned()),
+            Refusal::VersionExists { .. } => body.field = Some("version".to_owned()),
+            Refusal::WrongNode { endpoint, .. } => body.endpoint.clone_from(endpoint),
             Refusal::Invalid { field, .. } => body.field = Some(camel(field)),
             Refusal::AgentNotRegistered { .. }
             | Refusal::AgentAlreadyRegistered { .. }
@@ -221,6 +237,9 @@ impl From<&Refusal> for ErrorBody {
             | Refusal::NodeNotFound { .. }
             | Refusal::NotAdmitted(_)
             | Refusal::Denied(_)
+            | Refusal::CapabilityNotFound { .. }
+            | Refusal::ReviewNotFound { .. }
+            | Refusal::Unjudged { .. }
             | Refusal::DutyLost { .. } => {}
         }
         body
@@ -248,7 +267,12 @@ fn code(refusal: &Refusal) -> ErrorCode {
         | Refusal::SnapshotNotFound { .. }
         | Refusal::IncidentNotFound { .. }
         | Refusal::ClaimNotFound { .. }
+        | Refusal::CapabilityNotFound { .. }
+        | Refusal::ReviewNotFound { .. }
         | Refusal::NodeNotFound { .. } => ErrorCode::NotFound,
+        Refusal::VersionExists { .. } => ErrorCode::VersionExists,
+        Refusal::WrongNode { .. } => ErrorCode::WrongNode,
+        Refusal::Unjudged { .. } => ErrorCode::Overloaded,
         Refusal::NoRoute(_) => ErrorCode::NoRoute,
         Refusal::EventAlreadyExists { .. } => ErrorCode::EventExists,
         Refusal::NotAdmitted(why) => match why {

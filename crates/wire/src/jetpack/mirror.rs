@@ -29,6 +29,7 @@ mirror!(wire::Priority, core::Priority {
 });
 mirror!(wire::TaskType, core::TaskKind {
     Code = Code, Test = Test, BrowserTest = BrowserTest, Documentation = Documentation, Review = Review, Custom = Custom,
+    SkillDistribution = SkillDistribution,
 });
 mirror!(wire::TaskPhase, core::Phase {
     Analyzing = Analyzing, Planning = Planning, Implementing = Implementing, Testing = Testing, Reviewing = Reviewing,

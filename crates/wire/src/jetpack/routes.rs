@@ -15,10 +15,12 @@ use crate::runtime::{
     SessionsResponse,
 };
 use crate::runtime::{
-    CursorRecord, CursorsResponse, ExchangeRequest, ExchangeResponse, InviteNodeRequest,
-    InviteNodeResponse, JoinNodeRequest, LeaveNodeResponse, NodeResponse, NodesResponse,
-    OrderQuery, OrdersResponse, OutboxPage, OutboxQuery, PublishRequest, PublishResponse,
-    PushRequest, PushResponse, ResetCursorRequest, TicketRequest, TicketResponse,
+    CapabilitiesResponse, CapabilityRecord, CapabilityResponse, CapabilityShown, CursorRecord,
+    CursorsResponse, ExchangeRequest, ExchangeResponse, InviteNodeRequest, InviteNodeResponse,
+    JoinNodeRequest, LeaveNodeResponse, NodeResponse, NodesResponse, OrderQuery, OrdersResponse,
+    OutboxPage, OutboxQuery, PublishRequest, PublishResponse, PushRequest, PushResponse,
+    ResetCursorRequest, ResolveReviewRequest, ReviewQuery, ReviewResponse, ReviewsResponse,
+    TicketRequest, TicketResponse, UnpublishQuery,
 };
 
 const fn json<T: JsonSchema>() -> Answer {
@@ -237,6 +239,18 @@ pub const ROUTES: &[Route] = &[
         .right(Right::Steer).tag("nodes").takes(of::<ResetCursorRequest>).errors(&[E::NotFound]),
     get("/runtime/v1/orders", "listOrders", "What other nodes were sent, and what they answered.", json::<OrdersResponse>())
         .right(Right::AllMessages).tag("nodes").query(OrderQuery::PARAMETERS),
+    post("/runtime/v1/capabilities", "publishCapability", "Publish a version of a capability, through ten gates.", json::<CapabilityResponse>())
+        .right(Right::Steer).tag("capabilities").takes(of::<CapabilityRecord>).creates().errors(&[E::VersionExists, E::WrongNode, E::PublishFailed]),
+    get("/runtime/v1/capabilities", "listCapabilities", "All capabilities that this node knows of.", json::<CapabilitiesResponse>())
+        .tag("capabilities"),
+    get("/runtime/v1/capabilities/{id}", "getCapability", "One capability, and its versions that were published here.", json::<CapabilityShown>())
+        .tag("capabilities").errors(&[E::NotFound]),
+    Route::new(Method::Delete, "/runtime/v1/capabilities/{id}", "unpublishCapability", "Take a capability back, or disable it.", json::<CapabilityResponse>())
+        .right(Right::Steer).tag("capabilities").query(UnpublishQuery::PARAMETERS).errors(&[E::NotFound, E::WrongNode]),
+    get("/runtime/v1/reviews", "listReviews", "Capabilities whose tasks went wrong, for review.", json::<ReviewsResponse>())
+        .tag("capabilities").query(ReviewQuery::PARAMETERS),
+    post("/runtime/v1/reviews/{id}/resolve", "resolveReview", "Resolve a review.", json::<ReviewResponse>())
+        .right(Right::Operate).tag("capabilities").may_take(of::<ResolveReviewRequest>).errors(&[E::NotFound]),
     post("/ansible/auth/exchange", "exchangeInvite", "Exchange an invite for the first ticket of a node.", json::<ExchangeResponse>())
         .open().tag("nodes").takes(of::<ExchangeRequest>).errors(NODE_AUTH),
     post("/ansible/auth/ticket", "askTicket", "Another ticket, for a node that is joined.", json::<TicketResponse>())

@@ -68,6 +68,7 @@ words! {
         Documentation = "documentation",
         Review = "review",
         Custom = "custom",
+        SkillDistribution = "skill_distribution",
     }
 }
 

@@ -44,6 +44,8 @@ pub(super) enum Bound {
     Endpoint,
     /// An invite of a node.
     Invite,
+    /// A capability's id.
+    Capability,
     /// What a node signs only once.
     Nonce,
     /// The hash of a certificate's public key.
@@ -191,6 +193,21 @@ pub(super) const MEMBERS: &[(&str, &str, Bound)] = &[
     ("ContextTokenRequest", "ttlSeconds", Between(max::CONTEXT_FOR_MIN.as_secs(), max::CONTEXT_FOR_MAX.as_secs())),
     ("RevokeSessionsRequest", "sessionId", Id),
     ("RevokeSessionsRequest", "agentId", Id),
+    ("CapabilityRecord", "capabilityId", Bound::Capability),
+    ("CapabilityRecord", "name", NAME),
+    ("CapabilityRecord", "version", Filled(max::ID_BYTES_MAX)),
+    ("CapabilityRecord", "ownerAgentId", Id),
+    ("CapabilityRecord", "ownerNodeId", Id),
+    ("CapabilityRecord", "contractSchemaRef", Id),
+    ("CapabilityRecord", "defaultEtaSeconds", Between(max::CAPABILITY_ETA_SECONDS_MIN as u64, max::CAPABILITY_ETA_SECONDS_MAX as u64)),
+    ("CapabilityRecord", "eligibleAgentIds", Items(0, max::ELIGIBLE_MAX - 1, &Id)),
+    ("CapabilityRecord", "fallbackNodeIds", Items(0, max::FALLBACK_NODES_MAX, &Id)),
+    ("CapabilityRecord", "publishedByAgentId", Id),
+    ("SkillRefRecord", "name", Filled(max::ID_BYTES_MAX)),
+    ("SkillRefRecord", "version", Filled(max::ID_BYTES_MAX)),
+    ("SkillRefRecord", "path", Text(max::PATH_BYTES_MAX)),
+    ("ProvenanceRecord", "keyId", Id),
+    ("ResolveReviewRequest", "note", NOTE),
     ("PublishRequest", "sourceAgentId", Id),
     ("PublishRequest", "eventId", Id),
     ("PublishRequest", "corrId", Id),
@@ -312,6 +329,9 @@ impl Bound {
                 r"^https?://[A-Za-z0-9.\[\]_-][A-Za-z0-9.:\[\]_-]*/?$".to_owned(),
             ),
             Bound::Invite => json!({ "pattern": r"^sbi_[0-9a-f]{64}(\.[0-9a-f]{64})?$" }),
+            Bound::Capability => {
+                json!({ "pattern": r"^cap\.[a-z0-9][a-z0-9._-]*$", "maxLength": max::CAPABILITY_ID_BYTES_MAX })
+            }
             Bound::Nonce => text(1, max::ID_BYTES_MAX, "^[!-{}~]+$".to_owned()),
             Bound::Pin => json!({ "pattern": "^sha256:[0-9a-f]{64}$" }),
             Bound::Items(..) => unreachable!("a list is bounded where its items are"),

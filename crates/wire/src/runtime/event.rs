@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::SkillRefRecord;
 use crate::query::query;
 use crate::words::words;
 use crate::{IsoTime, Json};
@@ -107,6 +108,24 @@ pub struct TaskCreatePayload {
     pub response_required: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<IsoTime>,
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<SkillDistributionPayload>,
+}
+
+/// What a `task_create` says beside that if agents are to install a skill.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SkillDistributionPayload {
+    pub task_type: SkillDistribution,
+    pub capability_id: String,
+    pub delegation_skill_ref: SkillRefRecord,
+    pub required_by: IsoTime,
+}
+
+words! {
+    pub enum SkillDistribution {
+        SkillDistribution = "skill_distribution",
+    }
 }
 
 /// The payload of a `task_accept`.

@@ -5,17 +5,20 @@ use std::time::Duration;
 use aws_lc_rs::digest;
 use serde::Deserialize;
 use switchboard_core::outbox::{
-    Answer, AnswerKind, Commission, Control, Dispatch, FailureClass, Letter, News, Route, Standing,
+    Answer, AnswerKind, Commission, Control, Dispatch, FailureClass, Installs, Letter, News,
+    PolicyVersions, Route, Standing,
 };
 use switchboard_core::verb::{Publication, Publish, Targets};
 use switchboard_core::{
     AgentId, CorrId, EventId, NodeId, Priority, STEWARD, Sender, TaskId, Timestamp, limits,
 };
 
+use super::capability_from_wire::{capability_id, control, skill, version};
 use super::{
     AckPayload, AckType, AgentRecord, DeadLetterPayload, Event, EventPriority, MessagePayload,
-    PublishKind, PublishRequest, ReplyPayload, SignalPayload, TaskAcceptPayload,
-    TaskCompletePayload, TaskCreatePayload, TaskFailedPayload, TaskUpdatePayload, TaskUpdateStatus,
+    PublishKind, PublishRequest, ReplyPayload, SignalPayload, SkillDistributionPayload,
+    TaskAcceptPayload, TaskCompletePayload, TaskCreatePayload, TaskFailedPayload,
+    TaskUpdatePayload, TaskUpdateStatus, Trace,
 };
 use crate::jetpack::from_wire::check::{self, agent_id, task_id};
 use crate::malformed::too_deep;
@@ -53,7 +56,7 @@ pub fn publish(
         .transpose()?;
     let what = match request.kind {
         PublishKind::Message => message(&request.payload)?,
-        PublishKind::TaskCreate => Publication::Task(Box::new(task(&request.payload)?)),
+        PublishKind::TaskCreate => Publication::Task(Box::new(own_task(&request.payload)?)),
     };
     Ok(Publish {
         sum: sum(request)?,
@@ -124,14 +127,29 @@ fn agents(field: &str, named: &[String]) -> Result<Vec<AgentId>, Malformed> {
         .collect()
 }
 
+/// A task that somebody publishes; those to install a skill the hub makes itself.
+fn own_task(payload: &Json) -> Result<Commission, Malformed> {
+    let task = task(payload)?;
+    if task.installs.is_none() {
+        return Ok(task);
+    }
+    let message =
+        "must not be skill_distribution: publish the capability, and its skill is distributed";
+    Err(Malformed::field("payload.taskType", message))
+}
+
 fn task(payload: &Json) -> Result<Commission, Malformed> {
     let payload: TaskCreatePayload = read(payload)?;
     check::filled("payload.title", &payload.title, limits::TITLE_BYTES_MAX)?;
     if let Some(text) = &payload.description {
         check::text("payload.description", text, limits::DESCRIPTION_BYTES_MAX)?;
     }
-    if payload.to_agents.len() > limits::AUDIENCE_MAX {
-        let max = limits::AUDIENCE_MAX;
+    let installs = payload.distribution.as_ref().map(installs).transpose()?;
+    let max = match installs {
+        Some(_) => limits::SKILL_TARGETS_MAX,
+        None => limits::AUDIENCE_MAX,
+    };
+    if payload.to_agents.len() > max {
         let message = format!("must name at most {max} agents");
         return Err(Malformed::field("payload.toAgents", message));
     }
@@ -149,7 +167,29 @@ fn task(payload: &Json) -> Result<Commission, Malformed> {
         requester: agent_id("payload.requesterAgentId", &payload.requester_agent_id)?,
         response_required: payload.response_required,
         deadline_at: payload.deadline_at.map(|IsoTime(at)| Timestamp(at)),
+        installs: installs.map(Box::new),
     })
+}
+
+fn installs(payload: &SkillDistributionPayload) -> Result<Installs, Malformed> {
+    Ok(Installs {
+        capability: capability_id("payload.capabilityId", &payload.capability_id)?,
+        skill: skill("payload.delegationSkillRef", &payload.delegation_skill_ref)?,
+        required_by: Timestamp(payload.required_by.0),
+    })
+}
+
+/// What a completion says was installed, for tasks that ask for it: a skill's name and its version.
+pub fn installed(event: &Event) -> Option<(String, String)> {
+    if event.kind != "task_complete" {
+        return None;
+    }
+    let said: serde_json::Value = event.payload.read().ok()?;
+    let named = said
+        .get("installed")
+        .or_else(|| said.get("result")?.get("installed"))?;
+    let text = |name: &str| named.get(name)?.as_str().map(str::to_owned);
+    Some((text("name")?, text("version")?))
 }
 
 /// An event of another node's outbox.
@@ -177,7 +217,8 @@ pub fn event(event: &Event) -> Result<Dispatch, Malformed> {
         created_at: Timestamp(event.created_at.0),
         expires_at: Timestamp(event.expires_at.0),
         attempt: event.trace.attempt,
-        news: match news(&event.kind, &event.payload, Timestamp(event.created_at.0))? {
+        policies: policies(&event.trace)?,
+        news: match news(event)? {
             News::Message(letter) => News::Message(Letter {
                 routes: routes(event)?,
                 ..letter
@@ -185,6 +226,21 @@ pub fn event(event: &Event) -> Result<Dispatch, Malformed> {
             other => other,
         },
     })
+}
+
+fn policies(trace: &Trace) -> Result<Option<Box<PolicyVersions>>, Malformed> {
+    let (routing, capability) = (
+        &trace.routing_policy_version,
+        &trace.capability_policy_version,
+    );
+    let Some(capability) = capability else {
+        return Ok(None);
+    };
+    let routing = routing.as_deref().unwrap_or_default();
+    Ok(Some(Box::new(PolicyVersions {
+        routing: version("trace.routingPolicyVersion", routing)?,
+        capability: version("trace.capabilityPolicyVersion", capability)?,
+    })))
 }
 
 fn routes(event: &Event) -> Result<Vec<Route>, Malformed> {
@@ -198,8 +254,9 @@ fn routes(event: &Event) -> Result<Vec<Route>, Malformed> {
     each.collect()
 }
 
-fn news(kind: &str, payload: &Json, said_at: Timestamp) -> Result<News, Malformed> {
-    Ok(match kind {
+fn news(event: &Event) -> Result<News, Malformed> {
+    let (payload, said_at) = (&event.payload, Timestamp(event.created_at.0));
+    Ok(match event.kind.as_str() {
         "message" => {
             let payload: MessagePayload = read(payload)?;
             News::Message(Letter {
@@ -232,7 +289,7 @@ fn news(kind: &str, payload: &Json, said_at: Timestamp) -> Result<News, Malforme
         }
         "task_failed" => failed(read(payload)?)?,
         "ack" => News::Ack(ack(read(payload)?)?),
-        "signal" => signal(read(payload)?)?,
+        "signal" => signal(read(payload)?, &event.source_node_id)?,
         "dead_letter" => {
             let payload: DeadLetterPayload = read(payload)?;
             News::DeadLetter {
@@ -325,7 +382,12 @@ fn ack(payload: AckPayload) -> Result<Answer, Malformed> {
     })
 }
 
-fn signal(payload: SignalPayload) -> Result<News, Malformed> {
+fn signal(payload: SignalPayload, source: &str) -> Result<News, Malformed> {
+    let SignalPayload { path, rev, record } = &payload;
+    if let Some(record) = control(path, record, *rev, &NodeId::from(source)) {
+        let (rev, record) = (*rev, record?);
+        return Ok(News::Signal { rev, record });
+    }
     let record = match payload.path.strip_prefix("agents.") {
         Some(_) => {
             let record: AgentRecord = payload.record.read().map_err(|error| {

@@ -14,18 +14,20 @@ use switchboard_core::outbox::{
 use switchboard_core::verb::Published;
 use switchboard_core::{AgentId, Timestamp};
 
+use super::capability_to_wire;
 use super::event_from_wire::fits_in_a_page;
 use super::{
     AckPayload, AckType, AgentRecord, CursorRecord, DeadLetterPayload, DestinationRecord, Event,
-    MessagePayload, OrderRecord, PublishResponse, ReplyPayload, SignalPayload, TaskAcceptPayload,
-    TaskCompletePayload, TaskCreatePayload, TaskFailedPayload, TaskUpdatePayload, TaskUpdateStatus,
-    Trace,
+    MessagePayload, OrderRecord, PublishResponse, ReplyPayload, SignalPayload, SkillDistribution,
+    SkillDistributionPayload, TaskAcceptPayload, TaskCompletePayload, TaskCreatePayload,
+    TaskFailedPayload, TaskUpdatePayload, TaskUpdateStatus, Trace,
 };
 use crate::{IsoTime, Json};
 
 /// An event of this node's outbox.
 pub fn event(row: &Outgoing, here: &NodeId) -> Event {
     let event = &row.event;
+    let policies = event.policies.as_deref();
     Event {
         event_id: event.id.to_string(),
         seq: row.seq,
@@ -39,8 +41,11 @@ pub fn event(row: &Outgoing, here: &NodeId) -> Event {
         payload: payload(&event.news, here),
         trace: Trace {
             attempt: event.attempt,
-            routing_policy_version: None,
-            capability_policy_version: None,
+            // A node that says nothing of its routing has none.
+            routing_policy_version: policies
+                .map(|by| by.routing.clone())
+                .filter(|version| !version.is_empty()),
+            capability_policy_version: policies.map(|by| by.capability.clone()),
             to_node_id: event.to_node.as_ref().map(ToString::to_string),
             to_nodes: match &event.news {
                 News::Message(letter) => {
@@ -151,6 +156,15 @@ fn create(task: &Commission) -> TaskCreatePayload {
         requester_agent_id: task.requester.to_string(),
         response_required: task.response_required,
         deadline_at: task.deadline_at.map(iso),
+        distribution: task
+            .installs
+            .as_ref()
+            .map(|installs| SkillDistributionPayload {
+                task_type: SkillDistribution::SkillDistribution,
+                capability_id: installs.capability.to_string(),
+                delegation_skill_ref: capability_to_wire::skill(&installs.skill),
+                required_by: iso(installs.required_by),
+            }),
     }
 }
 
@@ -192,6 +206,32 @@ fn ack(answer: &Answer, here: &NodeId) -> AckPayload {
 
 fn signal(rev: u64, record: &Control, here: &NodeId) -> SignalPayload {
     match record {
+        Control::Catalog {
+            manifest,
+            status,
+            published_at,
+        } => SignalPayload {
+            path: format!("capabilities.catalog.{}", manifest.capability),
+            rev,
+            record: print(&capability_to_wire::catalog(
+                manifest,
+                *status,
+                *published_at,
+            )),
+        },
+        Control::Index { capability, index } => SignalPayload {
+            path: format!("capabilities.index.{capability}"),
+            rev,
+            record: print(&capability_to_wire::index(capability, index)),
+        },
+        Control::Routing {
+            capability,
+            routing,
+        } => SignalPayload {
+            path: format!("capabilities.routing.{capability}"),
+            rev,
+            record: print(&capability_to_wire::routing(capability, routing)),
+        },
         Control::Agent { agent, is_live } => SignalPayload {
             path: format!("agents.{agent}"),
             rev,

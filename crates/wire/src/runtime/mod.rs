@@ -3,6 +3,9 @@
 //! One file per family of messages, spelled as in `docs/runtime.md`. What is signed between nodes, and how, is in
 //! [`proof`]; what a node shows with each call is a [`Ticket`].
 
+mod capability;
+pub mod capability_from_wire;
+pub mod capability_to_wire;
 mod event;
 pub mod event_from_wire;
 pub mod event_to_wire;
@@ -17,6 +20,7 @@ pub mod proof;
 mod ticket;
 pub mod to_wire;
 
+pub use capability::*;
 pub use event::*;
 pub use external::*;
 pub use invite::Invite;

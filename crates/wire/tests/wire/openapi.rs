@@ -81,7 +81,7 @@ fn routes_are_unique_and_described() {
             "{}",
             route.operation_id
         );
-        let outside = ["probes", "sql", "nodes", "external"].contains(&route.tag);
+        let outside = ["probes", "sql", "nodes", "external", "capabilities"].contains(&route.tag);
         assert!(route.is_api() != outside, "{}", route.path);
     }
 }

@@ -229,7 +229,7 @@ fn each_unknown_word_is_named_with_the_allowed_ones() {
         (
             Operation::Claim,
             "filter.types[0]",
-            "code, test, browser_test, documentation, review, custom",
+            "code, test, browser_test, documentation, review, custom, skill_distribution",
         ),
         (
             Operation::Progress,

@@ -1,9 +1,13 @@
 //! Events between nodes: the document's examples are read, become what the rules know, and print the same again.
 
 use serde_json::{Value, json};
-use switchboard_core::outbox::{Control, News, Outgoing};
+use switchboard_core::outbox::{Control, FailureClass, News, Outgoing};
+use switchboard_core::skill_review::SkillReview;
 use switchboard_core::{NodeId, Timestamp, limits};
-use switchboard_wire::runtime::{Event, PublishRequest, event_from_wire, event_to_wire};
+use switchboard_wire::runtime::capability_from_wire::{checksum, signed};
+use switchboard_wire::runtime::{
+    Event, PublishRequest, capability_to_wire, event_from_wire, event_to_wire,
+};
 
 /// The envelope of §1 around a payload.
 fn event(kind: &str, payload: Value) -> Value {
@@ -80,6 +84,17 @@ fn examples() -> Vec<(&'static str, Value)> {
             json!({ "refEventId": "evt_1", "refKind": "message", "attempts": 15, "reason": "no answer" }),
         ),
         ("telemetry", json!({ "anything": [1, 2] })),
+        // §7, in the payload of a task.
+        (
+            "task_create",
+            json!({
+                "taskId": "tsk_1", "title": "Install it", "toAgents": ["mbp-jane"], "requiredCapabilities": [],
+                "priority": "low", "requesterAgentId": "switchboard", "responseRequired": false,
+                "taskType": "skill_distribution", "capabilityId": "cap.fs.diff-apply",
+                "delegationSkillRef": { "name": "ansible-delegate-fs", "version": "1.3.0" },
+                "requiredBy": "2026-02-25T18:30:00.000Z",
+            }),
+        ),
     ]
 }
 
@@ -153,7 +168,7 @@ fn an_eta_in_seconds_counts_from_when_it_was_said() {
 fn records_of_the_control_plane_that_nobody_knows_are_kept_as_they_are() {
     let given = event(
         "signal",
-        json!({ "path": "routing.cap.x", "rev": 1, "record": { "ownerNodeId": "n" } }),
+        json!({ "path": "queues.cap.x", "rev": 1, "record": { "ownerNodeId": "n" } }),
     );
     let read = event_from_wire::event(&read(&given)).expect("it is well formed");
     assert!(matches!(
@@ -258,4 +273,68 @@ fn what_somebody_publishes_is_checked_before_the_rules_see_it() {
         sum(message()),
         sum(json!({ "body": "y", "toAgents": ["b"] }))
     );
+}
+
+/// §2 and §8, each as the document prints it.
+#[test]
+fn records_of_capabilities_print_as_the_document_has_them() {
+    let catalog = json!({
+        "capabilityId": "cap.fs.diff-apply", "name": "Filesystem Diff Apply", "version": "1.3.0", "status": "active",
+        "ownerAgentId": "executor-mbp", "ownerNodeId": "vps-jane",
+        "delegationSkillRef": { "name": "ansible-delegate-fs", "version": "1.3.0", "path": "/skills/ansible-delegate-fs" },
+        "executorSkillRef": { "name": "ansible-executor-fs", "version": "1.3.0", "path": "/skills/ansible-executor-fs" },
+        "contractSchemaRef": "schema://ansible/cap.fs.diff-apply/1.3.0", "defaultEtaSeconds": 900,
+        "publishedAt": "2026-02-25T16:30:00.000Z", "publishedByAgentId": "architect",
+    });
+    let index = json!({
+        "capabilityId": "cap.fs.diff-apply", "eligibleAgentIds": ["executor-mbp"],
+        "policyVersion": "cpv_2026_02_25_3", "updatedAt": "2026-02-25T16:30:05.000Z",
+    });
+    let routing = json!({
+        "ownerNodeId": "vps-jane", "fallbackNodeIds": ["mbp"], "requiresCapabilities": ["cap.fs.diff-apply"],
+        "policyVersion": "rpv_2026_02_25_1",
+    });
+    for (word, mut record) in [("catalog", catalog), ("index", index), ("routing", routing)] {
+        let path = format!("capabilities.{word}.cap.fs.diff-apply");
+        let given = |record: &Value| {
+            event(
+                "signal",
+                json!({ "path": path, "rev": 7, "record": record }),
+            )
+        };
+        let told = printed(&given(&record));
+        if word == "index" {
+            record["eligibleByNode"] = json!({ "vps-jane": ["executor-mbp"] });
+        }
+        assert_eq!(told, given(&record));
+        assert_eq!(printed(&told), told, "and again");
+    }
+    let review = SkillReview {
+        id: "rev_01JV3T7E6Q8M1W2R4D9K0N5P7H".to_owned(),
+        capability: "cap.fs.diff-apply".into(),
+        delegation_version: "1.3.0".to_owned(),
+        executor_version: "1.3.0".to_owned(),
+        class: FailureClass::SlaBreach,
+        corr_ids: vec!["corr_01...".into(), "corr_02...".into()],
+        count: 2,
+        created_at: Timestamp(1_772_042_700_000),
+        last_at: Timestamp(1_772_042_700_000),
+        resolved: None,
+    };
+    let told = serde_json::to_value(capability_to_wire::review(&review)).expect("JSON");
+    let expected = json!({
+        "reviewId": "rev_01JV3T7E6Q8M1W2R4D9K0N5P7H", "capabilityId": "cap.fs.diff-apply",
+        "delegationSkillVersion": "1.3.0", "executorSkillVersion": "1.3.0", "failureClass": "sla_breach",
+        "sampleCorrIds": ["corr_01...", "corr_02..."], "createdAt": "2026-02-25T18:05:00.000Z",
+        "count": 2, "lastAt": "2026-02-25T18:05:00.000Z",
+    });
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_manifest_is_known_by_the_hash_of_all_that_it_says() {
+    let given = json!({ "version": "1.0.0", "capabilityId": "cap.x", "provenance": { "keyId": "k", "manifestChecksum": "sha256:00" } });
+    let expected = r#"{"capabilityId":"cap.x","provenance":{"keyId":"k","manifestChecksum":"","manifestSignature":""},"version":"1.0.0"}"#;
+    assert_eq!(signed(&given), expected);
+    assert!(checksum(expected).starts_with("sha256:") && checksum(expected).len() == 71);
 }

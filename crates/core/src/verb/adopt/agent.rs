@@ -9,6 +9,7 @@ use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::task::Phase;
 use crate::time::Timestamp;
+use crate::verb::grants::{want_granted, with_granted};
 use crate::verb::{About, Deregister, Heartbeat, Join, ReportedTask, Verb};
 use crate::want::Want;
 
@@ -216,7 +217,7 @@ struct Describe {
 
 impl HandStep for Describe {
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        want.agent(&self.is.id);
+        want_granted(want, std::slice::from_ref(&self.is.id));
     }
 
     fn decide(&self, slice: &Slice, _now: Timestamp) -> Result<Changes, Refusal> {
@@ -226,7 +227,7 @@ impl HandStep for Describe {
         let mut agent = known.clone();
         agent.name.clone_from(&self.is.name);
         agent.kind = self.is.kind;
-        agent.skills = self.is.skills.clone();
+        agent.skills = with_granted(&mut Want::new(slice), &self.is.id, &self.is.skills);
         agent.capabilities = self.is.capabilities.clone();
         if self.is.machine.is_some() {
             agent.machine.clone_from(&self.is.machine);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::person::{Act, ByPerson};
-use super::{HandStep, Steps};
+use super::{Gauge, HandStep, Steps};
 use crate::attempt::Outcome;
 use crate::changes::Changes;
 use crate::description::Patch;
@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::id::{AgentId, STEWARD, TaskId};
 use crate::lane::LaneKey;
 use crate::limits;
-use crate::quality::{GatePolicy, Metrics};
+use crate::quality::Metrics;
 use crate::refusal::{NotYours, Refusal};
 use crate::row::Row;
 use crate::slice::Slice;
@@ -96,7 +96,7 @@ pub(super) fn steps(
     was: Option<&Task>,
     is: Option<&Task>,
     metrics: Option<&Metrics>,
-    policy: &Arc<GatePolicy>,
+    gauge: Gauge<'_>,
 ) {
     match (was, is) {
         (None, Some(is)) => created(steps, is),
@@ -105,7 +105,7 @@ pub(super) fn steps(
             if !is_freed {
                 described(steps, was, is);
             }
-            moved(steps, was, is, metrics, policy);
+            moved(steps, was, is, metrics, gauge);
             if is_freed {
                 described(steps, was, is);
             }
@@ -161,13 +161,7 @@ fn described(steps: &mut Steps, was: &Task, is: &Task) {
     }
 }
 
-fn moved(
-    steps: &mut Steps,
-    was: &Task,
-    is: &Task,
-    metrics: Option<&Metrics>,
-    policy: &Arc<GatePolicy>,
-) {
+fn moved(steps: &mut Steps, was: &Task, is: &Task, metrics: Option<&Metrics>, gauge: Gauge<'_>) {
     let task = was.id.clone();
     if was.status() == is.status() {
         return;
@@ -177,9 +171,9 @@ fn moved(
             if let Some(act) = Act::of_holder(is) {
                 return steps.push(Box::new(ByPerson { task, act }));
             }
-            return ended(steps, was, holder, is, metrics, policy);
+            return ended(steps, was, holder, is, metrics, gauge);
         }
-        Some(holder) => return ended(steps, was, holder, is, metrics, policy),
+        Some(holder) => return ended(steps, was, holder, is, metrics, gauge),
         None => {}
     }
     if let Some(act) = Act::of_nobody(was, is) {
@@ -222,7 +216,7 @@ fn ended(
     holder: &AgentId,
     is: &Task,
     metrics: Option<&Metrics>,
-    policy: &Arc<GatePolicy>,
+    gauge: Gauge<'_>,
 ) {
     let task = was.id.clone();
     let agent = holder.clone();
@@ -234,6 +228,10 @@ fn ended(
         TaskStatus::InProgress => steps.push(Box::new(start(was, holder))),
         TaskStatus::Completed => {
             let metrics = is.snapshot.clone().zip(metrics.cloned());
+            let contract = was
+                .contract
+                .as_deref()
+                .filter(|contract| contract.is_judged());
             steps.push(Box::new(Finish(Complete {
                 agent,
                 task,
@@ -241,7 +239,8 @@ fn ended(
                 result: result(),
                 learnings: Vec::new(),
                 metrics,
-                policy: Arc::clone(policy),
+                policy: Arc::clone(gauge.policy),
+                finding: contract.map(|contract| (gauge.judge)(contract, &result())),
             })));
         }
         TaskStatus::NeedsPerson => steps.push(Box::new(AskPerson {

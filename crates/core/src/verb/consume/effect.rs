@@ -1,10 +1,12 @@
 //! What an event of another node does here, by its kind, and what that node is answered.
 
-use super::super::publish::{create, sign};
+use super::super::distribute::{installed_by, parts, take_up};
+use super::super::publish::{create, sign, terms};
 use super::super::{Send, Verb};
 use super::Consume;
 use crate::changes::Changes;
 use crate::cursor::{Cursor, FarAgent};
+use crate::distribution::Distribution;
 use crate::id::{AgentId, MessageId, NodeId};
 use crate::incident::Alarm;
 use crate::limits;
@@ -59,7 +61,15 @@ impl Consume {
             News::TaskCreate(task) => {
                 want.task(&task.task);
                 let audience = audience(want, task);
-                create(task, &audience, &self.event.corr_id).asks(want, now);
+                let corr_id = &self.event.corr_id;
+                match &task.installs {
+                    Some(_) => {
+                        want.private::<Distribution>(task.task.to_string());
+                        parts(task, &audience, corr_id).asks(want, now);
+                    }
+                    None => create(task, &audience, corr_id).asks(want, now),
+                }
+                terms(want, task);
             }
             News::Signal {
                 record: Control::Agent { agent, .. },
@@ -70,13 +80,14 @@ impl Consume {
                 want.private::<FarAgent>(self.full_name(agent));
                 self.clash(agent).asks(want);
             }
+            News::Signal { record, .. } => self.ask_catalog(want, record),
             News::Ack(answer) => self.ask_order(want, &answer.to, now),
             News::Reply { to, .. } => self.ask_order(want, to, now),
             News::TaskAccept { task, .. }
             | News::TaskUpdate { task, .. }
             | News::TaskComplete { task, .. }
             | News::TaskFailed { task, .. } => self.ask_task_order(want, task, now),
-            News::Signal { .. } | News::DeadLetter { .. } | News::Other { .. } => {}
+            News::DeadLetter { .. } | News::Other { .. } => {}
         }
     }
 
@@ -281,6 +292,15 @@ impl Consume {
         if audience.is_empty() && !task.to.is_empty() {
             return Some(Reply::failed("invalid_target"));
         }
+        if task.installs.is_some() {
+            return Some(self.distribute(slice, here, task, audience, changes, now));
+        }
+        let by = terms(&mut Want::new(slice), task);
+        if task.to.is_empty()
+            && by.is_some_and(|by| !by.is_active() || by.eligible_at(&here.node_id).is_empty())
+        {
+            return Some(Reply::failed("capability_unavailable"));
+        }
         let made = create(task, &audience, &self.event.corr_id).decide(slice, now);
         let made = match made {
             Ok((_, made)) => made,
@@ -288,12 +308,37 @@ impl Consume {
         };
         changes.puts.extend(made.puts);
         changes.events.extend(made.events);
-        let origin = (&here.node_id, &self.source, &self.event.id);
-        let eta_at = sign(changes, task, &self.event.corr_id, origin, now);
+        let origin = (here, &self.source, &self.event.id);
+        let eta_at = sign(slice, changes, task, &self.event.corr_id, origin, now);
         Some(Reply {
             eta_at: Some(eta_at),
             ..Reply::accepted(audience)
         })
+    }
+
+    /// Each of its agents here is asked to install a skill.
+    fn distribute(
+        &self,
+        slice: &Slice,
+        here: &Gateway,
+        task: &Commission,
+        audience: Vec<AgentId>,
+        changes: &mut Changes,
+        now: Timestamp,
+    ) -> Reply {
+        let known = Want::new(slice).private::<Distribution>(task.task.to_string());
+        let origin = (&self.source, &self.event.id, &self.event.corr_id);
+        let is_taken = match known {
+            Some(known) => known.event == self.event.id,
+            None => take_up(slice, here, task, origin, &audience, changes, now),
+        };
+        match is_taken {
+            true => Reply {
+                eta_at: installed_by(task),
+                ..Reply::accepted(audience)
+            },
+            false => Reply::failed("task_exists"),
+        }
     }
 
     /// What all nodes know, as its writer says it is.
@@ -306,7 +351,7 @@ impl Consume {
         now: Timestamp,
     ) {
         let Control::Agent { agent, is_live } = record else {
-            return;
+            return self.note_capability(slice, rev, record, changes, now);
         };
         let mut want = Want::new(slice);
         let by_name = want.private::<FarAgent>(agent.to_string());

@@ -7,8 +7,9 @@ use crate::changes::Changes;
 use crate::id::{AgentId, EventId, HUB, TaskId};
 use crate::incident::Alarm;
 use crate::message::{Meaning, Sender, To};
-use crate::order::{Order, Ordered, TaskOrderState};
+use crate::order::{Order, Ordered, TaskOrder, TaskOrderState};
 use crate::outbox::{Answer, AnswerKind, News, Standing};
+use crate::skill_review::Mishap;
 use crate::slice::Slice;
 use crate::task::Priority;
 use crate::time::Timestamp;
@@ -142,10 +143,22 @@ impl Consume {
                 let revised = revised_eta_at.map(|at| self.by_own_clock(at, now));
                 task.eta_at = revised.or(task.eta_at);
             }
+            News::TaskComplete { by, .. } if !is_installed(task, self.installed.as_ref()) => {
+                (task.state, task.by) = (TaskOrderState::Failed, Some(by.clone()));
+                task.note = Some(
+                    "contract_violation: it does not say that the skill is installed".to_owned(),
+                );
+            }
             News::TaskComplete { by, .. } => {
                 (task.state, task.by) = (TaskOrderState::Done, Some(by.clone()));
             }
-            News::TaskFailed { by, error, .. } => {
+            News::TaskFailed {
+                by, error, class, ..
+            } => {
+                let named = task.capability.as_deref();
+                if let Some(mishap) = Mishap::of(named, *class, &order.corr_id, now) {
+                    changes.put(mishap);
+                }
                 (task.state, task.by) = (TaskOrderState::Failed, Some(by.clone()));
                 task.note = Some(error.clone());
             }
@@ -248,4 +261,12 @@ impl Consume {
             )
         }
     }
+}
+
+/// Whether a completion says that what was to be installed is, if anything was.
+fn is_installed(task: &TaskOrder, said: Option<&(String, String)>) -> bool {
+    let wanted = task.installs.as_ref();
+    wanted.is_none_or(|skill| {
+        said.is_some_and(|(name, version)| *name == skill.name && *version == skill.version)
+    })
 }

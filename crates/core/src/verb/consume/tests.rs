@@ -100,6 +100,7 @@ fn consume(source: &str, row: &Outgoing) -> Consume {
         seq: row.seq,
         event: row.event.clone(),
         payload: "{}".into(),
+        installed: catalog::installed(&row.event.news),
         gap: Gap::default(),
         fence: None,
     }
@@ -144,6 +145,7 @@ fn task(id: &str, to: &[&str]) -> Publish {
             requester: "A".into(),
             response_required: true,
             deadline_at: None,
+            installs: None,
         })),
         sum: 7,
     }
@@ -587,5 +589,6 @@ fn an_outcome_that_does_not_come_is_an_incident() {
     assert_eq!(pair.a.ok(ChaseOrders).done, 0, "it is told once");
 }
 
+mod catalog;
 mod found;
 mod laws;

@@ -12,7 +12,7 @@ use crate::path::LeasePath;
 use crate::quality::{GatePolicy, Metrics};
 use crate::refusal::Refusal;
 use crate::task::{Task, TaskStatus};
-use crate::verb::{AgentWritten, HandStep, Note, Written};
+use crate::verb::{AgentWritten, Finding, Gauge, HandStep, Note, Written};
 use crate::{Agent, Slice};
 
 impl Swarm {
@@ -47,7 +47,15 @@ impl Swarm {
         self.said.clear();
         let mut outcome = Ok(());
         let meant = |_: &Message| Ok((meaning.clone()?, Vec::new()));
-        for step in note.steps(&Arc::new(policy), &meant) {
+        let gauge = Gauge {
+            policy: &Arc::new(policy),
+            judge: &|_, result| Finding {
+                breach: result
+                    .contains("broken")
+                    .then(|| "contract_violation".to_owned()),
+            },
+        };
+        for step in note.steps(gauge, &meant) {
             outcome = self.step(&*step);
             if outcome.is_err() {
                 break;

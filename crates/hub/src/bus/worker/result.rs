@@ -12,6 +12,7 @@ use super::super::server::BusState;
 use super::Worker;
 use crate::call::Guard;
 use crate::hub::Error;
+use crate::runtime::judged;
 use crate::stream::what_became;
 
 /// Whether a result counts, and what there is to say about it.
@@ -74,7 +75,8 @@ impl Worker {
             key: Some((key, hash(said))),
             ..Guard::default()
         };
-        let call = || bus.hub.call(complete.clone(), guard.clone(), render);
+        let run = |complete| bus.hub.call(complete, guard.clone(), render);
+        let call = || judged(&bus.hub, complete.clone(), run);
         match self.stream.until_decided(call).await {
             Ok(outcome) => {
                 let reason = outcome.print(render).body;

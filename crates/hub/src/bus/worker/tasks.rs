@@ -52,7 +52,7 @@ impl Worker {
     /// Stage DONE: a result without words. The worker hears of it only if a person must look at it first.
     pub(super) async fn done(&mut self, number: u64, complete: Complete) {
         let epoch = complete.epoch.unwrap_or_default();
-        let outcome = self.stream.insist(complete).await;
+        let outcome = self.stream.complete(complete).await;
         if let Some(why) = outcome.as_ref().ok().and_then(held_back) {
             self.tell(to_wire::result_ack((number, epoch), None, Ok(why)));
         }

@@ -11,7 +11,7 @@ INSERT INTO tasks(id, title, status) VALUES ('new', 'new', x'7265616479');
 INSERT INTO tasks(id, title, priority) VALUES ('new', 'new', 'urgent');
 INSERT INTO tasks(id, title, priority) VALUES ('new', 'new', 1);
 
--- tasks.type: one of code, test, browser_test, documentation, review, custom
+-- tasks.type: one of code, test, browser_test, documentation, review, custom, skill_distribution
 INSERT INTO tasks(id, title, type) VALUES ('new', 'new', 'chore');
 
 -- a new task must be unassigned

@@ -95,6 +95,7 @@ pub fn stage() -> Desk {
             learnings: Vec::new(),
             metrics: None,
             policy: policy.into(),
+            finding: None,
         });
     }
     run(&Cancel {

@@ -58,6 +58,7 @@ pub fn complete(
             .collect(),
         metrics: figures.map(|figures| (SnapshotId::from((context.fresh)("qs")), figures)),
         policy: Arc::clone(context.policy),
+        finding: None,
     })
 }
 

@@ -206,6 +206,7 @@ impl World {
             requester: format!("{}1", self.stations[at].id).into(),
             response_required: self.draw.percent(70),
             deadline_at: deadline.then(|| self.stations[at].swarm.now + within),
+            installs: None,
         }));
         self.publish(at, what);
     }
@@ -389,6 +390,7 @@ impl World {
             seq: row.seq,
             event: row.event.clone(),
             payload: "{}".into(),
+            installed: None,
             gap: station.gap,
             fence: None,
         });

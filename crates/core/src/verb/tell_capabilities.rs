@@ -1,0 +1,76 @@
+//! The other nodes are told of this one's capabilities: as they change, and all of them once somebody has joined.
+
+use super::Verb;
+use crate::capability::{Capability, CapabilityStatus};
+use crate::changes::Changes;
+use crate::id::CorrId;
+use crate::limits;
+use crate::node::{Gateway, Node};
+use crate::outbox::{Control, Dispatch, News};
+use crate::refusal::Refusal;
+use crate::route::gateway;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+/// All of them, as they are: who has heard it hears nothing new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TellCapabilities;
+
+impl Verb for TellCapabilities {
+    type Reply = usize;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.privates::<Node>(&Node::all());
+        if let Some(here) = want.private::<Gateway>("") {
+            let limit = limits::CAPABILITIES_MAX;
+            want.privates::<Capability>(&Capability::of_node(&here.node_id, limit));
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(usize, Changes), Refusal> {
+        let mut want = Want::new(slice);
+        let here = gateway(&mut want)?;
+        let mut changes = Changes::default();
+        if want.privates::<Node>(&Node::all()).is_empty() {
+            return Ok((0, changes));
+        }
+        let own = Capability::of_node(&here.node_id, limits::CAPABILITIES_MAX);
+        for capability in want.privates::<Capability>(&own) {
+            tell(here, capability, &mut changes, now);
+        }
+        Ok((changes.dispatches.len(), changes))
+    }
+}
+
+/// Its records, each under its number.
+pub(super) fn tell(here: &Gateway, capability: &Capability, changes: &mut Changes, now: Timestamp) {
+    if capability.status == CapabilityStatus::Publishing {
+        return;
+    }
+    let id = capability.id();
+    let catalog = Control::Catalog {
+        manifest: Box::new(capability.manifest.clone()),
+        status: capability.status,
+        published_at: capability.published_at,
+    };
+    let index = Control::Index {
+        capability: id.clone(),
+        index: capability.index.clone(),
+    };
+    let routing = Control::Routing {
+        capability: id.clone(),
+        routing: capability.routing.clone(),
+    };
+    for (word, rev, record) in [
+        ("catalog", capability.rev, catalog),
+        ("index", capability.index.rev, index),
+        ("routing", capability.routing.rev, routing),
+    ] {
+        let salt = format!("{word}|{id}|{rev}");
+        let corr_id = CorrId::new(format!("corr_{word}_{id}"));
+        let news = News::Signal { rev, record };
+        let told = Dispatch::own(&here.node_id, &salt, corr_id, news, now);
+        changes.dispatches.push(told);
+    }
+}
