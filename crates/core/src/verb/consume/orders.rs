@@ -109,6 +109,7 @@ impl Consume {
         );
         let is_theirs = is_same && task.node.as_ref() == Some(&self.source);
         let is_outcome = match &self.event.news {
+            News::TaskComplete { .. } if task.installs.is_some() => is_over,
             News::TaskComplete { .. } => task.state == TaskOrderState::Done,
             News::TaskFailed { .. } => task.state == TaskOrderState::Failed,
             _ => false,
@@ -121,6 +122,26 @@ impl Consume {
             self.stray(id).raise(slice, changes, now);
             return None;
         }
+        self.step(task, now);
+        if let News::TaskFailed { class, .. } = &self.event.news {
+            let named = task.capability.as_deref();
+            let mishap = Mishap::of(named, *class, &order.corr_id, now);
+            mishap.into_iter().for_each(|mishap| changes.put(mishap));
+        }
+        let is_end = matches!(task.state, TaskOrderState::Done | TaskOrderState::Failed);
+        if is_end {
+            order.answer(&self.source, AnswerKind::Processed, None, now);
+        } else {
+            order.settle(now);
+        }
+        self.tell_requester(slice, &order, changes, now);
+        let by = vec![order.from.clone()];
+        changes.put(order);
+        is_end.then(|| Reply::accepted(by))
+    }
+
+    /// What a step says of a task.
+    fn step(&self, task: &mut TaskOrder, now: Timestamp) {
         match &self.event.news {
             News::TaskAccept { by, eta_at, .. } => {
                 task.state = TaskOrderState::Claimed;
@@ -152,28 +173,12 @@ impl Consume {
             News::TaskComplete { by, .. } => {
                 (task.state, task.by) = (TaskOrderState::Done, Some(by.clone()));
             }
-            News::TaskFailed {
-                by, error, class, ..
-            } => {
-                let named = task.capability.as_deref();
-                if let Some(mishap) = Mishap::of(named, *class, &order.corr_id, now) {
-                    changes.put(mishap);
-                }
+            News::TaskFailed { by, error, .. } => {
                 (task.state, task.by) = (TaskOrderState::Failed, Some(by.clone()));
                 task.note = Some(error.clone());
             }
-            _ => return None,
+            _ => {}
         }
-        let is_end = matches!(task.state, TaskOrderState::Done | TaskOrderState::Failed);
-        if is_end {
-            order.answer(&self.source, AnswerKind::Processed, None, now);
-        } else {
-            order.settle(now);
-        }
-        self.tell_requester(slice, &order, changes, now);
-        let by = vec![order.from.clone()];
-        changes.put(order);
-        is_end.then(|| Reply::accepted(by))
     }
 
     /// Clocks of nodes differ: what counts is how long it takes from the event on.
