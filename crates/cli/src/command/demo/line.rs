@@ -213,6 +213,7 @@ impl Line {
                 requester_agent_id: self.agent.clone(),
                 response_required: true,
                 deadline_at: None,
+                distribution: None,
             };
             let event = publication(PublishKind::TaskCreate, &payload, &self.agent)?;
             self.client.nodes().publish(&event).await?;
