@@ -7,8 +7,6 @@ pub const TASKS_MIN: u16 = 24;
 pub const TASKS_MAX: u16 = 1000;
 /// The file that two agents want to edit.
 const SHARED: &str = "src/lib.rs";
-/// What is wrong with the first attempt of a task whose gate is red.
-pub const RED: &str = "red";
 
 /// What happens to a task on the way, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +41,7 @@ impl Plan {
             published: titles(share(12), &mut random),
         };
         for at in 0..share(10) {
-            // One of them is red when it is first done.
-            let description = if at == 0 { RED } else { "Do it." };
             plan.add(&["real"], None, &mut random, |task| {
-                task.description = Some(description.to_owned());
                 task.files = vec![format!("work/{at}.txt")];
             });
         }
