@@ -123,7 +123,10 @@ async fn published(probe: &Probe, here: &str, owner: &str) -> Told {
         findings.answered("runtime.catalog.identity", false, &answer, "201");
         return Err(Stop::Unknown(why));
     }
-    let catalog = record(probe, &format!("capabilities.catalog.{id}")).await;
+    let catalog = record(probe, &format!("capabilities.catalog.{id}"), |one| {
+        one["status"] == "active"
+    })
+    .await;
     let same = |names: &[&str]| names.iter().all(|name| catalog[*name] == sent[*name]);
     let is_said = |name: &str| !catalog[name].is_null();
     for (clause, holds, expected) in [
@@ -161,7 +164,7 @@ async fn published(probe: &Probe, here: &str, owner: &str) -> Told {
             format!("a catalog record with {expected}"),
         );
     }
-    let index = record(probe, &format!("capabilities.index.{id}")).await;
+    let index = record(probe, &format!("capabilities.index.{id}"), has_agents).await;
     let version = index["policyVersion"].as_str().unwrap_or_default();
     findings.judge(
         "runtime.index.fields",
@@ -181,11 +184,8 @@ async fn published(probe: &Probe, here: &str, owner: &str) -> Told {
         format!("201, to {owner}"),
     );
     executed(probe, owner, &id).await?;
-    let other = record(
-        probe,
-        &format!("capabilities.index.cap.conformance.{}.soon", probe.tag),
-    )
-    .await;
+    let soon = format!("capabilities.index.cap.conformance.{}.soon", probe.tag);
+    let other = record(probe, &soon, has_agents).await;
     findings.judge(
         "runtime.index.policy_version",
         other["policyVersion"] != index["policyVersion"],
@@ -194,6 +194,11 @@ async fn published(probe: &Probe, here: &str, owner: &str) -> Told {
         "another policyVersion for each",
     );
     metadata(probe).await
+}
+
+fn has_agents(index: &Value) -> bool {
+    let agents = index["eligibleAgentIds"].as_array();
+    agents.is_some_and(|agents| !agents.is_empty())
 }
 
 /// A task from elsewhere is done where the owner is.

@@ -21,12 +21,12 @@ pub async fn tell(probe: &Probe) -> Told {
     let with_gap = [events[0].clone(), events[2].clone()];
     let (taken, answer) = gap.push(&with_gap).await?;
     let begun = Instant::now();
-    judge_blocked(probe, &gap, taken, &answer.body);
+    judge_blocked(probe, &gap, taken, &answer.body)?;
     fill(probe, &filled).await?;
     probe.has_time_for("the end of a gap", timeout + SLACK)?;
     sleep_until(begun + timeout.mul_f64(0.8)).await;
     let (taken, answer) = gap.push(&with_gap).await?;
-    judge_blocked(probe, &gap, taken, &answer.body);
+    judge_blocked(probe, &gap, taken, &answer.body)?;
     let (after, answer) = end(&gap, &with_gap, begun + timeout + SLACK).await?;
     let elapsed = begun.elapsed();
     let is_over = after > 1 || answer["status"] == "halted";
@@ -51,14 +51,18 @@ pub async fn tell(probe: &Probe) -> Told {
     incident(probe, &gap, &filled).await
 }
 
-fn judge_blocked(probe: &Probe, gap: &Gateway, taken: u64, answer: &Value) {
-    probe.findings.judge(
+fn judge_blocked(probe: &Probe, gap: &Gateway, taken: u64, answer: &Value) -> Told {
+    let is_blocked = probe.findings.judge(
         "runtime.cursor.gap_blocks",
         taken == 1 && answer["status"] != "halted",
         format!("events 1 and 3 of {gap}"),
         answer,
         "lastSeq 1 until event 2 comes or the time is over",
     );
+    match is_blocked {
+        true => Ok(()),
+        false => Err(Stop::unknown("the gap was not waited for")),
+    }
 }
 
 /// What was missing comes.

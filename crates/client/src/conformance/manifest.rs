@@ -41,14 +41,13 @@ pub async fn publish(probe: &Probe, mut manifest: Value) -> Result<Answer, Stop>
     probe.post(PATH, &manifest).await?.found()
 }
 
-/// The record that the hub told of this, the newest.
-pub async fn record(probe: &Probe, path: &str) -> Value {
-    let is_it = |event: &Value| event["kind"] == "signal" && event["payload"]["path"] == path;
-    if probe.find(is_it).await.is_none() {
-        return Value::Null;
-    }
-    let mut all = probe.log.all().into_iter().rev();
-    let found = all.find(is_it);
+/// The first such record that the hub told under this path; null if there is none in time.
+pub async fn record(probe: &Probe, path: &str, is: impl Fn(&Value) -> bool) -> Value {
+    let is_it = |event: &Value| {
+        let payload = &event["payload"];
+        event["kind"] == "signal" && payload["path"] == path && is(&payload["record"])
+    };
+    let found = probe.find(is_it).await;
     found.map_or(Value::Null, |event| event["payload"]["record"].clone())
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Probe {
     /// The end of the hub's outbox when the run began.
     begins_after: u64,
     until: Instant,
+    /// What the hub's agents publish counts so long.
+    expires_at: IsoTime,
     invites: Mutex<Vec<String>>,
     nodes: Mutex<Vec<Arc<Gateway>>>,
     agents: Mutex<Vec<String>>,
@@ -65,6 +67,7 @@ impl Probe {
             findings: Findings::default(),
             log: Log::new(),
             until,
+            expires_at: IsoTime(now().0 + LASTS_FOR_MS),
             invites: Mutex::new(invites),
             nodes: Mutex::new(vec![Arc::clone(&main)]),
             agents: Mutex::default(),
@@ -111,8 +114,7 @@ impl Probe {
         payload: Value,
         more: Value,
     ) -> Result<Answer, Stop> {
-        let expires = IsoTime(now().0 + LASTS_FOR_MS);
-        let mut body = json!({ "kind": kind, "sourceAgentId": from, "payload": payload, "expiresAt": expires });
+        let mut body = json!({ "kind": kind, "sourceAgentId": from, "payload": payload, "expiresAt": self.expires_at });
         merge(&mut body, more);
         self.post("/runtime/v1/events", &body).await?.found()
     }
