@@ -64,7 +64,11 @@ pub async fn announce(node: &Gateway, id: &str, owner: &str, rev: u64) -> Result
     let index = json!({
         "capabilityId": id, "eligibleAgentIds": [owner], "policyVersion": policy(rev), "updatedAt": at,
     });
-    for (list, record) in [("catalog", catalog), ("index", index)] {
+    let routing = json!({
+        "ownerNodeId": node.id, "fallbackNodeIds": [], "requiresCapabilities": [id],
+        "policyVersion": format!("rpv_2026_01_01_{rev}"),
+    });
+    for (list, record) in [("catalog", catalog), ("routing", routing), ("index", index)] {
         let mut payload = json!({ "path": format!("capabilities.{list}.{id}"), "rev": rev });
         merge(&mut payload, json!({ "record": record }));
         node.publish("signal", owner, payload, |_| {}).await?;
