@@ -155,7 +155,7 @@ pub(crate) fn by_capability(
     let mut is_unreached = false;
     for node in first.nodes().into_iter().filter(|_| is_known) {
         let is_here = *node == here.node_id;
-        if !is_here && !(plain.is_empty() && is_heard(want, node, now)) {
+        if !(is_here || plain.is_empty() && is_heard(want, node, now)) {
             continue;
         }
         let mut agents = first.eligible_at(node).to_vec();
