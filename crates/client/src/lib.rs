@@ -49,7 +49,7 @@ pub use capabilities::Capabilities;
 pub use client::{Builder, Client};
 pub use error::Error;
 pub use events::{Events, REWOUND};
-pub use external::External;
+pub use external::{External, ExternalAgent};
 pub use incidents::Incidents;
 pub use leases::Leases;
 pub use memory::Memory;

@@ -114,6 +114,25 @@ impl Transport {
         }
     }
 
+    /// Sends once, with these headers, and reads the answer.
+    pub(crate) async fn send_once<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        headers: HeaderMap,
+        key: Option<&str>,
+    ) -> Result<T, Error> {
+        let (url, timeout) = (self.url(call)?, Some(self.timeout + call.wait));
+        let response = self.attempt(call, &url, key, headers, timeout).await?;
+        let bytes = self.read(response, ANSWER_BYTES_MAX).await?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| self.unreadable(in_words(&error.to_string())))
+    }
+
+    /// The tries of a call that is made anew each time.
+    pub(crate) fn retries(&self) -> Retries {
+        Retries::new(self.retry)
+    }
+
     /// Sends once. Each try is signed anew, because a signature is good for one use only.
     async fn attempt(
         &self,
@@ -372,7 +391,7 @@ impl Transport {
 }
 
 /// The tries that one call has left.
-struct Retries {
+pub(crate) struct Retries {
     policy: RetryPolicy,
     waits: Box<dyn Iterator<Item = Duration> + Send>,
 }
@@ -386,7 +405,7 @@ impl Retries {
     }
 
     /// Waits before the next try, or gives `error` back when there is none.
-    async fn pause(&mut self, error: Error) -> Result<(), Error> {
+    pub(crate) async fn pause(&mut self, error: Error) -> Result<(), Error> {
         if !error.is_transient() {
             return Err(error);
         }

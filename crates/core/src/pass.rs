@@ -89,9 +89,10 @@ impl Pass {
     }
 
     /// Tells what it allowed, beside what came of it.
-    pub fn tell(&self, changes: &mut Changes, now: Timestamp) {
-        let of_task = changes.rows::<Task>().next();
-        let of_task = of_task.map(|task| task.corr_id.clone());
+    pub fn tell(&self, slice: &Slice, changes: &mut Changes, now: Timestamp) {
+        let named = self.task.as_ref().and_then(|id| slice.task(id));
+        let task = named.or_else(|| changes.rows::<Task>().next());
+        let of_task = task.map(|task| task.corr_id.clone());
         let of_message = || {
             changes
                 .rows::<Message>()

@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard_client::ExternalAgent;
+use switchboard_client::runtime::{AgentScope, ContextTokenRequest};
 use switchboard_test_cluster::{Cluster, Missing};
 use switchboard_tests::{Client, Project, Request, page, switchboard, until};
 use switchboard_wire::runtime::Jwk;
@@ -181,6 +183,61 @@ fn of_two_coordinators_on_postgresql_one_takes_a_proof() {
     after.expect_error(401, "invalid_access_token");
 }
 
+#[tokio::test]
+async fn the_client_crate_is_admitted_works_and_goes_on() {
+    let project = Project::new();
+    let hub = project.start();
+    hub.client().create("far");
+    let client =
+        switchboard_client::Client::new(&format!("http://{}", hub.addr())).expect("it is set up");
+    let scopes = "task.claim,task.update,task.complete";
+    let made = run(
+        &project,
+        &["agent", "invite", "crate", "--scope", scopes, "--json"],
+    );
+    let made: Value = serde_json::from_str(&made).expect("JSON");
+    let (invite, seed) = (
+        made["inviteToken"].as_str().expect("an invite"),
+        "09".repeat(32),
+    );
+    let mut agent = ExternalAgent::admit(&client, "crate", &seed, invite)
+        .await
+        .expect("it is admitted");
+    agent.refresh().await.expect("it goes on");
+    let claimed = agent
+        .invoke("ansible_claim_task", &json!({ "taskId": "far" }))
+        .await;
+    assert!(
+        claimed
+            .expect("it is claimed")
+            .result
+            .get()
+            .contains("\"assignedAgent\":\"crate\"")
+    );
+    let request = ContextTokenRequest {
+        context_id: "far".to_owned(),
+        scopes: vec![AgentScope::TaskUpdate],
+        ttl_seconds: Some(60),
+    };
+    let context = agent
+        .context(&request)
+        .await
+        .expect("it is made")
+        .context_token;
+    let update = json!({ "taskId": "far", "progress": 50 });
+    let updated = agent
+        .invoke_in(("far", &context), "ansible_update_task", &update)
+        .await;
+    updated.expect("it is told");
+    let agent = ExternalAgent::resume(&client, &seed, agent.tokens).expect("a key");
+    let done = json!({ "taskId": "far", "resultSummary": "done by the crate" });
+    agent
+        .invoke("ansible_complete_task", &done)
+        .await
+        .expect("it is completed");
+    assert_eq!(hub.client().task("far")["status"], "completed");
+}
+
 fn run(project: &Project, arguments: &[&str]) -> String {
     let mut command = Command::new(switchboard());
     let ended = command.args(arguments).current_dir(project.root()).output();
@@ -205,7 +262,7 @@ fn curl_and_openssl_claim_as_the_page_shows() {
     }
     let project = Project::new();
     let hub = project.start();
-    hub.client().create("from afar");
+    hub.client().create("afar");
     let shown = page::shown("docs/runtime.md", "sh", "external");
     let at = "hub=http://127.0.0.1:7373";
     assert_eq!(shown.matches(at).count(), 1, "{shown}");
@@ -234,7 +291,7 @@ fn curl_and_openssl_claim_as_the_page_shows() {
     let revoked = run(&project, &["agent", "revoke", "reviewer"]);
     assert!(revoked.contains("has ended"), "{revoked}");
     until("the task goes back", || {
-        (hub.client().task("from afar")["status"] == "ready").then_some(())
+        (hub.client().task("afar")["status"] == "ready").then_some(())
     });
 }
 

@@ -59,7 +59,11 @@ impl ExternalAgent {
     }
 
     /// Goes on with a session.
-    pub fn resume(client: &Client, seed: &str, tokens: AgentTokens) -> Result<ExternalAgent, Error> {
+    pub fn resume(
+        client: &Client,
+        seed: &str,
+        tokens: AgentTokens,
+    ) -> Result<ExternalAgent, Error> {
         Ok(ExternalAgent {
             transport: bare(client),
             key: signer(seed)?,

@@ -1,5 +1,7 @@
 //! External agents, as a person looks after them, and the audit.
 
+mod agent;
+
 use switchboard_wire::Query as _;
 use switchboard_wire::runtime::{
     AuditQuery, AuditResponse, InviteAgentRequest, InviteAgentResponse, RevokeSessionsRequest,
@@ -9,6 +11,8 @@ use switchboard_wire::runtime::{
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
+
+pub use agent::ExternalAgent;
 
 /// Calls about external agents.
 #[derive(Debug, Clone, Copy)]

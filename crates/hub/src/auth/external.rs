@@ -29,30 +29,13 @@ pub struct Shown {
 }
 
 impl Shown {
-    pub fn expires_at(&self) -> Timestamp {
-        Timestamp(self.claims.exp.saturating_mul(1000))
-    }
-}
-
-impl Auth {
-    /// Whether a call shows a token that counts, as far as that can be told without the ledger.
-    pub fn shown(
-        &self,
+    /// Whether whoever shows it has the key that it is bound to.
+    pub fn by(
         hub: &Hub,
-        node: &str,
-        authorization: Option<&str>,
+        (claims, token): (Claims, &str),
         proof: Option<&str>,
         called: Called<'_>,
     ) -> Result<Shown, Denied> {
-        let token = authorization.and_then(|given| given.strip_prefix("DPoP "));
-        let token = token.ok_or(Denied::AccessToken)?.trim();
-        let now = hub.time();
-        let claims = Claims::open(token, node, |kid| {
-            self.access_key(TokenKey::period(kid)?, now)
-        })?;
-        if claims.exp.saturating_mul(1000) <= now.0 {
-            return Err(Denied::ExpiredAccess(Timestamp(claims.exp * 1000)));
-        }
         let called = Called {
             token: Some(token),
             ..called
@@ -63,6 +46,31 @@ impl Auth {
             return Err(Denied::Proof(why));
         }
         Ok(Shown { claims, proof })
+    }
+
+    pub fn expires_at(&self) -> Timestamp {
+        Timestamp(self.claims.exp.saturating_mul(1000))
+    }
+}
+
+impl Auth {
+    /// What the token of a call says, if it counts as far as that can be told without the ledger.
+    pub fn opened<'a>(
+        &self,
+        hub: &Hub,
+        node: &str,
+        authorization: Option<&'a str>,
+    ) -> Result<(Claims, &'a str), Denied> {
+        let token = authorization.and_then(|given| given.strip_prefix("DPoP "));
+        let token = token.ok_or(Denied::AccessToken)?.trim();
+        let now = hub.time();
+        let claims = Claims::open(token, node, |kid| {
+            self.access_key(TokenKey::period(kid)?, now)
+        })?;
+        match claims.exp.saturating_mul(1000) <= now.0 {
+            true => Err(Denied::ExpiredAccess(Timestamp(claims.exp * 1000))),
+            false => Ok((claims, token)),
+        }
     }
 
     /// An access token of a session, for a context or for all.

@@ -175,7 +175,7 @@ where
                 }
                 if let Some(pass) = self.guard.pass.as_ref().filter(|_| is_final) {
                     pass.use_up(&mut changes);
-                    pass.tell(&mut changes, now);
+                    pass.tell(slice, &mut changes, now);
                 }
                 if let Some((key, body_hash)) = &self.guard.key
                     && is_final

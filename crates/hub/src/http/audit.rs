@@ -7,9 +7,10 @@ use parking_lot::Mutex;
 use switchboard_core::audit::AuditEntry;
 use switchboard_core::external::AgentScope;
 use switchboard_core::node::Node;
+use switchboard_core::query::TaskRef;
 use switchboard_core::record::{Listed as _, Place};
 use switchboard_core::verb::NoteRefusal;
-use switchboard_core::{AgentId, CorrId, NodeId, Timestamp, limits};
+use switchboard_core::{AgentId, CorrId, NodeId, TaskId, Timestamp, limits};
 use switchboard_wire::Query as _;
 use switchboard_wire::jetpack::from_wire::page_size;
 use switchboard_wire::runtime::{
@@ -35,6 +36,8 @@ pub struct Step {
     pub session: Option<String>,
     pub scope: Option<AgentScope>,
     pub corr_id: Option<CorrId>,
+    /// The task that it is about.
+    pub task: Option<TaskId>,
     /// Whatever came of it stands in the ledger already.
     pub is_told: bool,
 }
@@ -47,6 +50,7 @@ impl Step {
             session: None,
             scope: None,
             corr_id: None,
+            task: None,
             is_told: false,
         }
     }
@@ -95,11 +99,15 @@ impl App {
             return Err(failure);
         }
         if let Some(more) = self.refusals.next(Instant::now()) {
+            let corr_id = match step.corr_id {
+                Some(corr_id) => Some(corr_id),
+                None => self.corr_id_of(step.task).await,
+            };
             let entry = AuditEntry {
                 actor: step.actor,
                 session: step.session,
                 scope: step.scope,
-                corr_id: step.corr_id,
+                corr_id,
                 more,
                 ..AuditEntry::of(self.ids.fresh("aud"), step.operation, Timestamp::ZERO)
             };
@@ -109,6 +117,15 @@ impl App {
             }
         }
         Err(failure)
+    }
+}
+
+impl App {
+    /// What a task belongs to, if it is there.
+    async fn corr_id_of(&self, task: Option<TaskId>) -> Option<CorrId> {
+        let which = TaskRef::Id(task?);
+        let found = self.hub.read(move |reader| reader.task(&which)).await;
+        found.ok().flatten().map(|task| task.corr_id)
     }
 }
 

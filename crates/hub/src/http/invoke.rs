@@ -48,6 +48,8 @@ async fn invoked(app: &AppState, call: &Call, step: &mut Step) -> Result<Reply, 
     let agent = AgentId::from(shown.claims.sub.as_str());
     let context = context(&shown, request.context_id.as_deref())?;
     let invocation = operation.read(&request.args, &agent, context.as_ref())?;
+    step.corr_id = invocation.corr_id.clone().or_else(|| context.clone());
+    step.task = invocation.task.clone();
     let bound = shown.claims.ctx.is_some();
     if bound && !operation.is_in_context(&invocation) {
         let operation = operation.as_str();
@@ -55,7 +57,6 @@ async fn invoked(app: &AppState, call: &Call, step: &mut Step) -> Result<Reply, 
             "a token for one context does not open {operation}, or not without args.taskId"
         ))));
     }
-    step.corr_id = invocation.corr_id.clone().or_else(|| context.clone());
     let once = used_once(&shown.claims.session_id, &request.nonce, shown.expires_at());
     let pass = Pass {
         agent,
@@ -212,16 +213,16 @@ impl App {
     async fn shown(&self, call: &Call, step: &mut Step) -> Result<Shown, Failure> {
         self.is_safe(call)?;
         let own = Own::read(&self.hub).await?.gateway.node_id;
-        let shown = self.auth.shown(
-            &self.hub,
-            own.as_str(),
-            call.header("authorization"),
-            call.proof(),
-            self.called(call),
-        );
+        let given = call.header("authorization");
+        let opened = self
+            .auth
+            .opened(&self.hub, own.as_str(), given)
+            .map_err(denied)?;
+        // From here on it is known whose token it is, whoever shows it.
+        step.actor = Some(AgentId::from(opened.0.sub.as_str()));
+        step.session = Some(opened.0.session_id.clone());
+        let shown = Shown::by(&self.hub, opened, call.proof(), self.called(call));
         let shown = shown.map_err(denied)?;
-        step.actor = Some(AgentId::from(shown.claims.sub.as_str()));
-        step.session = Some(shown.claims.session_id.clone());
         is_allowed_from(&shown.claims.org, call.peer.ip)?;
         Ok(shown)
     }

@@ -16,6 +16,7 @@ use switchboard_core::external::AgentScope;
 use switchboard_core::limits;
 use switchboard_core::refusal::Denied;
 
+use super::proof::Signer;
 use crate::signature::{from_hex, to_hex};
 
 /// A public key of Ed25519, as RFC 8037 writes it.
@@ -207,14 +208,29 @@ struct ProofHeader {
     crit: Option<serde_json::Value>,
 }
 
-#[derive(Deserialize)]
-struct ProofClaims {
-    jti: String,
-    htm: String,
-    htu: String,
-    iat: f64,
-    #[serde(default)]
-    ath: Option<String>,
+/// What a proof says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProofClaims {
+    pub jti: String,
+    pub htm: String,
+    pub htu: String,
+    pub iat: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ath: Option<String>,
+}
+
+/// Signs a proof, as an agent does.
+pub fn prove(key: &Signer, claims: &ProofClaims) -> Option<String> {
+    let jwk = Jwk::of_hex(&key.public_key())?;
+    let head = serde_json::json!({ "typ": PROOF_TYPE, "alg": "EdDSA", "jwk": jwk });
+    let said = serde_json::to_string(claims).ok()?;
+    let text = format!(
+        "{}.{}",
+        BASE64.encode(head.to_string()),
+        BASE64.encode(said)
+    );
+    let signature = from_hex(&key.sign(&text))?;
+    Some(format!("{text}.{}", BASE64.encode(signature)))
 }
 
 /// The call that a proof must be for.

@@ -115,7 +115,7 @@ impl Verb for Passes {
         self.0.check(slice, now)?;
         let mut changes = Changes::default();
         self.0.use_up(&mut changes);
-        self.0.tell(&mut changes, now);
+        self.0.tell(slice, &mut changes, now);
         Ok(((), changes))
     }
 }

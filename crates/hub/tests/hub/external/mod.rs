@@ -56,6 +56,11 @@ async fn an_external_agent_claims_and_completes_a_task_of_a_jetpack_agent() {
         .expect(200);
     assert_eq!(shown["task"]["result"]["summary"], "it is done");
 
+    let late = json!({ "taskId": task, "resultSummary": "once more" });
+    far.invoke(client, &access, "ansible_complete_task", late)
+        .await
+        .refused(409, "task_already_claimed");
+
     // A message each way, acknowledged.
     let said = json!({ "toAgents": ["near"], "subject": "hello", "body": "from afar" });
     far.invoke(client, &access, "ansible_send_message", said)
@@ -100,12 +105,14 @@ async fn an_external_agent_claims_and_completes_a_task_of_a_jetpack_agent() {
         [
             "ansible_claim_task allowed",
             "ansible_update_task allowed",
-            "ansible_complete_task allowed"
+            "ansible_complete_task allowed",
+            "ansible_complete_task refused",
+            "ansible_find_task allowed"
         ]
     );
     let session = text(&tokens, "sessionId");
     let told = audit(client, &format!("sessionId={session}")).await;
-    assert_eq!(told.len(), 11, "{told:#?}");
+    assert_eq!(told.len(), 12, "{told:#?}");
     assert_eq!(told[0]["operation"], "exchange");
     assert!(told.iter().all(|entry| entry["actor"] == "far"));
     hub.running.shutdown().await;
@@ -121,6 +128,9 @@ async fn a_copied_token_is_worth_nothing() {
         .invoke(client, &access, "ansible_status", json!({}))
         .await;
     stolen.refused(401, "invalid_proof");
+    let session = text(&tokens, "sessionId");
+    let told = audit(client, &format!("sessionId={session}")).await;
+    assert_eq!(told.last().unwrap()["code"], "invalid_proof", "{told:#?}");
     let proof = far.sign(&far.proof(client, kit::INVOKE, Some(&access)));
     let body = json!({ "operation": "ansible_status", "nonce": fresh("n") });
     send(client, kit::INVOKE, Some(&access), &proof, &body)
