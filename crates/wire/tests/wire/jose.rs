@@ -16,7 +16,7 @@ use switchboard_wire::runtime::proof::Signer;
 use switchboard_wire::signature::from_hex;
 
 fn signer(byte: u8) -> Signer {
-    Signer::from_hex(&format!("{byte:02x}").repeat(32)).unwrap()
+    Signer::from_hex(&format!("{byte:02x}").repeat(32)).expect("a seed")
 }
 
 fn b64(value: &Value) -> String {
@@ -25,7 +25,7 @@ fn b64(value: &Value) -> String {
 
 fn jwt(header: &Value, claims: &Value, signer: &Signer) -> String {
     let said = format!("{}.{}", b64(header), b64(claims));
-    let signature = from_hex(&signer.sign(&said)).unwrap();
+    let signature = from_hex(&signer.sign(&said)).expect("hexadecimal");
     format!("{said}.{}", BASE64.encode(signature))
 }
 
@@ -64,7 +64,7 @@ fn a_thumbprint_is_that_of_the_rfc() {
 const PERIOD: i64 = 2900;
 
 fn key(byte: u8, period: i64) -> Arc<TokenKey> {
-    Arc::new(TokenKey::new(&[byte; 32], period).unwrap())
+    Arc::new(TokenKey::new(&[byte; 32], period).expect("a key"))
 }
 
 fn claims() -> Claims {
