@@ -88,7 +88,7 @@ pub async fn read(app: AppState, call: Call) -> Result<Reply, Failure> {
         app.hub.run(noted).await?;
     }
     while found.events.is_empty() && Instant::now() < deadline && !app.stopping.is_cancelled() {
-        let look_at = look_again().min(deadline);
+        let look_at = look_again(&app.hub).min(deadline);
         let _ = timeout_at(look_at, bell.changed()).await;
         found = page(&app.hub, place.clone(), limit).await?;
     }

@@ -17,8 +17,9 @@ use crate::hub::Hub;
 const PAGE_BYTES: usize = 512 * 1024;
 /// So many are read at a time.
 const STEP: usize = 32;
-/// What other coordinators write is looked for this often.
+/// What other coordinators write is looked for this often. What this one writes rings.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_EVERY_ALONE: Duration = Duration::from_secs(10);
 
 /// How far somebody has read.
 #[derive(Clone, Debug)]
@@ -30,8 +31,12 @@ pub struct Place {
 }
 
 /// When whoever waits for an event looks again, unless it is rung before.
-pub fn look_again() -> Instant {
-    Instant::now() + LOOK_EVERY
+pub fn look_again(hub: &Hub) -> Instant {
+    Instant::now()
+        + match hub.is_shared() {
+            true => LOOK_EVERY,
+            false => LOOK_EVERY_ALONE,
+        }
 }
 
 enum Found {

@@ -240,7 +240,7 @@ impl Work {
                 Ok(true) => pause.is_over(),
                 Ok(false) => {
                     pause.is_over();
-                    let _ = tokio::time::timeout_at(look_again(), bell.changed()).await;
+                    let _ = tokio::time::timeout_at(look_again(self.hub()), bell.changed()).await;
                 }
                 Err(trouble) => {
                     place = None;
@@ -267,7 +267,12 @@ impl Work {
         let latest = found.latest_seq;
         // A node that has more than there is read another outbox: it is told, and halts.
         let is_another = place.is_some_and(|place| place > latest);
-        if place.is_some() && found.events.is_empty() && !is_another {
+        if let Some(place) = *place
+            && found.events.is_empty()
+            && !is_another
+        {
+            // It is as far as it can be; what comes next is kept for it.
+            self.note(node, place).await?;
             return Ok(false);
         }
         let brought = PushRequest {
@@ -282,19 +287,24 @@ impl Work {
             .map_err(|error| Trouble::Unreadable(error.to_string()))?;
         let is_stuck = *place == Some(said.last_seq);
         *place = Some(said.last_seq);
-        let noted = NoteReader {
-            node: node.node_id.clone(),
-            after: said.last_seq,
-            lease_for: self.hub().shared.runtime.cursor_lease,
-        };
         // One that has more than there is has halted: it read another outbox.
         if said.last_seq <= latest {
-            self.hub().run(noted).await?;
+            self.note(node, said.last_seq).await?;
         }
         if is_stuck {
             sleep(HALTED_EVERY).await;
         }
         Ok(true)
+    }
+
+    async fn note(&self, node: &Node, after: u64) -> Result<(), Trouble> {
+        let noted = NoteReader {
+            node: node.node_id.clone(),
+            after,
+            lease_for: self.hub().shared.runtime.cursor_lease,
+        };
+        self.hub().run(noted).await?;
+        Ok(())
     }
 
     /// The next events, or the oldest that are left. The last one that the node has comes along: if it has another one

@@ -349,7 +349,12 @@ impl World {
             rows.clear();
         }
         let latest = station.swarm.head.outbox;
-        if rows.is_empty() && place.is_some_and(|place| place <= latest) {
+        if let Some(place) = place
+            && rows.is_empty()
+            && place <= latest
+        {
+            let reader = self.stations[to].id.clone();
+            self.note(from, &reader, place);
             return None;
         }
         let watermark = station.rows::<Watermark>().next().map_or(0, |one| one.seq);
