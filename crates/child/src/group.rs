@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::END_WITHIN;
 
-/// The program and whatever it started; killed when dropped, unless the program was waited for.
+/// The program and whatever it started; killed when dropped.
 #[derive(Debug)]
 pub struct Group(Option<Pid>);
 
@@ -25,8 +25,11 @@ impl Group {
         }
     }
 
-    /// The program was waited for; its number may be another's from now on.
-    pub fn ended(&mut self) {
+    /// Kills what the program left running, at once after it was waited for.
+    ///
+    /// While one of its processes lives, no other group gets its number.
+    pub fn bury(mut self) {
+        self.signal(Signal::KILL);
         self.0 = None;
     }
 }
@@ -37,16 +40,16 @@ impl Drop for Group {
     }
 }
 
-/// Politely first.
+/// Politely first: as Ctrl-C does, then as `kill` does.
 pub async fn end(child: &mut Child, group: &Group) -> io::Result<ExitStatus> {
-    group.signal(Signal::TERM);
-    match timeout(END_WITHIN, child.wait()).await {
-        Ok(status) => status,
-        Err(_) => {
-            group.signal(Signal::KILL);
-            child.wait().await
+    for signal in [Signal::INT, Signal::TERM] {
+        group.signal(signal);
+        if let Ok(status) = timeout(END_WITHIN, child.wait()).await {
+            return status;
         }
     }
+    group.signal(Signal::KILL);
+    child.wait().await
 }
 
 pub(crate) fn pid(id: Option<u32>) -> Option<Pid> {

@@ -4,7 +4,10 @@
 
 mod group;
 pub mod orphans;
+pub mod preset;
 mod pty;
+mod run;
+pub mod stream;
 mod tail;
 pub mod typing;
 
@@ -17,7 +20,9 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 
 pub use group::{Group, end};
+pub use preset::Preset;
 pub use pty::{Output, Pty, Size};
+pub use run::{Cause, Ended, Piece, Pipe, Run};
 pub use tail::Tail;
 
 /// What is told to end has so long before it is killed.

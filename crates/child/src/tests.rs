@@ -190,3 +190,81 @@ fn an_id_is_new_once_among_the_last_ones() {
     assert!(!typed.is_new("m0"));
     assert!(typed.is_new("m4096") && typed.is_new("m0"));
 }
+
+/// Runs it, with what it printed.
+async fn to_end(run: Run, stop: impl Future<Output = ()>) -> (Ended, Vec<u8>, usize) {
+    let (pieces, mut printed) = tokio::sync::mpsc::channel::<Piece>(4);
+    let reading = async move {
+        let (mut seen, mut count) = (Vec::new(), 0);
+        while let Some(piece) = printed.recv().await {
+            count += piece.bytes.len();
+            seen.extend(piece.bytes);
+            seen.truncate(1024);
+        }
+        (seen, count)
+    };
+    let (ended, (seen, count)) = tokio::join!(run.to_end(pieces, stop), reading);
+    (ended.expect("it starts"), seen, count)
+}
+
+fn run(script: &str, id: &str) -> Run {
+    Run {
+        program: sh(script).env(RUN_ID, id),
+        ..Run::default()
+    }
+}
+
+#[tokio::test]
+async fn a_program_reads_its_input_and_all_that_it_prints_is_read() {
+    let id = run_id("fed");
+    let fed = Run {
+        input: b"hello".to_vec(),
+        ..run(
+            "cat; echo; head -c 100000000 /dev/zero; echo wrong >&2; exit 3",
+            &id,
+        )
+    };
+    let (ended, seen, count) = to_end(fed, std::future::pending()).await;
+    assert_eq!((ended.status.code(), ended.cause), (Some(3), Cause::Itself));
+    assert_eq!(count, 100_000_000 + "hello\nwrong\n".len());
+    assert!(seen.starts_with(b"hello\n"));
+}
+
+#[tokio::test]
+async fn what_a_program_started_ends_with_it() {
+    let id = run_id("forks");
+    let (ended, _, _) = to_end(
+        run("sleep 600 & (sleep 600 &) ; exit 0", &id),
+        std::future::pending(),
+    )
+    .await;
+    assert!(ended.status.success());
+    gone(&id).await;
+}
+
+#[tokio::test]
+async fn a_program_is_ended_with_its_group_when_its_time_is_over_or_it_is_told_to() {
+    for is_told in [false, true] {
+        let id = run_id(if is_told { "told" } else { "overtime" });
+        let hanging = Run {
+            time_max: (!is_told).then_some(Duration::from_millis(200)),
+            ..run("sleep 600 & wait", &id)
+        };
+        let stop = async {
+            if !is_told {
+                std::future::pending::<()>().await;
+            }
+            while orphans::carriers(&[&id]).is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let (ended, _, _) = to_end(hanging, stop).await;
+        let cause = if is_told {
+            Cause::Stopped
+        } else {
+            Cause::Overtime
+        };
+        assert_eq!(ended.cause, cause);
+        gone(&id).await;
+    }
+}

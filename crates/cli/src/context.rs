@@ -6,7 +6,7 @@ use std::{env, fs, io};
 
 use clap::Args;
 use switchboard_client::broker::{Address, over_http};
-use switchboard_client::{Client, Fingerprint, RetryPolicy};
+use switchboard_client::{Builder, Client, Fingerprint, RetryPolicy};
 use switchboard_hub::config::StoreAt;
 use switchboard_hub::data_dir::Keys;
 use switchboard_wire::signature::MasterKey;
@@ -120,16 +120,41 @@ impl Context {
         }
     }
 
+    /// The same, signing as the agent that is given.
+    pub fn client_as(&self, agent: Option<(String, String)>) -> Result<Client, Failure> {
+        let Some((id, key)) = agent else {
+            return self.client();
+        };
+        let builder = match (&self.options.url, self.find()) {
+            (Some(url), _) => self.builder_for(url, None, None)?,
+            (None, Found::Running { data_dir, hub }) => {
+                self.builder_for(&hub.url(), Some((&data_dir, &hub)), None)?
+            }
+            (None, other) => return Err(Failure::NoHub(self.no_hub(&other))),
+        };
+        Ok(builder.agent(id, key).build()?)
+    }
+
     /// A client for a hub that a person named, or for the one that was found with its data directory.
     pub fn client_for(
         &self,
         url: &str,
         found: Option<(&Path, &HubFile)>,
     ) -> Result<Client, Failure> {
+        let token = self.token(found.map(|(dir, _)| dir));
+        Ok(self.builder_for(url, found, token)?.build()?)
+    }
+
+    fn builder_for(
+        &self,
+        url: &str,
+        found: Option<(&Path, &HubFile)>,
+        token: Option<String>,
+    ) -> Result<Builder, Failure> {
         let mut builder = Client::builder(url).retry(IMPATIENT);
         let data_dir = found.map(|(dir, _)| dir);
         let key = data_dir.and_then(master_key);
-        if let Some(token) = self.token(data_dir) {
+        if let Some(token) = token {
             if let (Some(dir), None) = (data_dir, &key) {
                 return Err(Failure::Failed(format!(
                     "the key in {} cannot be read, so the hub's identity cannot be verified; to send it a token anyway, pass its address with --url",
@@ -159,7 +184,7 @@ impl Context {
             })?;
             builder = builder.authority(pem);
         }
-        Ok(builder.build()?)
+        Ok(builder)
     }
 
     /// The broker that is named, else that of the hub that is named or found, else at the usual port.
@@ -303,6 +328,12 @@ const IMPATIENT: RetryPolicy = RetryPolicy {
     first_wait: Duration::from_millis(200),
     wait_max: Duration::from_secs(10),
 };
+
+/// The agent and its key, where they were exported as 'switchboard agent add' prints them.
+pub fn exported_agent() -> Option<(String, String)> {
+    let given = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    given("SWITCHBOARD_AGENT").zip(given("SWITCHBOARD_KEY"))
+}
 
 /// The token for a hub that is named.
 const TOKEN_VARIABLE: &str = "SWITCHBOARD_TOKEN";

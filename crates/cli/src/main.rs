@@ -48,6 +48,7 @@ Examples:
   switchboard demo                            see a swarm at work, for less than a minute
   switchboard up                              start a hub for this project
   switchboard task add 'Fix the parser'       give it a task
+  switchboard worker claude                   let an agent program do it
   switchboard status --watch                  see what happens
 
 Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 no hub running.

@@ -8,7 +8,7 @@ use switchboard_client::jetpack::{
 };
 use switchboard_wire::{IsoTime, Recipients};
 
-use crate::screen::{Tone, cell, toned};
+use crate::screen::{Tone, cell, paint, toned};
 
 pub fn task_status(status: TaskStatus) -> Cell {
     toned(status, task_tone(status))
@@ -83,6 +83,12 @@ pub fn now() -> IsoTime {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     IsoTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// The time of day at which something was seen here, in UTC.
+pub fn time() -> String {
+    let now = now().to_string();
+    paint(now.get(11..23).unwrap_or(&now), Tone::Dim)
 }
 
 /// How long ago, in one unit: `now`, `40s`, `12m`, `5h`, `3d`.

@@ -57,3 +57,20 @@ pub fn size() -> Size {
         Ok(_) | Err(_) => SIZE,
     }
 }
+
+/// Ctrl-C, or a polite kill.
+pub async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        Err(_) => {
+            let _ = tokio::signal::ctrl_c().await;
+        }
+    }
+}

@@ -42,6 +42,7 @@ mod sse;
 mod tasks;
 mod transport;
 mod trust;
+pub mod worker;
 
 pub use admin::Admin;
 pub use agents::Agents;

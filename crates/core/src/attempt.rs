@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::Evidence;
 use crate::id::{AgentId, TaskId};
 use crate::task::{FailureKind, Progress, Task};
 use crate::time::Timestamp;
@@ -20,6 +21,8 @@ pub struct Attempt {
     pub message: Option<String>,
     pub details: Option<String>,
     pub suggested_action: Option<String>,
+    /// What was run to show that it is done.
+    pub evidence: Vec<Evidence>,
 }
 
 words! {
@@ -51,6 +54,7 @@ impl Attempt {
             message: None,
             details: None,
             suggested_action: None,
+            evidence: Vec::new(),
         })
     }
 }

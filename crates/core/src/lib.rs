@@ -23,6 +23,7 @@ pub mod doors;
 pub mod duty;
 pub mod engram;
 pub mod event;
+pub mod evidence;
 pub mod external;
 pub mod head;
 pub mod id;
@@ -77,6 +78,7 @@ pub use director::Director;
 pub use doors::Door;
 pub use engram::{Engram, EngramEntry, EngramText};
 pub use event::{Event, Logged};
+pub use evidence::{Evidence, Verdict};
 pub use head::{Head, LedgerEpoch};
 pub use id::{
     AgentId, CapabilityId, CommandId, CorrId, EngramId, EventId, GrantId, LearningId, MessageId,

@@ -72,6 +72,8 @@ pub const MEMORY_NOTE_BYTES_MAX: usize = 4 * 1024;
 /// The text of an engram, whatever is configured.
 pub const ENGRAM_BYTES_MAX: usize = 1024 * 1024;
 pub const LEARNINGS_PER_TASK_MAX: usize = 50;
+/// Commands that a completion may name as its evidence.
+pub const EVIDENCE_PER_TASK_MAX: usize = 50;
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 /// Agents that one message names.
 pub const MESSAGE_RECIPIENTS_MAX: usize = 64;

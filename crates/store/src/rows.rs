@@ -200,6 +200,9 @@ pub(crate) fn attempt<R: Columns>(row: &R) -> Result<Attempt, R::Error> {
         message: optional_text(row, at!(ATTEMPTS.message))?,
         details: optional_text(row, at!(ATTEMPTS.details))?,
         suggested_action: optional_text(row, at!(ATTEMPTS.suggested))?,
+        evidence: private_json(row, at!(ATTEMPTS.evidence))?
+            .map(|all: Box<Vec<_>>| *all)
+            .unwrap_or_default(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What the schemas of both dialects have in common: how a step is known again, and columns that need no step.
 
-use crate::table::{self, Column, GONE_AGENTS, HEADS, Kind, Owner, Table};
+use crate::table::{self, ATTEMPTS, Column, GONE_AGENTS, HEADS, Kind, Owner, Table};
 use crate::text::checksum;
 
 /// Steps that were changed without a change for ledgers that are there: name and former checksum.
@@ -15,14 +15,14 @@ pub(crate) fn is_step(name: &str, sql: &str, applied: &str) -> bool {
     applied == checksum(sql) || FORMER.contains(&(name, applied))
 }
 
-/// Statements that add to the public tables the hub's own columns that are not there yet. A column of the hub's is thereby
+/// Statements that add the hub's own columns that are not there yet. A column of the hub's is thereby
 /// described once, in [`crate::table`], and needs no step: builds that do not know it do without it.
 pub(crate) fn missing(
     types: fn(Kind) -> &'static str,
     is_there: impl Fn(&Table, &Column) -> bool,
 ) -> Vec<String> {
     let mut statements = Vec::new();
-    for table in table::public().chain([&GONE_AGENTS, &HEADS]) {
+    for table in table::public().chain([&GONE_AGENTS, &HEADS, &ATTEMPTS]) {
         for column in table.columns {
             let Some(born) = column.born.filter(|_| column.owner == Owner::Hub) else {
                 continue;

@@ -31,5 +31,6 @@ pub use malformed::{Malformed, in_words, parse};
 pub use other::Other;
 pub use query::{Parameter, Query};
 pub use recipients::Recipients;
+pub use switchboard_core::limits;
 pub use time::IsoTime;
 pub use words::UnknownWord;

@@ -45,3 +45,4 @@ mod scenarios;
 mod shutdown;
 mod swarm_db;
 mod triggers;
+mod workers;

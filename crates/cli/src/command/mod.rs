@@ -37,6 +37,7 @@ pub mod status;
 pub mod task;
 pub mod token;
 pub mod up;
+pub mod worker;
 
 use clap::Subcommand;
 
@@ -93,6 +94,7 @@ pub enum Errand {
     /// List and resolve reviews of capabilities whose tasks went wrong
     #[command(subcommand, visible_alias = "reviews", after_help = review::EXAMPLES)]
     Review(review::Command),
+    Worker(Box<worker::Args>),
     Say(say::Args),
     /// Start, list and end builder's background agents
     #[command(subcommand, after_help = bg::EXAMPLES)]
@@ -158,6 +160,7 @@ impl Errand {
             Errand::Inbox(args) => inbox::run(args, context).await,
             Errand::Bg(command) => command.run(context).await,
             Errand::Role(command) => command.run(context).await,
+            Errand::Worker(args) => worker::run(*args, context).await,
             Errand::Say(args) => say::run(args, context).await,
             Errand::Events(args) => events::run(args, context).await,
             Errand::Audit(args) => audit::run(args, context).await,

@@ -6,9 +6,10 @@ use super::distribute::{settle, want_settled};
 use super::ending::{end_claim, release_dependants, want_dependants_released, want_end};
 use super::open_reviews::fell_short;
 use super::{Verb, awake, check_holder, speaker};
-use crate::attempt::Outcome;
+use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
 use crate::event::Event;
+use crate::evidence::Evidence;
 use crate::id::{AgentId, LearningId, SnapshotId, TaskId};
 use crate::memory::Learning;
 use crate::outbox::FailureClass;
@@ -28,6 +29,7 @@ pub struct Complete {
     pub result: Box<str>,
     pub learnings: Vec<(LearningId, String)>,
     pub metrics: Option<(SnapshotId, Metrics)>,
+    pub evidence: Vec<Evidence>,
     pub policy: Arc<GatePolicy>,
     /// What a look at the result found, where the task has a contract that says what it must be.
     pub finding: Option<Finding>,
@@ -92,6 +94,9 @@ impl Verb for Complete {
             Outcome::NeedsPerson
         };
         end_claim(slice, &mut changes, task, outcome, &mut agent, now);
+        if let Some(attempt) = changes.rows_mut::<Attempt>().next_back() {
+            attempt.evidence.clone_from(&self.evidence);
+        }
         agent.completed += u64::from(judgement.passed);
         changes.put(agent);
         self.keep_snapshot(&mut changes, baseline, &judgement, now);

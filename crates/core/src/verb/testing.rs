@@ -440,6 +440,7 @@ pub(crate) fn complete(agent: &str, task: &str) -> Complete {
         result: r#"{"summary":"done"}"#.into(),
         learnings: Vec::new(),
         metrics: None,
+        evidence: Vec::new(),
         policy: GatePolicy::default().into(),
         finding: None,
     }

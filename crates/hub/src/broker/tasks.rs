@@ -121,6 +121,7 @@ impl Broker {
             result: json!({ "summary": summary }).to_string().into(),
             learnings: Vec::new(),
             metrics: None,
+            evidence: Vec::new(),
             policy: Arc::clone(&self.policy),
             finding: None,
         };

@@ -337,7 +337,8 @@ mod tests {
         for (key, _) in settings::all() {
             let (_, name) = key.rsplit_once('.').unwrap_or(("", key));
             assert!(
-                uncommented.contains(&format!("{name} =")),
+                uncommented.contains(&format!("{name} ="))
+                    || uncommented.contains(&format!("[{name}]")),
                 "the commented file does not mention {key}"
             );
         }

@@ -11,6 +11,7 @@ mod read;
 mod runtime;
 mod settings;
 mod telegram;
+mod worker;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -37,6 +38,7 @@ pub use runtime::Runtime;
 pub(crate) use settings::{Entry, count};
 pub use telegram::{BotToken, Telegram};
 pub(crate) use telegram::{TELEGRAM_CHAT, TELEGRAM_SETTINGS, TELEGRAM_TOKEN};
+pub use worker::{GateSetting, Worker};
 
 use crate::serve::SURFACES;
 
@@ -80,6 +82,9 @@ pub struct Config {
     pub quality: GatePolicy,
     pub retention: Retention,
     pub tasks: Tasks,
+    /// What workers of this project read.
+    pub worker: Worker,
+    pub gates: Vec<GateSetting>,
     pub log: Log,
     /// For this start only: the clock's word is taken, however long nobody served.
     pub clock_is_right: bool,
@@ -271,6 +276,8 @@ impl Config {
             quality: GatePolicy::default(),
             retention: Retention::default(),
             tasks: Tasks::default(),
+            worker: Worker::default(),
+            gates: Vec::new(),
             log: Log::default(),
             clock_is_right: false,
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::read::{AtLeastOne, Given, Percent, Unless, read};
+use super::worker::WORKER_SETTINGS;
 use super::{AuthMode, Config, LogFormat, Network, StoreMode};
 use crate::serve::SURFACES;
 
@@ -84,7 +85,8 @@ const SETTINGS: &[Entry] = &[
 /// Every setting, in the order in which those of one source are applied.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     let doors = SURFACES.iter().flat_map(|surface| surface.settings);
-    SETTINGS.iter().chain(doors.copied().flatten())
+    let own = SETTINGS.iter().chain(WORKER_SETTINGS);
+    own.chain(doors.copied().flatten())
 }
 
 pub fn find(key: &str) -> Option<Apply> {

@@ -165,7 +165,7 @@ fn read(place: &Path, most: u64) -> io::Result<String> {
 
 /// Why it does not work, if so.
 async fn run(program: &Program) -> io::Result<Option<String>> {
-    let (mut child, mut group) = program.in_group()?;
+    let (mut child, group) = program.in_group()?;
     drop(child.stdin.take());
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let printed = async {
@@ -193,7 +193,7 @@ async fn run(program: &Program) -> io::Result<Option<String>> {
         return Ok(Some(format!("it did not end within {seconds} s")));
     };
     let status = status?;
-    group.ended();
+    group.bury();
     if status.success() {
         return Ok(None);
     }

@@ -6,8 +6,8 @@ use switchboard_core::changes::Nonce;
 use switchboard_core::idempotency::Remembered;
 use switchboard_core::token::Token;
 use switchboard_core::{
-    Baseline, Delivery, DeliveryState, FormerAgent, Head, Lane, Learning, Lease, Message, Metrics,
-    Priority, Record, RecordKey, Snapshot, Timestamp,
+    Baseline, Delivery, DeliveryState, Evidence, FormerAgent, Head, Lane, Learning, Lease, Message,
+    Metrics, Priority, Record, RecordKey, Snapshot, Timestamp,
 };
 
 use super::task::store_progress;
@@ -166,8 +166,14 @@ pub(crate) fn attempt(attempt: &Attempt, row: &mut impl Values) {
         .text(attempt.details.as_deref())
         .text(attempt.suggested_action.as_deref())
         .text(store_progress(attempt.progress.as_ref()).as_deref())
+        .text(store_evidence(&attempt.evidence).as_deref())
         .count(attempt.number)
         .count(attempt.epoch);
+}
+
+fn store_evidence(evidence: &[Evidence]) -> Option<String> {
+    let printed = serde_json::to_string(evidence).expect("it is made of strings and numbers");
+    (!evidence.is_empty()).then_some(printed)
 }
 
 pub(crate) fn snapshot(snapshot: &Snapshot, row: &mut impl Values) {

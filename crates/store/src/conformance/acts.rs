@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use switchboard_core::agent::{AgentKind, Capabilities};
+use switchboard_core::evidence::{Evidence, Source};
 use switchboard_core::verb::{
     About, AcquireLease, Claim, Claimed, Complete, CreateTasks, Deregister, Fail, Filter, Join,
     LeaseAnswer, NewTask, Send,
@@ -39,6 +40,17 @@ pub fn claim(agent: &str) -> Claim {
     }
 }
 
+/// With words that no engine may mistake for its own.
+pub(super) fn evidence() -> Evidence {
+    Evidence {
+        command: "'; DROP \"x\" ü".to_owned(),
+        exit_code: -1,
+        duration_ms: 7,
+        commit: Some("c0ffee".to_owned()),
+        source: Source::Worker,
+    }
+}
+
 pub fn complete(agent: &str, task: &str) -> Complete {
     Complete {
         agent: agent.into(),
@@ -47,6 +59,7 @@ pub fn complete(agent: &str, task: &str) -> Complete {
         result: "{}".into(),
         learnings: Vec::new(),
         metrics: None,
+        evidence: Vec::new(),
         policy: GatePolicy::default().into(),
         finding: None,
     }

@@ -58,6 +58,7 @@ pub(super) fn complete(make: &mut Maker<'_>) -> Deed {
         result: r#"{"summary":"done"}"#.into(),
         learnings,
         metrics,
+        evidence: Vec::new(),
         policy: Arc::new(policy),
         finding: None,
     })

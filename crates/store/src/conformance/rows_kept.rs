@@ -17,7 +17,7 @@ use switchboard_core::{
     Skills, Snapshot, Task, TaskKind, TaskState, Timestamp, To,
 };
 
-use super::acts::task_with;
+use super::acts::{evidence, task_with};
 use super::ledger::{Ledger, must};
 use super::put::Put;
 use super::rows::Everything;
@@ -501,6 +501,7 @@ fn attempt(epoch: u64, outcome: Outcome) -> Attempt {
         message: text(ODD),
         details: text("trace"),
         suggested_action: text("again"),
+        evidence: Vec::from_iter(full.then(evidence)),
     }
 }
 

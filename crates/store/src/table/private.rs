@@ -45,7 +45,7 @@ pub(crate) const REPS: Table = table("sb_rep", &["rep"], &[own(T, "rep"), own(I,
 pub(crate) const ATTEMPTS: Table = table("sb_attempt", &["number", "epoch"], &[
     own(I, "number"), own(I, "epoch"), own(T, "task"), own(T, "agent"), own(I, "claimed_at"),
     own(I, "ended_at"), own(T, "outcome"), own(T, "failure"), own(T, "message"), own(T, "details"),
-    own(T, "suggested"), own(T, "progress"),
+    own(T, "suggested"), own(T, "progress"), own(T, "evidence").born("NULL"),
 ]);
 
 #[rustfmt::skip]

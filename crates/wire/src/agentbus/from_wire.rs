@@ -119,6 +119,7 @@ pub fn complete(
         epoch: Some(claim.epoch),
         result: redact::json(&result.to_ledger()).into(),
         learnings,
+        evidence: Vec::new(),
         metrics: quality.map(|quality| {
             let id = SnapshotId::from((context.fresh)("snp"));
             (id, quality.metrics())

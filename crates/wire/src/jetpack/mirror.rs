@@ -60,6 +60,12 @@ mirror!(wire::AttemptOutcome, core::Outcome {
     Completed = Completed, NeedsReview = NeedsPerson, Failed = Failed, Crashed = Crashed,
     Released = Released, HandedOver = HandedOver, Canceled = Canceled,
 });
+mirror!(wire::EvidenceSource, core::evidence::Source {
+    Reported = Reported, Worker = Worker,
+});
+mirror!(wire::Verdict, core::Verdict {
+    Verified = Verified, Gaps = Gaps, Unverified = Unverified,
+});
 mirror!(wire::DeliveryState, core::DeliveryState {
     Queued = Queued, Delivered = Handed, Acknowledged = Acknowledged, Expired = Expired,
     Failed = Failed,
@@ -154,6 +160,8 @@ mod tests {
             wire::NextAction => core::quality::NextAction,
             wire::Severity => core::Severity,
             wire::AttemptOutcome => core::Outcome,
+            wire::EvidenceSource => core::evidence::Source,
+            wire::Verdict => core::Verdict,
             wire::DeliveryState => core::DeliveryState,
             wire::Scope => core::token::Scope,
             wire::ClaimType => core::assertion::AssertionKind,

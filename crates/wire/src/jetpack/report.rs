@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FailureType, NextAction, Progress, Regression, TaskStatus};
+use super::{EvidenceSource, FailureType, NextAction, Progress, Regression, TaskStatus};
 use crate::object::{object, optional};
 use crate::other::Other;
 
@@ -47,6 +47,22 @@ pub struct CompleteRequest {
     pub quality_metrics: Option<QualityMetrics>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
+    /// Commands that were run to show that it is done; kept with the attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+}
+
+/// A command that was run to show that a task is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    pub command: String,
+    pub exit_code: i32,
+    pub duration_ms: u64,
+    /// Of the tree that it ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    pub source: EvidenceSource,
 }
 
 /// The result of a task.

@@ -6,8 +6,8 @@ use serde_json::json;
 use switchboard_core::limits;
 
 use super::{
-    AttemptOutcome, FailureType, ListOrder, OnDependencyFailure, Priority, TaskPhase, TaskStatus,
-    TaskType, WhyReason,
+    AttemptOutcome, Evidence, FailureType, ListOrder, OnDependencyFailure, Priority, TaskPhase,
+    TaskStatus, TaskType, Verdict, WhyReason,
 };
 use crate::object::Object;
 use crate::query::query;
@@ -284,6 +284,11 @@ pub struct Attempt {
     pub message: Option<String>,
     pub details: Option<String>,
     pub suggested_action: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+    /// What the evidence comes to; of completed attempts only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
 }
 
 /// `GET /tasks/:id/why`.

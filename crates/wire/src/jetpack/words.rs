@@ -178,6 +178,24 @@ words! {
 }
 
 words! {
+    /// Who ran a command that shows that a task is done.
+    pub enum EvidenceSource {
+        Reported = "reported",
+        Worker = "worker",
+    }
+}
+
+words! {
+    /// What the evidence comes to: a worker ran it all on one commit and it succeeded; something is missing or red; nobody
+    /// but the agent says so.
+    pub enum Verdict {
+        Verified = "verified",
+        Gaps = "gaps",
+        Unverified = "unverified",
+    }
+}
+
+words! {
     /// Why a task is not claimable.
     pub enum WhyReason {
         HeldBy = "held_by",

@@ -32,6 +32,8 @@ pub(super) enum Bound {
     Between(u64, u64),
     /// As many items, each of them bounded.
     Items(usize, usize, &'static Bound),
+    /// At most so many objects, which have bounds of their own.
+    Objects(usize),
     /// Hexadecimal digits.
     Digits(usize, usize),
     /// Where a page begins, in a list whose places are numbers.
@@ -94,6 +96,9 @@ pub(super) const MEMBERS: &[(&str, &str, Bound)] = &[
     ("Progress", "filesModified", FILES),
     ("CompleteRequest", "agentId", Id),
     ("CompleteRequest", "taskId", Id),
+    ("CompleteRequest", "evidence", Bound::Objects(max::EVIDENCE_PER_TASK_MAX)),
+    ("Evidence", "command", Filled(max::NOTE_BYTES_MAX)),
+    ("Evidence", "commit", Text(max::ID_BYTES_MAX)),
     ("TaskResult", "filesCreated", FILES),
     ("TaskResult", "filesModified", FILES),
     ("TaskResult", "filesDeleted", FILES),
@@ -286,6 +291,10 @@ impl Bound {
             }
             return;
         }
+        if let Bound::Objects(max) = self {
+            schema["maxItems"] = max.into();
+            return;
+        }
         let is_nullable = schema["type"].is_array();
         let schema = schema.as_object_mut().expect("a schema with a type");
         schema.extend(self.keywords(is_nullable));
@@ -334,7 +343,9 @@ impl Bound {
             }
             Bound::Nonce => text(1, max::ID_BYTES_MAX, "^[!-{}~]+$".to_owned()),
             Bound::Pin => json!({ "pattern": "^sha256:[0-9a-f]{64}$" }),
-            Bound::Items(..) => unreachable!("a list is bounded where its items are"),
+            Bound::Items(..) | Bound::Objects(_) => {
+                unreachable!("a list is bounded where its items are")
+            }
         };
         match keywords {
             Value::Object(keywords) => keywords,

@@ -8,19 +8,13 @@ use switchboard_wire::agentbus::message::{
 use switchboard_wire::agentbus::{Role, Stage};
 
 use crate::screen::{Tone, brief, clean, paint};
-use crate::show::now;
+use crate::show::time;
 
 /// Longest piece of a text that others wrote.
 const TEXT_MAX: usize = 80;
 /// Wide enough for most, so that lines can be read in columns.
 const WHO_WIDTH: usize = 12;
 const KIND_WIDTH: usize = 13;
-
-/// The time of day at which something was seen here, in UTC.
-pub fn time() -> String {
-    let now = now().to_string();
-    paint(now.get(11..23).unwrap_or(&now), Tone::Dim)
-}
 
 /// One frame: when, who, what.
 pub fn line(frame: &Frame) -> String {

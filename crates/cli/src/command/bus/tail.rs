@@ -19,6 +19,7 @@ use super::show;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Screen, Tone, clean, paint};
+use crate::show::time;
 
 /// Show what goes over the bus, as it happens
 #[derive(Debug, ClapArgs)]
@@ -105,7 +106,7 @@ impl Tail {
                 OperatorEvent::Connected(welcome) => {
                     let run = clean(&welcome.director.run_id).into_owned();
                     let text = format!("connected to {}, {run}", self.reach.addr);
-                    screen.line(format!("{} {}", show::time(), paint(text, Tone::Good)))?;
+                    screen.line(format!("{} {}", time(), paint(text, Tone::Good)))?;
                 }
                 OperatorEvent::Disconnected { error, .. } => self.lost(&error, screen)?,
                 OperatorEvent::Frame(frame) => {
@@ -125,7 +126,7 @@ impl Tail {
             return Ok(());
         }
         let text = trying_again(error, &self.reach);
-        screen.line(format!("{} {}", show::time(), paint(text, Tone::Warn)))
+        screen.line(format!("{} {}", time(), paint(text, Tone::Warn)))
     }
 
     fn wants_frame(&self, frame: &Frame) -> bool {

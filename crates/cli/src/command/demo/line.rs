@@ -125,6 +125,7 @@ impl Line {
             },
             quality_metrics,
             epoch: Some(held.epoch),
+            evidence: Vec::new(),
         };
         let answer: CompleteResponse = self.ask(Request::Complete(request)).await?;
         Ok(answer.status)

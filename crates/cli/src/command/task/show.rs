@@ -3,11 +3,14 @@
 use std::io;
 
 use clap::Args as ClapArgs;
-use switchboard_client::jetpack::{Attempt, AttemptOutcome, Task, TaskDetails, TaskStatus};
+use comfy_table::Cell;
+use switchboard_client::jetpack::{
+    Attempt, AttemptOutcome, Task, TaskDetails, TaskStatus, Verdict,
+};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::screen::{Screen, Table, Tone, brief, cell, clean, paint};
+use crate::screen::{Screen, Table, Tone, brief, cell, clean, paint, toned};
 use crate::show::{instant, lasted, listed, maybe, now, outcome, priority, task_status};
 
 /// Show one task, with every attempt at it
@@ -43,6 +46,7 @@ fn print(screen: &mut Screen, details: &TaskDetails) -> io::Result<()> {
         screen.line("")?;
         screen.table(&attempts(&details.attempts))?;
         for attempt in &details.attempts {
+            evidence(screen, attempt)?;
             if let Some(text) = &attempt.details {
                 screen.line(paint(
                     format_args!("\ndetails of attempt {}:", attempt.epoch),
@@ -59,6 +63,40 @@ fn print(screen: &mut Screen, details: &TaskDetails) -> io::Result<()> {
     Ok(())
 }
 
+/// What was run to show that it is done.
+fn evidence(screen: &mut Screen, attempt: &Attempt) -> io::Result<()> {
+    if attempt.evidence.is_empty() {
+        return Ok(());
+    }
+    let heading = format_args!("\nevidence of attempt {}:", attempt.epoch);
+    screen.line(paint(heading, Tone::Dim))?;
+    let mut table = Table::new(["COMMAND", "EXIT", "TOOK", "COMMIT", "SOURCE"], "");
+    for one in &attempt.evidence {
+        let tone = if one.exit_code == 0 {
+            Tone::Good
+        } else {
+            Tone::Bad
+        };
+        table.row([
+            cell(brief(&one.command, 80)),
+            toned(one.exit_code, tone),
+            cell(format_args!("{}ms", one.duration_ms)),
+            maybe(one.commit.as_deref().map(|commit| brief(commit, 12))),
+            cell(one.source),
+        ]);
+    }
+    screen.table(&table)
+}
+
+fn verdict(verdict: Verdict) -> Cell {
+    let tone = match verdict {
+        Verdict::Verified => Tone::Good,
+        Verdict::Gaps => Tone::Warn,
+        Verdict::Unverified => Tone::Plain,
+    };
+    toned(verdict, tone)
+}
+
 fn pretty(json: &str) -> String {
     let value: Result<serde_json::Value, _> = serde_json::from_str(json);
     value
@@ -73,6 +111,12 @@ fn facts(details: &TaskDetails) -> Table {
     let mut facts = Table::facts();
     facts.fact("id", cell(&task.id));
     facts.fact("status", task_status(task.status));
+    let last = details
+        .attempts
+        .iter()
+        .rev()
+        .find_map(|attempt| attempt.verdict);
+    facts.fact("verdict", last.map(verdict));
     facts.fact("priority", priority(task.priority));
     facts.fact("type", cell(task.kind));
     facts.fact("agent", task.assigned_agent.as_ref().map(cell));

@@ -241,6 +241,7 @@ fn ended(
                 metrics,
                 policy: Arc::clone(gauge.policy),
                 finding: contract.map(|contract| (gauge.judge)(contract, &result())),
+                evidence: Vec::new(),
             })));
         }
         TaskStatus::NeedsPerson => steps.push(Box::new(AskPerson {

@@ -94,6 +94,7 @@ pub fn stage() -> Desk {
             result: "{}".into(),
             learnings: Vec::new(),
             metrics: None,
+            evidence: Vec::new(),
             policy: policy.into(),
             finding: None,
         });

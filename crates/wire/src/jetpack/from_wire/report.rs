@@ -6,7 +6,9 @@ use switchboard_core::{LearningId, SnapshotId, TaskId, limits, verb};
 
 use super::Context;
 use super::check::{self, agent_id, each, filled, maybe_text, path_or_body};
-use crate::jetpack::{CompleteRequest, FailRequest, ProgressRequest, QualityMetrics, TaskResult};
+use crate::jetpack::{
+    CompleteRequest, Evidence, FailRequest, ProgressRequest, QualityMetrics, TaskResult,
+};
 use crate::{Malformed, other};
 
 fn task(path: Option<&str>, body: Option<&str>) -> Result<TaskId, Malformed> {
@@ -44,22 +46,62 @@ pub fn complete(
 ) -> Result<verb::Complete, Malformed> {
     check_result(&request.result)?;
     let figures = request.quality_metrics.map(metrics).transpose()?;
-    let printed = serde_json::to_string(&request.result).expect("a result is made of strings");
+    let evidence = evidence(request.evidence)?;
+    let mut result = request.result;
+    // The hub's own word.
+    result.other.remove(VERDICT);
+    if !evidence.is_empty() {
+        let verdict = switchboard_core::Verdict::of(&evidence).as_str();
+        result.other.insert(VERDICT.to_owned(), verdict.into());
+    }
+    let printed = serde_json::to_string(&result).expect("a result is made of strings");
     Ok(verb::Complete {
         agent: agent_id("agentId", &request.agent_id)?,
         task: task(path, request.task_id.as_deref())?,
         epoch: request.epoch,
         result: printed.into(),
-        learnings: request
-            .result
+        learnings: result
             .learnings
             .into_iter()
             .map(|text| (LearningId::from((context.fresh)("lrn")), text))
             .collect(),
         metrics: figures.map(|figures| (SnapshotId::from((context.fresh)("qs")), figures)),
+        evidence,
         policy: Arc::clone(context.policy),
         finding: None,
     })
+}
+
+/// The member of a result that says what the evidence comes to.
+const VERDICT: &str = "verdict";
+
+fn evidence(given: Vec<Evidence>) -> Result<Vec<switchboard_core::Evidence>, Malformed> {
+    each(
+        "evidence",
+        &given,
+        limits::EVIDENCE_PER_TASK_MAX,
+        |place, one| {
+            filled(
+                &format!("{place}.command"),
+                &one.command,
+                limits::NOTE_BYTES_MAX,
+            )?;
+            maybe_text(
+                &format!("{place}.commit"),
+                one.commit.as_ref(),
+                limits::ID_BYTES_MAX,
+            )
+        },
+    )?;
+    let given = given.into_iter();
+    let kept = given.map(|one| switchboard_core::Evidence {
+        command: one.command,
+        exit_code: one.exit_code,
+        duration_ms: one.duration_ms,
+        commit: one.commit,
+        source: one.source.into(),
+    });
+    Ok(kept.collect())
 }
 
 fn check_result(result: &TaskResult) -> Result<(), Malformed> {

@@ -6,8 +6,8 @@ use switchboard_core::{self as core, Head, TaskState, TaskStatus, Timestamp};
 use super::{names, quality};
 use crate::Json;
 use crate::jetpack::{
-    Attempt, ClaimResponse, CompleteResponse, FailResponse, Progress, ProgressResponse, Task,
-    TaskCounts,
+    Attempt, ClaimResponse, CompleteResponse, Evidence, FailResponse, Progress, ProgressResponse,
+    Task, TaskCounts,
 };
 
 const MS_PER_MINUTE: u64 = 60_000;
@@ -184,6 +184,30 @@ pub fn attempt(attempt: &core::Attempt) -> Attempt {
         message: attempt.message.clone(),
         details: attempt.details.clone(),
         suggested_action: attempt.suggested_action.clone(),
+        evidence: attempt.evidence.iter().map(evidence).collect(),
+        verdict: is_done(attempt.outcome).then(|| core::Verdict::of(&attempt.evidence).into()),
+    }
+}
+
+fn evidence(one: &core::Evidence) -> Evidence {
+    Evidence {
+        command: one.command.clone(),
+        exit_code: one.exit_code,
+        duration_ms: one.duration_ms,
+        commit: one.commit.clone(),
+        source: one.source.into(),
+    }
+}
+
+/// Whether somebody said that it is done.
+fn is_done(outcome: core::Outcome) -> bool {
+    match outcome {
+        core::Outcome::Completed | core::Outcome::NeedsPerson => true,
+        core::Outcome::Failed
+        | core::Outcome::Crashed
+        | core::Outcome::Released
+        | core::Outcome::HandedOver
+        | core::Outcome::Canceled => false,
     }
 }
 
@@ -205,6 +229,8 @@ pub fn running_attempt(task: &core::Task) -> Option<Attempt> {
         message: None,
         details: None,
         suggested_action: None,
+        evidence: Vec::new(),
+        verdict: None,
     })
 }
 

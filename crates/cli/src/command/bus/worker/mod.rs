@@ -18,11 +18,12 @@ use tokio::time::Instant;
 use super::call::{FRESH_FOR, IMPATIENT, maybe_unknown};
 use super::failed::{failed, trying_again};
 use super::reach::{Door, Reach, VISIT_FOR, Visitor, credential};
-use super::show::{step, time};
-use crate::context::Context;
+use super::show::step;
+use crate::context::{Context, exported_agent};
 use crate::failure::Failure;
 use crate::screen::{Screen, Tone, brief, clean, paint};
-use crate::show::now;
+use crate::show::{now, time};
+use crate::terminal::stopped;
 use job::{Job, Mishap, Note, Outcome};
 
 /// Longest piece of a text that others wrote.
@@ -71,7 +72,7 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let exported = exported();
+    let exported = exported_agent();
     let new = || format!("worker-{}", std::process::id());
     let agent = exported.as_ref().map(|(agent, _)| agent.clone());
     let id = args.door.id(|| agent.unwrap_or_else(new));
@@ -107,12 +108,6 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let ended = bench.serve(events, &mut context.screen).await;
     worker.close().await;
     ended
-}
-
-/// The agent and its key, where they were exported as 'switchboard agent add' prints them.
-fn exported() -> Option<(String, String)> {
-    let given = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
-    given("SWITCHBOARD_AGENT").zip(given("SWITCHBOARD_KEY"))
 }
 
 /// What the worker has before it.
@@ -394,23 +389,6 @@ fn report(task: &TaskAssigned, mishap: Mishap, worker_id: &str) -> ErrorReport {
         last_stdout_tail: mishap.stdout,
         last_stderr_tail: mishap.stderr,
         retry_after_seconds: None,
-    }
-}
-
-/// Ctrl-C, or a polite kill.
-async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
-        }
     }
 }
 

@@ -2,15 +2,13 @@
 
 use std::io;
 use std::process::ExitStatus;
-use std::time::Duration;
 
-use switchboard_child::{Program, Tail, end};
+use switchboard_child::{Piece, Program, Run, Tail};
 use switchboard_client::bus::state;
 use switchboard_wire::agentbus::codec::{Line, Lines};
 use switchboard_wire::agentbus::message::{Accomplished, TaskAssigned};
 use switchboard_wire::agentbus::{ErrorType, Stage};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::sync::mpsc;
 
 use super::job::{Job, Mishap, Note, Notes, Outcome, Stop};
 use crate::screen::brief;
@@ -22,8 +20,8 @@ const LINE_BYTES_MAX: usize = 4 * 1024;
 /// Longest description in the environment; an operating system takes no arbitrary one. All of it is on the input.
 const ENVIRONMENT_BYTES_MAX: usize = 64 * 1024;
 const SUMMARY_CHARS_MAX: usize = 500;
-/// What a command left running may hold its output open; it is not waited for longer.
-const DRAIN_WITHIN: Duration = Duration::from_secs(1);
+/// Pieces of output that wait to be read; the command waits with them.
+const PIECES_MAX: usize = 16;
 
 pub fn start(program: &str, task: TaskAssigned, worker_id: &str) -> Job {
     let command = command(program, &task, worker_id);
@@ -70,38 +68,45 @@ fn beginning(text: &str) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-async fn work(
-    command: Program,
-    input: Vec<u8>,
-    notes: Notes,
-    mut stop: Stop,
-) -> io::Result<Outcome> {
-    let (mut child, mut group) = command.in_group()?;
-    let given = child.stdin.take();
-    let feed = tokio::spawn(async move {
-        if let Some(mut given) = given {
-            // A command that does not read its input is none the worse.
-            let _ = given.write_all(&input).await;
+async fn work(program: Program, input: Vec<u8>, notes: Notes, stop: Stop) -> io::Result<Outcome> {
+    let run = Run {
+        program,
+        input,
+        time_max: None,
+    };
+    let (pieces, mut printed) = mpsc::channel::<Piece>(PIECES_MAX);
+    let stop = async {
+        if stop.await.is_err() {
+            std::future::pending::<()>().await;
         }
-    });
-    let outputs = (child.stdout.take(), child.stderr.take());
-    let stdout = tokio::spawn(watch(outputs.0, notes.clone()));
-    let stderr = tokio::spawn(watch(outputs.1, notes));
-    let status = tokio::select! {
-        status = child.wait() => status?,
-        Ok(()) = &mut stop => end(&mut child, &group).await?,
     };
-    group.ended();
-    feed.abort();
-    let tail = async |watching: tokio::task::JoinHandle<Tail>| {
-        let abort = watching.abort_handle();
-        let drained = timeout(DRAIN_WITHIN, watching).await;
-        abort.abort();
-        let tail = drained.ok().and_then(Result::ok);
-        tail.unwrap_or_else(|| Tail::new(0))
+    let read = async {
+        let mut tails = [Tail::new(TAIL_BYTES_MAX), Tail::new(TAIL_BYTES_MAX)];
+        let mut lines = [Lines::new(LINE_BYTES_MAX), Lines::new(LINE_BYTES_MAX)];
+        while let Some(piece) = printed.recv().await {
+            tails[piece.from as usize].push(&piece.bytes);
+            show(&piece, &mut lines[piece.from as usize], &notes).await;
+        }
+        tails
     };
-    let (stdout, stderr) = (tail(stdout).await, tail(stderr).await);
-    Ok(judge(status, &stdout, &stderr))
+    let (ended, [stdout, stderr]) = tokio::join!(run.to_end(pieces, stop), read);
+    Ok(judge(ended?.status, &stdout, &stderr))
+}
+
+/// Line by line.
+async fn show(piece: &Piece, lines: &mut Lines, notes: &Notes) {
+    let mut seen = Vec::new();
+    let mut feed = lines.feed(&piece.bytes);
+    while let Some(line) = feed.next() {
+        seen.push(match line {
+            Line::Whole(line) => String::from_utf8_lossy(line).into_owned(),
+            Line::Oversize { .. } => "…".to_owned(),
+        });
+    }
+    for line in seen {
+        // If nobody reads, it is still kept.
+        let _ = notes.send(Note::Output(line)).await;
+    }
 }
 
 fn judge(status: ExitStatus, stdout: &Tail, stderr: &Tail) -> Outcome {
@@ -127,39 +132,13 @@ fn judge(status: ExitStatus, stdout: &Tail, stderr: &Tail) -> Outcome {
     })
 }
 
-/// Shows an output line by line, and keeps its end.
-async fn watch(output: Option<impl AsyncRead + Unpin>, notes: Notes) -> Tail {
-    let mut tail = Tail::new(TAIL_BYTES_MAX);
-    let Some(mut output) = output else {
-        return tail;
-    };
-    let mut lines = Lines::new(LINE_BYTES_MAX);
-    let mut chunk = [0; 4096];
-    loop {
-        // An output that breaks has ended.
-        let count = output.read(&mut chunk).await.unwrap_or(0);
-        if count == 0 {
-            return tail;
-        }
-        tail.push(&chunk[..count]);
-        let mut seen = Vec::new();
-        let mut feed = lines.feed(&chunk[..count]);
-        while let Some(line) = feed.next() {
-            seen.push(match line {
-                Line::Whole(line) => String::from_utf8_lossy(line).into_owned(),
-                Line::Oversize { .. } => "…".to_owned(),
-            });
-        }
-        for line in seen {
-            // If nobody reads, it is still kept.
-            let _ = notes.send(Note::Output(line)).await;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::job::tests::{all, task};
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
     use super::*;
 
     async fn run(program: &str) -> (Vec<String>, Outcome) {
@@ -200,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_command_leaves_running_is_not_waited_for() {
+    async fn what_a_command_leaves_running_is_ended_and_not_waited_for() {
         let (_, outcome) = run("sleep 20 & echo started").await;
         assert!(matches!(outcome, Outcome::Done(_)));
     }
