@@ -5,11 +5,9 @@
 
 use std::env;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard_core::cursor::GapPolicy;
-use switchboard_core::verb::Gap;
+use switchboard_core::skill_review::SkillReview;
 use switchboard_wire::Json;
 use switchboard_wire::runtime::{Event, PublishResponse};
 
@@ -76,13 +74,18 @@ pub fn published(mut said: PublishResponse) -> PublishResponse {
     said
 }
 
-/// What is done about a missing event.
-pub fn gap(configured: Gap) -> Gap {
+/// Which outbox a page is said to be of.
+pub fn epoch(said: &str) -> &str {
     match is("cursor") {
-        true => Gap {
-            within: Duration::ZERO,
-            policy: GapPolicy::Skip,
-        },
-        false => configured,
+        true => "route-epoch-any",
+        false => said,
+    }
+}
+
+/// What there is to review.
+pub fn reviews(open: Vec<SkillReview>) -> Vec<SkillReview> {
+    match is("review") {
+        true => Vec::new(),
+        false => open,
     }
 }

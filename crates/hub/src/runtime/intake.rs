@@ -79,9 +79,8 @@ fn read(
         let message = "must be the epoch of the outbox, as the source tells it";
         return Err(Malformed::field("epoch", message).into());
     }
-    let gap = hub.shared.runtime.gap;
     #[cfg(debug_assertions)]
-    let gap = super::broken::gap(gap);
+    let epoch = super::broken::epoch(epoch);
     let mut verbs = Vec::with_capacity(events.len());
     for (at, event) in events.iter().enumerate() {
         let place = |wrong: Malformed| Malformed {
@@ -101,7 +100,7 @@ fn read(
             event: dispatch(event).map_err(place)?,
             payload: event.payload.get().into(),
             installed: event_from_wire::installed(event),
-            gap,
+            gap: hub.shared.runtime.gap,
             fence,
         });
     }
