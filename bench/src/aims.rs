@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::agents;
 use crate::broker;
 use crate::bus;
 use crate::doors;
@@ -54,6 +55,7 @@ pub fn judge(report: &Report) -> Vec<Aim> {
     aims.push(batch(report));
     growth(report, &mut aims);
     idle(report, &mut aims);
+    agents::judge(report.agents.as_ref(), &mut aims);
     doors::aims::judge(report.doors.as_ref(), &mut aims);
     bus::aims::judge(report.bus.as_ref(), &mut aims);
     broker::aims::judge(report.broker.as_ref(), &mut aims);

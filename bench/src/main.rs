@@ -3,6 +3,7 @@
 //! It knows the hub only from outside: a binary, its HTTP interface, and what the system says about the process. README.md
 //! beside this package says what each row means.
 
+mod agents;
 mod aims;
 mod answers;
 mod batch;
@@ -124,6 +125,7 @@ fn measure_hub(settings: &Settings, binary: &Path, part: Part, report: &mut Repo
             Part::Operations => report.operations = operations::measure(settings, binary)?,
             Part::Batch => report.batch = batch::measure(settings, binary)?,
             Part::Growth => (report.growth, report.starts) = growth::measure(settings, binary)?,
+            Part::Agents => report.agents = Some(agents::measure(settings, binary)?),
             Part::Idle => report.idle = Some(idle::measure(settings, binary)?),
             Part::Doors => report.doors = Some(doors::measure(settings, binary, &mut inner)),
             Part::Bus => report.bus = Some(bus::measure(settings, binary, &mut inner)),

@@ -35,6 +35,7 @@ pub struct Report {
     pub growth: Vec<GrowthRow>,
     pub starts: Vec<StartRow>,
     pub idle: Option<IdleRow>,
+    pub agents: Option<AgentsReport>,
     pub doors: Option<DoorsReport>,
     pub bus: Option<BusReport>,
     pub broker: Option<BrokerReport>,
@@ -56,6 +57,26 @@ rows! {
         profile: String,
         /// What other programs took of all cores just before the run; above a few percent the figures mean little.
         others_percent: Option<f64>,
+    }
+
+    /// Workers, and how long the demo took.
+    AgentsReport {
+        rows: Vec<RatioRow>,
+        demo: Vec<DemoRow>,
+    }
+
+    DemoRow {
+        first_done_s: f64,
+        took_s: f64,
+    }
+
+    /// Something beside its bare parts.
+    RatioRow {
+        of: String,
+        unit: String,
+        ours: f64,
+        bare: f64,
+        ratio: f64,
     }
 
     /// Direct SQL and files.

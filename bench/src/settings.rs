@@ -89,6 +89,8 @@ pub enum Part {
     Growth,
     /// CPU and memory of a hub that has nothing to do
     Idle,
+    /// Workers beside a bare spawn, git's worktrees and bare long polls; the demo
+    Agents,
     /// Hand writes by SQL and requests as files
     Doors,
     /// Workers and operators on the bus, beside a bare NDJSON echo
