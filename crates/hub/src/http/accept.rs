@@ -210,11 +210,14 @@ impl hyper::service::Service<Request<Incoming>> for Entry {
                 watch,
             };
         }
-        let ip = self.app.gate.sender(request.headers(), self.remote.ip());
+        let (gate, remote) = (&self.app.gate, self.remote.ip());
+        let ip = gate.sender(request.headers(), remote);
+        let tls = self.app.tls || gate.came_over_tls(request.headers(), remote);
         let spent = Arc::clone(&self.spent);
         request.extensions_mut().insert(Peer {
             ip,
             local: self.local,
+            tls,
             spent,
         });
         let mut router = self.router.clone();

@@ -28,6 +28,8 @@ pub struct Peer {
     pub ip: IpAddr,
     /// Our end: the address that was called.
     pub local: SocketAddr,
+    /// To us, or to a proxy that is trusted.
+    pub tls: bool,
     pub spent: Arc<Spent>,
 }
 
@@ -101,6 +103,7 @@ impl Call {
         let peer = head.extensions.remove::<Peer>().unwrap_or_else(|| Peer {
             ip: IpAddr::from([0, 0, 0, 0]),
             local: SocketAddr::from(([0, 0, 0, 0], 0)),
+            tls: false,
             spent: Arc::default(),
         });
         Ok(Call {

@@ -245,7 +245,7 @@ impl App {
         if call.body.len() > limits::EXTERNAL_BODY_BYTES_MAX {
             return Err(call::Failure::TooLargeFromOutside.into());
         }
-        match self.is_over_tls(call) || call.peer.ip.to_canonical().is_loopback() {
+        match call.peer.tls || call.peer.ip.to_canonical().is_loopback() {
             true => Ok(()),
             false => Err(call::Failure::Forbidden(
                 "external agents call from other machines over TLS only; see [http] tls",
@@ -254,18 +254,13 @@ impl App {
         }
     }
 
-    /// Ours, or that of a proxy before us.
-    fn is_over_tls(&self, call: &Call) -> bool {
-        self.tls || call.header("x-forwarded-proto") == Some("https")
-    }
-
     /// What a proof must be for.
     pub fn called<'a>(&self, call: &'a Call) -> Called<'a> {
         Called {
             method: call.method.as_str(),
             host: gate::called_by(&call.headers, &call.uri),
             path: call.uri.path(),
-            tls: self.is_over_tls(call),
+            tls: call.peer.tls,
             token: None,
         }
     }

@@ -105,6 +105,12 @@ impl Gate {
         ip
     }
 
+    /// Whether a proxy that is believed says that it was called over TLS.
+    pub fn came_over_tls(&self, headers: &HeaderMap, remote: IpAddr) -> bool {
+        let told = headers.get("x-forwarded-proto");
+        self.speaks_for_many(remote) && told.is_some_and(|told| told == "https")
+    }
+
     fn is_ours(&self, authority: &str, local: SocketAddr) -> bool {
         let name = name_of(authority);
         if name.eq_ignore_ascii_case("localhost")
@@ -416,6 +422,23 @@ mod tests {
             ("2001:db8::1", false),
         ] {
             assert_eq!(gate.speaks_for_many(ip.parse().unwrap()), many, "{ip}");
+        }
+    }
+
+    #[test]
+    fn tls_before_the_hub_is_believed_of_a_proxy_and_of_this_machine() {
+        let gate = gate(&[], &["10.0.0.0/8"]);
+        for (remote, proto, expected) in [
+            ("10.0.0.1", "https", true),
+            ("127.0.0.1", "https", true),
+            ("10.0.0.1", "http", false),
+            ("192.0.2.1", "https", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-forwarded-proto", proto.parse().unwrap());
+            let remote = remote.parse().unwrap();
+            let told = gate.came_over_tls(&headers, remote);
+            assert_eq!(told, expected, "{proto} by {remote}");
         }
     }
 

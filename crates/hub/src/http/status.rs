@@ -193,7 +193,7 @@ pub async fn openapi(app: AppState, call: Call) -> Result<Reply, Failure> {
         ..Served::DEFAULT
     };
     let document = app.openapi.get_or_init(|| document(hub).to_string());
-    let scheme = match app.tls || call.header("x-forwarded-proto") == Some("https") {
+    let scheme = match call.peer.tls {
         true => "https",
         false => "http",
     };
