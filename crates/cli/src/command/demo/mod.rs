@@ -54,8 +54,8 @@ const WORKERS: [&str; 2] = ["worker-1", "worker-2"];
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Starts a hub of its own on free ports, in a temporary directory with a scratch git repository. Agents that pretend come by
-HTTP (long poll and event stream), the bus, the broker, SQL on the file, libSQL, request files and runtime events; two real
-workers run a stand-in for an agent program. Some tasks fail and are tried again, one agent falls silent and loses its
+HTTP (long poll and event stream), the bus, the broker, SQL on the file, libSQL, request files and runtime events; two
+'switchboard worker' run a stand-in for an agent program in git worktrees, which a gate sends back once. Some tasks fail and are tried again, one agent falls silent and loses its
 task, two want to edit the same file, a quality gate is red, one result waits for approval.
 
 It needs no network, no keys, and git; nothing outside its directory is touched, and that is removed at the end, after
@@ -282,31 +282,34 @@ impl Scene<'_> {
     }
 }
 
-/// What the stand-in for an agent program does: it thinks, leaves a file, and notes the task.
+/// What the stand-in for an agent program does: it thinks, leaves a file, and notes the task. At first it leaves nonsense
+/// that its gate does not accept.
 const STAND_IN: &str = r#"#!/bin/sh
-cat >/dev/null
 sleep "$1"
-task=${SWITCHBOARD_TASK:-$TASK_ID}
-echo "$task" >>"$2"
-echo "did $task"
+if [ -e result.txt ]; then
+  echo "did $SWITCHBOARD_TASK" >result.txt
+  echo "$SWITCHBOARD_TASK" >>"$2"
+else
+  echo nonsense >result.txt
+fi
 "#;
+/// What counts as done.
+const GATE: &str = "grep -q ^did result.txt";
 
 /// Starts a real worker, with the stand-in.
 fn worker(stage: &mut Stage, name: &'static str, speed: f64) -> Result<(), Failure> {
     let program = stage.file("stand-in.sh");
     fs::write(&program, STAND_IN)?;
-    let seconds = format!("{:.2}", 0.8 / speed);
+    let seconds = format!("{:.2}", 0.4 / speed);
     let worked = stage.file("worked");
     let line = format!(
-        "sh '{}' {seconds} '{}'",
+        "sh '{}' {seconds} '{}' {{prompt_file}}",
         program.display(),
         worked.display()
     );
     stage.start(
         name,
-        [
-            "bus", "worker", "--id", name, "--skill", "real", "--run", &line,
-        ],
+        ["worker", "--exec", &line, "--gate", GATE, "--skill", "real"],
     )
 }
 

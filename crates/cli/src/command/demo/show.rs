@@ -213,8 +213,9 @@ impl Summary {
             screen.line("  switchboard demo --keep     # keep the ledger and the repository, to look around")?;
         }
         screen.line("  switchboard up              # a hub for your own project")?;
-        screen
-            .line("  switchboard bus worker      # in another terminal: an agent that pretends")?;
-        Ok(screen.line("  switchboard task add 'Say hello'")?)
+        screen.line("  switchboard task add 'Say hello'")?;
+        Ok(screen.line(
+            "  switchboard worker claude   # in another terminal: an agent, in a git worktree",
+        )?)
     }
 }
