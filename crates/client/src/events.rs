@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use reqwest::Response;
+use serde::de::DeserializeOwned;
 use switchboard_wire::Query;
 use switchboard_wire::jetpack::{Event, EventPage, EventPlace, EventQuery};
 use tracing::debug;
@@ -61,38 +62,71 @@ impl Events<'_> {
         after: Option<EventPlace>,
         types: Vec<String>,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
-        let state = Follow::new(self.client.clone(), after, types);
-        unfold(Some(state), |state| async move {
-            let mut state = state?;
-            match state.next().await {
-                Ok(event) => Some((Ok(event), Some(state))),
-                Err(error) => Some((Err(error), None)),
-            }
-        })
+        let query = EventQuery {
+            types,
+            ..EventQuery::default()
+        };
+        let call = Call::get(&["events"]).query(query.to_query());
+        follow(self.client.clone(), call, after)
     }
 }
 
+/// What a stream brings, one after the other.
+pub(crate) trait Numbered: DeserializeOwned + Send + 'static {
+    /// Without a place it begins with what comes from now on; otherwise with the oldest.
+    const FROM_NOW: bool;
+
+    fn number(&self) -> u64;
+
+    /// It says that what was told before is lost: numbers may come again.
+    fn rewinds(&self) -> bool {
+        false
+    }
+}
+
+impl Numbered for Event {
+    const FROM_NOW: bool = true;
+
+    fn number(&self) -> u64 {
+        self.seq
+    }
+
+    fn rewinds(&self) -> bool {
+        self.kind == REWOUND
+    }
+}
+
+pub(crate) fn follow<T: Numbered>(
+    client: Client,
+    call: Call,
+    after: Option<EventPlace>,
+) -> impl Stream<Item = Result<T, Error>> + Send {
+    let state = Follow::new(client, call, after);
+    unfold(Some(state), |state| async move {
+        let mut state = state?;
+        match state.next().await {
+            Ok(event) => Some((Ok(event), Some(state))),
+            Err(error) => Some((Err(error), None)),
+        }
+    })
+}
+
 /// One followed log.
-struct Follow {
+struct Follow<T> {
     client: Client,
     call: Call,
     /// The last event handed out: where to go on.
     last: Option<EventPlace>,
     open: Option<(Response, Parser)>,
-    ready: VecDeque<(EventPlace, Event)>,
+    ready: VecDeque<(EventPlace, T)>,
     /// Whether this connection brought an event.
     fruitful: bool,
     /// The waits before the next reconnect; `None` until the first connection stood.
     waits: Option<Box<dyn Iterator<Item = Duration> + Send>>,
 }
 
-impl Follow {
-    fn new(client: Client, after: Option<EventPlace>, types: Vec<String>) -> Self {
-        let query = EventQuery {
-            types,
-            ..EventQuery::default()
-        };
-        let call = Call::get(&["events"]).query(query.to_query());
+impl<T: Numbered> Follow<T> {
+    fn new(client: Client, call: Call, after: Option<EventPlace>) -> Self {
         Self {
             client,
             call,
@@ -104,7 +138,7 @@ impl Follow {
         }
     }
 
-    async fn next(&mut self) -> Result<Event, Error> {
+    async fn next(&mut self) -> Result<T, Error> {
         loop {
             if let Some((place, event)) = self.ready.pop_front() {
                 self.last = Some(place);
@@ -137,7 +171,7 @@ impl Follow {
 
     /// Fixes where "from now on" is, so that a cut before the first event loses nothing.
     async fn begin(&mut self) -> Result<(), Error> {
-        if self.last.is_none() {
+        if T::FROM_NOW && self.last.is_none() {
             let query = EventQuery {
                 limit: Some(1),
                 ..EventQuery::default()
@@ -192,15 +226,15 @@ impl Follow {
     fn take(&mut self, frames: Vec<Frame>) -> Result<(), Error> {
         let transport = &self.client.transport;
         for frame in frames {
-            let event: Event = serde_json::from_str(&frame.data).map_err(|error| {
+            let event: T = serde_json::from_str(&frame.data).map_err(|error| {
                 transport.unreadable(format!("an event cannot be parsed: {error}"))
             })?;
             let id = frame.id.as_deref().and_then(|id| id.parse().ok());
-            let place: EventPlace = id.unwrap_or_else(|| event.seq.into());
+            let place: EventPlace = id.unwrap_or_else(|| event.number().into());
             // What was already handed out before a cut may come again.
             let newest = self.ready.back().map(|(place, _)| *place).or(self.last);
             let is_new = newest.is_none_or(|newest| is_after(place, newest));
-            if is_new || event.kind == REWOUND {
+            if is_new || event.rewinds() {
                 self.ready.push_back((place, event));
             }
             self.fruitful = true;

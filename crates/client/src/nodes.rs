@@ -1,16 +1,20 @@
 //! Nodes: other hubs of the same swarm.
 
+use futures_util::Stream;
 use serde_json::json;
 use switchboard_wire::Query as _;
+use switchboard_wire::jetpack::EventPlace;
 use switchboard_wire::runtime::{
-    CursorRecord, CursorsResponse, InviteNodeRequest, InviteNodeResponse, JoinNodeRequest,
-    LeaveNodeResponse, NodeResponse, NodesResponse, OrderQuery, OrdersResponse, OutboxPage,
-    OutboxQuery, PublishRequest, PublishResponse, ResetCursorRequest,
+    ControlResponse, CursorRecord, CursorsResponse, DeadLetterQuery, DeadLettersResponse, Event,
+    InviteNodeRequest, InviteNodeResponse, JoinNodeRequest, LeaveNodeResponse, NodeResponse,
+    NodesResponse, OrderQuery, OrderRecord, OrdersResponse, OutboxPage, OutboxQuery,
+    PublishRequest, PublishResponse, ResetCursorRequest,
 };
 
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
+use crate::events::{Numbered, follow};
 
 /// Calls about nodes.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +26,14 @@ impl Client {
     /// Calls about nodes.
     pub fn nodes(&self) -> Nodes<'_> {
         Nodes { client: self }
+    }
+}
+
+impl Numbered for Event {
+    const FROM_NOW: bool = false;
+
+    fn number(&self) -> u64 {
+        self.seq
     }
 }
 
@@ -71,6 +83,24 @@ impl Nodes<'_> {
         self.client.transport.send(call).await
     }
 
+    /// Every event of the hub's own node after `after` (`None`: from the oldest on), in order, without end.
+    ///
+    /// A cut stream is taken up again where it broke off. It ends with an error when the hub refuses: it has another
+    /// outbox now, or no longer what comes next.
+    pub fn follow_outbox(
+        self,
+        after: Option<u64>,
+    ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
+        let call = Call::get(&["runtime", "v1", "outbox"]).bare();
+        follow(self.client.clone(), call, after.map(EventPlace::from))
+    }
+
+    /// What all nodes are to know, as the hub has it.
+    pub async fn control(self) -> Result<ControlResponse, Error> {
+        let call = Call::get(&["runtime", "v1", "control"]).bare();
+        self.client.transport.send(call).await
+    }
+
     /// How far nodes are in each other's outboxes.
     pub async fn cursors(self) -> Result<CursorsResponse, Error> {
         let call = Call::get(&["runtime", "v1", "cursors"]).bare();
@@ -84,6 +114,21 @@ impl Nodes<'_> {
         request: &ResetCursorRequest,
     ) -> Result<CursorRecord, Error> {
         let call = Call::post(&["runtime", "v1", "cursors", id, "reset"], request)?.bare();
+        self.client.transport.send(call).await
+    }
+
+    /// What was given up, newest first.
+    pub async fn dead_letters(self, query: &DeadLetterQuery) -> Result<DeadLettersResponse, Error> {
+        let call = Call::get(&["runtime", "v1", "dead-letters"])
+            .query(query.to_query())
+            .bare();
+        self.client.transport.send(call).await
+    }
+
+    /// Sends once more what was given up.
+    pub async fn resend(self, event: &str) -> Result<OrderRecord, Error> {
+        let path = ["runtime", "v1", "dead-letters", event, "resend"];
+        let call = Call::post(&path, &json!({}))?.bare();
         self.client.transport.send(call).await
     }
 

@@ -25,6 +25,15 @@ pub struct Changes {
     pub events: Vec<Event>,
     /// What other nodes are told. Numbers are given when it is applied.
     pub dispatches: Vec<Dispatch>,
+    /// Of these the first: an agent's own event about what it does here.
+    pub published: Option<Box<PublishedStep>>,
+}
+
+/// An event that an agent published, in place of the one by which its task would tell the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PublishedStep {
+    pub task: Option<TaskId>,
+    pub event: Dispatch,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

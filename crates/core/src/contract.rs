@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::capability::SkillRef;
 use crate::id::{AgentId, CorrId, EventId, HUB, NodeId, TaskId};
 use crate::limits;
-use crate::node::Gateway;
+use crate::node::{Gateway, Timings};
 use crate::order::Order;
 use crate::outbox::{Answer, AnswerKind, Dispatch, FailureClass, News, Standing};
 use crate::record::Private;
@@ -28,6 +28,9 @@ pub struct Contract {
     pub event: EventId,
     pub corr_id: CorrId,
     pub requester: AgentId,
+    /// The requester hears of it. At another node that one sees to it.
+    #[serde(default)]
+    pub response_required: bool,
     /// How long it takes, unless its estimate says so.
     pub eta_seconds: Option<u32>,
     pub deadline_at: Option<Timestamp>,
@@ -41,6 +44,11 @@ pub struct Contract {
     /// Its last result was none that was asked for.
     #[serde(default)]
     pub is_broken: bool,
+    /// When whoever holds it said that it will be done.
+    #[serde(default)]
+    pub promise: Option<Promise>,
+    #[serde(default)]
+    pub timings: Timings,
 }
 
 /// What an agent is to install, and of which task that is a part.
@@ -48,6 +56,30 @@ pub struct Contract {
 pub struct Part {
     pub of: TaskId,
     pub skill: SkillRef,
+}
+
+/// What a requester of this node has yet to be told of its task: in its own dialect, as if another node had done it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notice {
+    pub requester: AgentId,
+    pub event: Dispatch,
+}
+
+impl Private for Notice {
+    fn key(&self) -> Cow<'static, str> {
+        self.event.id.to_string().into()
+    }
+
+    fn due_at(&self) -> Option<Timestamp> {
+        Some(self.event.created_at)
+    }
+}
+
+/// An ETA that an agent gave, or revised. It holds for its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promise {
+    pub epoch: u64,
+    pub eta_at: Timestamp,
 }
 
 /// When a task that another node gave must be done, whether somebody holds it or not.
@@ -88,6 +120,9 @@ impl Contract {
             schema: None,
             part: None,
             is_broken: false,
+            response_required: false,
+            promise: None,
+            timings: here.timings,
         }
     }
 
@@ -95,9 +130,11 @@ impl Contract {
     pub(crate) fn mishap(
         &self,
         (told, _): &(Vec<Dispatch>, Option<Order>),
+        published: Option<&Dispatch>,
         now: Timestamp,
     ) -> Option<Mishap> {
-        let mut news = told.iter().map(|dispatch| &dispatch.news);
+        let told = published.into_iter().chain(told);
+        let mut news = told.map(|dispatch| &dispatch.news);
         let class = news.find_map(|news| match news {
             News::TaskFailed { class, .. } => Some(*class),
             _ => None,
@@ -105,15 +142,18 @@ impl Contract {
         Mishap::of(self.capability.as_deref(), class?, &self.corr_id, now)
     }
 
-    /// The same as events, in order. Whoever gave the task is to say that it knows how it ended.
+    /// The same as events, in order, without the first one where whoever took the step published it. Whoever gave the
+    /// task is to say that it knows how it ended.
     pub(crate) fn tell(
         &self,
         before: Option<&Task>,
         task: &Task,
+        is_published: bool,
         now: Timestamp,
     ) -> (Vec<Dispatch>, Option<Order>) {
         let mut order = None;
         let told = self.told(before, task, now).into_iter();
+        let told = told.skip(usize::from(is_published));
         let told = told.map(|news| {
             let salt = format!("{}|{}", task.id, task.rev);
             let mut dispatch = Dispatch::own(&self.here, &salt, self.corr_id.clone(), news, now);
@@ -123,11 +163,23 @@ impl Contract {
                     &dispatch,
                     self.origin.clone(),
                     &self.requester,
+                    self.timings,
                 ));
             }
             dispatch
         });
         (told.collect(), order)
+    }
+
+    /// What a requester of this node is to hear of an event.
+    pub(crate) fn notice(&self, event: &Dispatch) -> Option<Notice> {
+        let is_meant = self.response_required && self.origin == self.here;
+        is_meant.then_some(())?;
+        event.news.tells_requester()?;
+        Some(Notice {
+            requester: self.requester.clone(),
+            event: event.clone(),
+        })
     }
 
     /// What the requester's node is to hear of a step, in order.
@@ -259,7 +311,7 @@ impl Contract {
             at: now,
             eta_at: None,
             reason: None,
-            task: None,
+            accepts: None,
         })
     }
 }

@@ -190,6 +190,9 @@ pub struct Neighbour {
     pub agents: u32,
     /// It left: what is known of it goes, a bounded number of rows at a time.
     pub is_gone: bool,
+    /// The last order that was looked at for it, as it is printed.
+    #[serde(default)]
+    pub orders_upto: Option<String>,
 }
 
 const NEIGHBOURS: &str = "neighbours";
@@ -225,6 +228,7 @@ impl Neighbour {
             heard_at: now,
             agents: 0,
             is_gone: false,
+            orders_upto: None,
         }
     }
 

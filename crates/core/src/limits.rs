@@ -245,6 +245,9 @@ pub const RESENDS_MAX: u32 = 15;
 /// What was accepted has its outcome within this time, unless an estimate says otherwise, and a grace.
 pub const OUTCOME_WITHIN: Duration = Duration::from_secs(1800);
 pub const OUTCOME_GRACE: Duration = Duration::from_secs(120);
+/// Tasks of other nodes that one agent holds, and that wait for each agent that may take them.
+pub const ROUTED_HELD_MAX: usize = 6;
+pub const ROUTED_WAITING_MAX: u64 = 40;
 /// A task of another node is tried again so often.
 pub const ROUTED_RETRIES: u32 = 3;
 /// A missing event is waited for.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::doors::Door;
 use crate::id::{AgentId, CorrId, MessageId, NodeId, TaskId};
 use crate::limits;
+use crate::node::Timings;
 use crate::path::LeasePath;
 use crate::talk::Given;
 use crate::task::Priority;
@@ -40,6 +41,8 @@ pub struct Message {
 pub struct Afar {
     pub node: NodeId,
     pub here: NodeId,
+    #[serde(default)]
+    pub timings: Timings,
 }
 
 /// Whom a message is for.

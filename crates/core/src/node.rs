@@ -5,13 +5,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::changes::{Changes, Nonce};
 use crate::event::Event;
-use crate::id::NodeId;
+use crate::id::{CorrId, NodeId};
 use crate::limits;
+use crate::outbox::{Control, Dispatch, News};
 use crate::query::Readable;
 use crate::record::{History, Private, RecordRange};
 use crate::refusal::{NotAdmitted, Refusal};
@@ -53,6 +55,37 @@ pub struct Gateway {
     pub endpoint: Option<String>,
     pub tier: Tier,
     pub key: NodeKey,
+    #[serde(default)]
+    pub timings: Timings,
+}
+
+/// How long a node waits for what others are to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timings {
+    /// An event that was read and not answered is sent again after this.
+    pub answered_within_seconds: u32,
+    /// What was accepted and has no outcome so long after its ETA is late.
+    pub grace_seconds: u32,
+}
+
+impl Default for Timings {
+    fn default() -> Self {
+        let seconds = |span: Duration| u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
+        Timings {
+            answered_within_seconds: seconds(limits::EVENT_ANSWERED_WITHIN),
+            grace_seconds: seconds(limits::OUTCOME_GRACE),
+        }
+    }
+}
+
+impl Timings {
+    pub fn answered_within(self) -> Duration {
+        Duration::from_secs(self.answered_within_seconds.into())
+    }
+
+    pub fn grace(self) -> Duration {
+        Duration::from_secs(self.grace_seconds.into())
+    }
 }
 
 /// A node's private key, an Ed25519 seed in hexadecimal. It is never shown.
@@ -82,6 +115,9 @@ pub struct Node {
     pub invited_by: Option<String>,
     /// The node that vouches for its key, if it is not known first hand.
     pub vouched_by: Option<NodeId>,
+    /// Of the last record of it that counted: an older one does not.
+    #[serde(default)]
+    pub rev: u64,
     pub left: Option<Left>,
 }
 
@@ -195,7 +231,12 @@ impl Node {
     }
 
     /// Makes it one of those that are joined. An id belongs to the first key that came with it.
-    pub(crate) fn join(self, want: &mut Want<'_>, changes: &mut Changes) -> Result<Node, Refusal> {
+    pub(crate) fn join(
+        self,
+        want: &mut Want<'_>,
+        changes: &mut Changes,
+        now: Timestamp,
+    ) -> Result<Node, Refusal> {
         check_version(&self.protocol_version)?;
         let own = want.private::<Gateway>("");
         let known = want.private::<Node>(self.node_id.to_string());
@@ -211,18 +252,45 @@ impl Node {
                 limit: limits::NODES_MAX,
             });
         }
-        let joined_at = before.map_or(self.joined_at, |before| before.joined_at);
-        let node = Node { joined_at, ..self };
+        let node = Node {
+            joined_at: before.map_or(now, |before| before.joined_at),
+            rev: self.rev.max(known.map_or(0, |known| known.rev)),
+            ..self
+        };
         if before.is_none() {
             changes.event(Event::NodeJoined {
                 node: node.node_id.clone(),
                 endpoint: node.endpoint.clone(),
             });
         }
-        if before != Some(&node) {
-            changes.put(node.clone());
+        if before == Some(&node) {
+            return Ok(node);
         }
-        Ok(node)
+        match (&node.vouched_by, own) {
+            (None, Some(own)) => Ok(node.tell(&own.node_id, changes, now)),
+            (None, None) | (Some(_), _) => {
+                changes.put(node.clone());
+                Ok(node)
+            }
+        }
+    }
+
+    /// Whoever knows a node first hand vouches for it to all others, and tells them when it has left.
+    pub(crate) fn tell(self, here: &NodeId, changes: &mut Changes, now: Timestamp) -> Node {
+        let node = Node {
+            rev: next_rev(self.rev, now),
+            ..self
+        };
+        let salt = format!("{}|{}", node.node_id, node.rev);
+        let corr_id = CorrId::new(format!("corr_{here}_{}", node.node_id));
+        let news = News::Signal {
+            rev: node.rev,
+            record: Control::Node(Box::new(node.clone())),
+        };
+        let told = Dispatch::own(here, &salt, corr_id, news, now);
+        changes.dispatches.push(told);
+        changes.put(node.clone());
+        node
     }
 }
 
@@ -268,6 +336,11 @@ pub(crate) fn spend(
     }
     changes.put(nonce.clone());
     Ok(())
+}
+
+/// What follows a record of the control plane; also after a restore a later one is higher.
+pub(crate) fn next_rev(rev: u64, now: Timestamp) -> u64 {
+    (rev + 1).max(u64::try_from(now.0).unwrap_or(0))
 }
 
 fn check_version(given: &str) -> Result<(), Refusal> {

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::capability::SkillRef;
 use crate::id::{AgentId, CorrId, EventId, NodeId, TaskId};
 use crate::limits;
-use crate::outbox::{AnswerKind, Dispatch};
+use crate::node::Timings;
+use crate::outbox::{Answer, AnswerKind, Dispatch, News, Standing};
 use crate::record::{History, Private, RecordRange};
 use crate::time::Timestamp;
 
@@ -44,6 +45,8 @@ pub struct Order {
     /// What is sent again, until everybody has answered: the outbox need not have it any more.
     #[serde(default)]
     pub sent: Option<Box<Dispatch>>,
+    #[serde(default)]
+    pub timings: Timings,
 }
 
 /// A node that an event is for.
@@ -107,6 +110,98 @@ words! {
     }
 }
 
+impl TaskOrder {
+    pub fn is_over(&self) -> bool {
+        match self.state {
+            TaskOrderState::Emitted
+            | TaskOrderState::Accepted
+            | TaskOrderState::Claimed
+            | TaskOrderState::InProgress => false,
+            TaskOrderState::Done | TaskOrderState::Failed | TaskOrderState::Dead => true,
+        }
+    }
+
+    /// Whether this is the outcome that is known: sent again, because its answer was lost.
+    pub fn ended_by(&self, news: &News) -> bool {
+        match news {
+            News::TaskComplete { .. } if self.installs.is_some() => self.is_over(),
+            News::TaskComplete { .. } => self.state == TaskOrderState::Done,
+            News::TaskFailed { .. } => self.state == TaskOrderState::Failed,
+            News::Message(_)
+            | News::Reply { .. }
+            | News::TaskCreate(_)
+            | News::TaskAccept { .. }
+            | News::TaskUpdate { .. }
+            | News::Ack(_)
+            | News::Signal { .. }
+            | News::DeadLetter { .. }
+            | News::Other { .. } => false,
+        }
+    }
+
+    /// Takes a step that the task's node tells.
+    pub fn follow(&mut self, news: &News, by_own_clock: impl Fn(Timestamp) -> Timestamp) {
+        match news {
+            News::TaskAccept { by, eta_at, .. } => self.claimed(by, by_own_clock(*eta_at)),
+            News::TaskUpdate {
+                status,
+                percent,
+                note,
+                revised_eta_at,
+                ..
+            } => {
+                self.state = match status {
+                    Standing::InProgress => TaskOrderState::InProgress,
+                    Standing::Pending | Standing::Blocked => TaskOrderState::Accepted,
+                };
+                self.percent = percent.or(self.percent);
+                self.note = note.clone().or_else(|| self.note.take());
+                self.eta_at = revised_eta_at.map(by_own_clock).or(self.eta_at);
+            }
+            News::TaskComplete { by, .. } => {
+                (self.state, self.by) = (TaskOrderState::Done, Some(by.clone()));
+            }
+            News::TaskFailed { by, error, .. } => {
+                (self.state, self.by) = (TaskOrderState::Failed, Some(by.clone()));
+                self.note = Some(error.clone());
+            }
+            News::Message(_)
+            | News::Reply { .. }
+            | News::TaskCreate(_)
+            | News::Ack(_)
+            | News::Signal { .. }
+            | News::DeadLetter { .. }
+            | News::Other { .. } => {}
+        }
+    }
+
+    fn claimed(&mut self, by: &AgentId, eta_at: Timestamp) {
+        self.state = TaskOrderState::Claimed;
+        (self.by, self.eta_at) = (Some(by.clone()), Some(eta_at));
+    }
+
+    /// Takes an answer that says who took the task, and until when: it stands for an acceptance. `false` if it is none.
+    pub fn accept(
+        &mut self,
+        answer: &Answer,
+        by_own_clock: impl Fn(Timestamp) -> Timestamp,
+    ) -> bool {
+        let is_open = match self.state {
+            TaskOrderState::Emitted | TaskOrderState::Accepted => true,
+            TaskOrderState::Claimed
+            | TaskOrderState::InProgress
+            | TaskOrderState::Done
+            | TaskOrderState::Failed
+            | TaskOrderState::Dead => false,
+        };
+        let Some((by, eta_at)) = answer.accepted(&self.task).filter(|_| is_open) else {
+            return false;
+        };
+        self.claimed(by, by_own_clock(eta_at));
+        true
+    }
+}
+
 /// The order that a task belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ordered {
@@ -167,18 +262,23 @@ impl Private for Order {
 
 impl Order {
     /// For an event that one node is to answer.
-    pub(crate) fn to_one(event: &Dispatch, node: NodeId, agent: &AgentId) -> Order {
+    pub(crate) fn to_one(
+        event: &Dispatch,
+        node: NodeId,
+        agent: &AgentId,
+        timings: Timings,
+    ) -> Order {
         let destination = Destination {
             node,
             agents: vec![agent.clone()],
             state: Delivered::Emitted,
             reason: None,
         };
-        Order::new(event, vec![destination])
+        Order::new(event, vec![destination], timings)
     }
 
     /// Nothing is heard of it yet.
-    pub(crate) fn new(event: &Dispatch, destinations: Vec<Destination>) -> Order {
+    pub(crate) fn new(event: &Dispatch, destinations: Vec<Destination>, timings: Timings) -> Order {
         let mut order = Order {
             event: event.id.clone(),
             news: event.news.kind().to_owned(),
@@ -194,9 +294,10 @@ impl Order {
             wants: Wants::Acceptance,
             task: None,
             ignored: Vec::new(),
-            look_at: Some(event.created_at + limits::EVENT_ANSWERED_WITHIN),
+            look_at: Some(event.created_at + timings.answered_within()),
             ended_at: None,
             sent: Some(Box::new(event.clone())),
+            timings,
         };
         order.settle(event.created_at);
         order
@@ -253,7 +354,7 @@ impl Order {
 
     /// Ends it if nothing more will come.
     pub fn settle(&mut self, now: Timestamp) {
-        if !self.is_emitted() {
+        if !self.is_emitted() && !self.is_dead() {
             self.sent = None;
         }
         if self.ended_at.is_none() && self.is_settled() {
@@ -263,8 +364,58 @@ impl Order {
             // Accepted everywhere: what is waited for now is the outcome.
             let eta_at = self.task.as_ref().and_then(|task| task.eta_at);
             let eta_at = eta_at.unwrap_or(self.created_at + limits::OUTCOME_WITHIN);
-            self.look_at = Some(eta_at + limits::OUTCOME_GRACE);
+            self.look_at = Some(eta_at + self.timings.grace());
         }
+    }
+
+    /// It goes to another node, under the same id: the one that it went to does not take it.
+    pub(crate) fn move_to(&mut self, node: NodeId, mut sent: Box<Dispatch>, now: Timestamp) {
+        self.attempt += 1;
+        sent.attempt = self.attempt;
+        sent.to_node = Some(node.clone());
+        if let Some(task) = &mut self.task {
+            task.node = Some(node.clone());
+            (task.state, task.note) = (TaskOrderState::Emitted, None);
+        }
+        self.destinations.push(Destination {
+            node,
+            agents: Vec::new(),
+            state: Delivered::Emitted,
+            reason: None,
+        });
+        self.sent = Some(sent);
+        self.ended_at = None;
+        self.look_at = Some(now + self.timings.answered_within());
+    }
+
+    /// A destination is gone: nothing more will come from there. `false` if nothing was waited for.
+    pub(crate) fn lose(&mut self, node: &NodeId, reason: &str, now: Timestamp) -> bool {
+        let wants = self.wants;
+        let Some(one) = self.destination(node) else {
+            return false;
+        };
+        let is_open = match one.state {
+            Delivered::Emitted => true,
+            Delivered::Accepted => wants == Wants::Outcome,
+            Delivered::Processed | Delivered::Failed | Delivered::Dead => false,
+        };
+        if !is_open {
+            return false;
+        }
+        (one.state, one.reason) = (Delivered::Dead, Some(reason.to_owned()));
+        let task = self.task.as_mut().filter(|task| !task.is_over());
+        if let Some(task) = task.filter(|task| task.node.as_ref() == Some(node)) {
+            task.state = TaskOrderState::Dead;
+            task.note = Some(reason.to_owned());
+        }
+        self.settle(now);
+        true
+    }
+
+    /// Whether it was given up, for a destination at least.
+    pub fn is_dead(&self) -> bool {
+        let mut states = self.destinations.iter().map(|one| one.state);
+        states.any(|state| state == Delivered::Dead)
     }
 
     /// Whether a destination has not answered at all.
@@ -315,6 +466,7 @@ mod tests {
             look_at: Some(Timestamp(2000)),
             ended_at: None,
             sent: None,
+            timings: Timings::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::capability::{CapabilityStatus, Index, Manifest, Routing, SkillRef};
 use crate::id::{AgentId, CapabilityId, CorrId, EventId, HUB, NodeId, TaskId};
 use crate::limits;
+use crate::node::Node;
 use crate::record::{History, Place, Private, RecordRange};
 use crate::talk::fnv;
 use crate::task::{FailureKind, Priority};
@@ -105,6 +106,9 @@ pub enum News {
     Other {
         kind: String,
         payload: Box<str>,
+        /// Why the payload is not what the kind says, if the kind is known.
+        #[serde(default)]
+        wrong: Option<String>,
     },
 }
 
@@ -133,6 +137,8 @@ pub enum Control {
         capability: CapabilityId,
         routing: Routing,
     },
+    /// A node, as one that knows it first hand has it.
+    Node(Box<Node>),
     /// Of a kind that this build does not know, or has no use for.
     Other { path: String, value: Box<str> },
 }
@@ -206,8 +212,17 @@ pub struct Answer {
     pub eta_at: Option<Timestamp>,
     /// Why it failed.
     pub reason: Option<String>,
-    /// Of an answer that is an acceptance of a task at the same time.
-    pub task: Option<TaskId>,
+    /// An acceptance of a task at the same time: by whom. It counts if it says when the task will be done.
+    #[serde(default)]
+    pub accepts: Option<(TaskId, AgentId)>,
+}
+
+impl Answer {
+    /// Who took this task, and when it will be done, if that is what it says.
+    pub fn accepted(&self, task: &TaskId) -> Option<(&AgentId, Timestamp)> {
+        let (_, by) = self.accepts.as_ref().filter(|(id, _)| id == task)?;
+        (self.answer == AnswerKind::Accepted).then_some((by, self.eta_at?))
+    }
 }
 
 words! {
@@ -268,6 +283,27 @@ impl From<FailureKind> for FailureClass {
     }
 }
 
+impl From<FailureClass> for FailureKind {
+    fn from(class: FailureClass) -> FailureKind {
+        match class {
+            FailureClass::Unknown
+            | FailureClass::FailedTerminal
+            | FailureClass::ApprovalRequired
+            | FailureClass::AuthzDenied
+            | FailureClass::InvalidTarget
+            | FailureClass::ExecutionError
+            | FailureClass::PolicyBlocked => FailureKind::TaskError,
+            FailureClass::ContractViolation => FailureKind::QualityFailure,
+            FailureClass::Timeout | FailureClass::SlaBreach => FailureKind::TaskTimeout,
+            FailureClass::DependencyMissing
+            | FailureClass::DependencyUnavailable
+            | FailureClass::CapabilityUnavailable
+            | FailureClass::VersionIncompatible => FailureKind::DependencyError,
+            FailureClass::Overloaded | FailureClass::TransportError => FailureKind::ResourceError,
+        }
+    }
+}
+
 impl Private for Outgoing {
     fn key(&self) -> Cow<'static, str> {
         self.seq.to_string().into()
@@ -314,6 +350,23 @@ impl News {
             News::Signal { .. } => "signal",
             News::DeadLetter { .. } => "dead_letter",
             News::Other { kind, .. } => kind,
+        }
+    }
+
+    /// The kind of message by which a requester hears of it, and who did it.
+    pub fn tells_requester(&self) -> Option<(&'static str, &AgentId)> {
+        match self {
+            News::TaskAccept { by, .. } => Some(("task.accepted", by)),
+            News::TaskComplete { by, .. } => Some(("task.completed", by)),
+            News::TaskFailed { by, .. } => Some(("task.failed", by)),
+            News::Message(_)
+            | News::Reply { .. }
+            | News::TaskCreate(_)
+            | News::TaskUpdate { .. }
+            | News::Ack(_)
+            | News::Signal { .. }
+            | News::DeadLetter { .. }
+            | News::Other { .. } => None,
         }
     }
 

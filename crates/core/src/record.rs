@@ -12,7 +12,7 @@ use crate::assertion::{Asserting, Assertion};
 use crate::audit::AuditEntry;
 use crate::budget::Budget;
 use crate::capability::{Capability, Granted, Policies, Release};
-use crate::contract::Deadline;
+use crate::contract::{Deadline, Notice};
 use crate::coordinators::Coordinators;
 use crate::cursor::{Announced, Cursor, FarAgent, Neighbour, Subscriber, Watermark};
 use crate::director::Director;
@@ -290,6 +290,7 @@ kinds! {
     Order = "order";
     Ordered = "ordered";
     Deadline = "deadline";
+    Notice = "notice";
     Neighbour = "neighbour";
     Capability = "capability";
     Release = "release";

@@ -102,6 +102,10 @@ pub enum Refusal {
     EventAlreadyExists {
         event: EventId,
     },
+    /// It was not given up, or is not known.
+    DeadLetterNotFound {
+        event: EventId,
+    },
     NoRoute(NoRoute),
     CapabilityNotFound {
         capability: CapabilityId,
@@ -346,6 +350,10 @@ impl fmt::Display for Refusal {
                 "agent {agent} is registered and alive; use another id, or wait until it has been silent for 2 minutes"
             ),
             Refusal::TaskNotFound { task } => write!(f, "there is no task {task}"),
+            Refusal::DeadLetterNotFound { event } => write!(
+                f,
+                "event {event} was not given up; see 'switchboard node dead-letters'"
+            ),
             Refusal::TaskAlreadyExists { task } => write!(
                 f,
                 "a task {task} already exists; omit the id or choose another"

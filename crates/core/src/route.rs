@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::capability::{Capability, is_granted};
-use crate::cursor::{FarAgent, Neighbour};
+use crate::cursor::{Cursor, FarAgent, Neighbour};
 use crate::id::{AgentId, NodeId};
 use crate::limits;
 use crate::node::{Gateway, Node};
@@ -109,6 +109,34 @@ pub(crate) fn is_joined(want: &mut Want<'_>, node: &NodeId) -> bool {
     node.is_some_and(Node::is_joined)
 }
 
+/// Why named agents are nobody: there may be nodes that this one does not reach, nor they it.
+pub(crate) fn nobody(want: &mut Want<'_>) -> NoRoute {
+    let has_address = want
+        .private::<Gateway>("")
+        .is_some_and(|own| own.endpoint.is_some());
+    let nodes = want.privates::<Node>(&Node::all());
+    // Who followed an invite of this node knows where it is.
+    let is_cut = |node: &&Node| node.endpoint.is_none() && node.vouched_by.is_some();
+    let mut nodes = nodes.into_iter().filter(is_cut);
+    match !has_address && nodes.any(|node| !is_read(want, &node.node_id)) {
+        true => NoRoute::Unreachable,
+        false => NoRoute::InvalidTargets,
+    }
+}
+
+/// Whether anything of it was ever read.
+fn is_read(want: &mut Want<'_>, node: &NodeId) -> bool {
+    want.private::<Cursor>(node.to_string()).is_some()
+}
+
+/// The next node for what needs a capability, after those that were tried. Only others: it is not moved back here.
+pub(crate) fn next_node(want: &mut Want<'_>, capability: &str, tried: &[NodeId]) -> Option<NodeId> {
+    let known = want.private::<Capability>(capability.to_lowercase());
+    let nodes = known.filter(|known| known.is_active())?.nodes();
+    let mut others = nodes.into_iter().filter(|node| !tried.contains(node));
+    others.find(|node| is_joined(want, node)).cloned()
+}
+
 /// This node. A hub makes it at its first start.
 pub(crate) fn gateway<'a>(want: &mut Want<'a>) -> Result<&'a Gateway, Refusal> {
     want.private::<Gateway>("")
@@ -212,7 +240,7 @@ fn is_live_at(want: &mut Want<'_>, agent: &AgentId, node: &NodeId) -> bool {
 }
 
 /// Whether an agent of this node may be given what needs these capabilities.
-fn is_eligible(agent: &Agent, required: &[String]) -> bool {
+pub(crate) fn is_eligible(agent: &Agent, required: &[String]) -> bool {
     agent.is_live()
         && required
             .iter()

@@ -3,13 +3,15 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use switchboard_core::outbox::Dispatch;
 use switchboard_core::talk::Owed;
 use switchboard_core::verb::{
     Chase, ChaseOrders, CompactOutbox, EndCooldown, EndDeadlines, EndOverdue, EndPromises,
-    EndReleases, EndSessions, EndStale, ExpireLeases, ExpireMessages, GrantBudgets, MarkSilent,
-    OpenReviews, Prune, PruneTasks, ReleaseRetries, Serve, Sweep,
+    EndReleases, EndSessions, EndStale, ExpireLeases, ExpireMessages, ForgetNode, GrantBudgets,
+    MarkSilent, OpenReviews, Prune, PruneTasks, ReleaseRetries, Serve, Sweep, TellRequesters,
 };
 use switchboard_core::{Timestamp, Verb, limits};
+use switchboard_wire::runtime::event_to_wire;
 use tokio::time::{Instant, sleep_until};
 
 use crate::hub::{Error, Hub};
@@ -104,15 +106,23 @@ async fn sweep(hub: &Hub) -> Result<Option<Timestamp>, Error> {
     steps(hub, MarkSilent).await?;
     steps(hub, EndDeadlines).await?;
     steps(hub, EndSessions).await?;
+    steps(hub, ForgetNode).await?;
     steps(hub, ChaseOrders).await?;
     steps(hub, EndReleases).await?;
     steps(hub, EndPromises).await?;
     steps(hub, OpenReviews).await?;
+    steps(hub, TellRequesters { print }).await?;
     steps(hub, Chase { words: reminder }).await?;
     // Whoever has just fallen silent holds no grant any more.
     let budgets = hub.run(GrantBudgets).await?.due;
     let pause = hub.run(EndCooldown).await?;
     Ok(budgets.into_iter().chain(pause).min())
+}
+
+/// What a requester is handed of an event.
+fn print(event: &Dispatch) -> Box<str> {
+    let here = event.to_node.clone().unwrap_or_else(|| "".into());
+    event_to_wire::payload(&event.news, &here).get().into()
 }
 
 /// What a reminder says; to whoever waits, once it is overdue.

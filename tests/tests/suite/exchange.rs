@@ -12,7 +12,7 @@ use line::Line;
 mod line;
 
 /// An address that stays through restarts: other nodes know it.
-fn free() -> SocketAddr {
+pub fn free() -> SocketAddr {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     taken.local_addr().expect("it has an address")
 }

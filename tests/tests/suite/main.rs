@@ -45,4 +45,5 @@ mod scenarios;
 mod shutdown;
 mod swarm_db;
 mod triggers;
+mod vouching;
 mod workers;

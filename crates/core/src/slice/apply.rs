@@ -24,8 +24,19 @@ impl Slice {
         for key in changes.drops {
             self.remove(key);
         }
+        let published = changes.published.map(|step| {
+            self.tell(step.event.clone());
+            step
+        });
         for row in changes.puts {
-            self.put(row, now);
+            match row {
+                Row::Task(task) => {
+                    let own = published.as_deref();
+                    let own = own.filter(|step| step.task.as_ref() == Some(&task.id));
+                    self.apply_task(*task, own.map(|step| &step.event), now);
+                }
+                other => self.put(other, now),
+            }
         }
         for pulse in changes.pulses {
             self.apply_pulse(&pulse);
@@ -91,7 +102,7 @@ impl Slice {
     fn put(&mut self, row: Row, now: Timestamp) {
         match row {
             Row::Agent(agent) => self.apply_agent(*agent),
-            Row::Task(task) => self.apply_task(*task, now),
+            Row::Task(task) => self.apply_task(*task, None, now),
             Row::Lease(lease) => self.apply_lease(*lease),
             Row::Message(mut message) => {
                 message.rev += 1;
@@ -239,12 +250,17 @@ impl Slice {
         self.pulses.insert(agent.clone(), held);
     }
 
-    fn apply_task(&mut self, mut task: Task, now: Timestamp) {
+    fn apply_task(&mut self, mut task: Task, published: Option<&Dispatch>, now: Timestamp) {
         task.rev += 1;
         let before = self.rows.tasks.get(&task.id);
         let contract = task.contract.as_ref();
-        let told = contract.map(|contract| contract.tell(before, &task, now));
-        let mishap = contract.and_then(|contract| contract.mishap(told.as_ref()?, now));
+        let told = contract.map(|contract| contract.tell(before, &task, published.is_some(), now));
+        let notices = contract.zip(told.as_ref()).map(|(contract, (told, _))| {
+            let events = published.into_iter().chain(told);
+            let notices = events.filter_map(|event| contract.notice(event));
+            notices.collect::<Vec<_>>()
+        });
+        let mishap = contract.and_then(|contract| contract.mishap(told.as_ref()?, published, now));
         self.head
             .moved(before.map(Task::status), Some(task.status()));
         let waited_in = before
@@ -285,6 +301,9 @@ impl Slice {
         }
         self.task_bytes += task.bytes();
         self.rows.tasks.put(task, groups);
+        for notice in notices.unwrap_or_default() {
+            self.put(notice.into(), now);
+        }
         let (told, order) = told.unwrap_or_default();
         if let Some(order) = order {
             self.put(order.into(), now);

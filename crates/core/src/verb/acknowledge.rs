@@ -6,7 +6,7 @@ use crate::attempt::{Attempt, Outcome};
 use crate::changes::Changes;
 use crate::doors::Door;
 use crate::event::Event;
-use crate::id::{AgentId, EventId, MessageId, TaskId};
+use crate::id::{AgentId, EventId, MessageId, NodeId, TaskId};
 use crate::lane::LaneKey;
 use crate::lease::Lease;
 use crate::limits;
@@ -53,6 +53,20 @@ impl Verb for Acknowledge {
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Acknowledged, Changes), Refusal> {
+        self.decide_by(confirm, slice, now)
+    }
+}
+
+/// What becomes of the rows when a message counts as acknowledged by an agent.
+type Confirm = fn(&mut Changes, &mut Agent, &Message, &Delivery, Door, Timestamp);
+
+impl Acknowledge {
+    pub(super) fn decide_by(
+        &self,
+        confirm: Confirm,
+        slice: &Slice,
+        now: Timestamp,
+    ) -> Result<(Acknowledged, Changes), Refusal> {
         let known = speaker(slice, &self.agent)?;
         let message = slice
             .message(&self.message)
@@ -102,8 +116,23 @@ impl Verb for Acknowledge {
     }
 }
 
-/// The message counts as acknowledged by the agent.
+/// The message counts as acknowledged by the agent, and the node that it came from hears of it.
 pub(super) fn confirm(
+    changes: &mut Changes,
+    agent: &mut Agent,
+    message: &Message,
+    delivery: &Delivery,
+    via: Door,
+    now: Timestamp,
+) {
+    mark(changes, agent, message, delivery, via, now);
+    if let Some(afar) = message.afar.as_ref().filter(|_| message.ack_required) {
+        answer(changes, &agent.id, message, afar, now);
+    }
+}
+
+/// The same, of which this node alone knows.
+pub(super) fn mark(
     changes: &mut Changes,
     agent: &mut Agent,
     message: &Message,
@@ -135,9 +164,6 @@ pub(super) fn confirm(
         agent: agent.id.clone(),
         from: Some(message.from.clone()),
     });
-    if let Some(afar) = message.afar.as_ref().filter(|_| message.ack_required) {
-        answer(changes, &agent.id, message, afar, now);
-    }
 }
 
 /// The node that a message came from hears of its acknowledgement: as a reply without words, and the last answer.
@@ -148,20 +174,17 @@ fn answer(changes: &mut Changes, by: &AgentId, message: &Message, afar: &Afar, n
         body: "\"\"".into(),
         status: None,
     };
-    reply_to(changes, by, message, afar, (reply, now));
+    let salt = format!("{}|{by}", message.id);
+    let mut told = Dispatch::own(&afar.here, &salt, message.corr_id.clone(), reply, now);
+    changes.put(address(&mut told, by, message, afar));
+    changes.dispatches.push(told);
+    changes
+        .dispatches
+        .push(processed(&afar.here, by, message, now));
 }
 
-/// Tells the sender's node what was replied, and that nothing more will come from this agent.
-pub(super) fn reply_to(
-    changes: &mut Changes,
-    by: &AgentId,
-    message: &Message,
-    afar: &Afar,
-    (reply, now): (News, Timestamp),
-) {
-    let salt = format!("{}|{by}", message.id);
-    let corr_id = message.corr_id.clone();
-    let mut told = Dispatch::own(&afar.here, &salt, corr_id.clone(), reply, now);
+/// A reply goes to the sender's node, which is to say that it has it.
+pub(super) fn address(told: &mut Dispatch, by: &AgentId, message: &Message, afar: &Afar) -> Order {
     let home = message.from.as_str();
     let home = home
         .strip_suffix(&format!("@{}", afar.node))
@@ -169,9 +192,17 @@ pub(super) fn reply_to(
     let sender = AgentId::from(home);
     (told.from, told.to) = (by.clone(), Some(sender.clone()));
     told.to_node = Some(afar.node.clone());
-    changes.put(Order::to_one(&told, afar.node.clone(), &sender));
-    changes.dispatches.push(told);
-    let processed = News::Ack(Answer {
+    Order::to_one(told, afar.node.clone(), &sender, afar.timings)
+}
+
+/// The last answer to a message: nothing more will come from this agent.
+pub(super) fn processed(
+    here: &NodeId,
+    by: &AgentId,
+    message: &Message,
+    now: Timestamp,
+) -> Dispatch {
+    let news = News::Ack(Answer {
         to: EventId::from(message.id.as_str()),
         kind: "message".to_owned(),
         answer: AnswerKind::Processed,
@@ -179,10 +210,10 @@ pub(super) fn reply_to(
         at: now,
         eta_at: None,
         reason: None,
-        task: None,
+        accepts: None,
     });
-    let processed = Dispatch::own(&afar.here, &salt, corr_id, processed, now);
-    changes.dispatches.push(processed);
+    let salt = format!("{}|{by}", message.id);
+    Dispatch::own(here, &salt, message.corr_id.clone(), news, now)
 }
 
 /// Claim and leases move in one commit, under a new epoch and new fencing tokens.

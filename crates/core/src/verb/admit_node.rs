@@ -69,11 +69,10 @@ impl Verb for AdmitNode {
             return Ok((again, changes));
         }
         let introduced = Node {
-            joined_at: now,
             invited_by: Some(invite.by.clone()),
             ..self.node.clone()
         };
-        let node = introduced.join(&mut want, &mut changes)?;
+        let node = introduced.join(&mut want, &mut changes, now)?;
         node::spend(&self.nonce(invite.expires_at), &mut want, &mut changes)?;
         changes.put(NodeInvite {
             used: Some(Used {

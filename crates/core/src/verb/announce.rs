@@ -1,12 +1,11 @@
 //! The other nodes are told which agents are here. Nobody is told what it was told before.
 
 use super::Verb;
-use super::release::next_rev;
 use crate::agent::Agent;
 use crate::changes::Changes;
 use crate::cursor::Announced;
 use crate::id::{AgentId, CorrId};
-use crate::node::{Gateway, Node};
+use crate::node::{Gateway, Node, next_rev};
 use crate::outbox::{Control, Dispatch, News};
 use crate::refusal::Refusal;
 use crate::route::gateway;

@@ -106,7 +106,8 @@ fn take(
         Step::Wait => {
             // The longer it waits the less often somebody looks.
             let waited = now.since(order.created_at);
-            let pause = waited.clamp(limits::EVENT_ANSWERED_WITHIN, limits::RESEND_BACKOFF_MAX);
+            let least = order.timings.answered_within();
+            let pause = waited.clamp(least, limits::RESEND_BACKOFF_MAX.max(least));
             order.look_at = Some((now + pause).min(order.expires_at));
         }
         Step::Resend => {
@@ -138,14 +139,8 @@ fn take(
     changes.put(order);
 }
 
-/// A dead letter: who reads this node's outbox knows that nothing more will come.
-pub(super) fn give_up(
-    here: &Gateway,
-    order: &mut Order,
-    reason: &str,
-    changes: &mut Changes,
-    now: Timestamp,
-) {
+/// A dead letter.
+fn give_up(here: &Gateway, order: &mut Order, reason: &str, changes: &mut Changes, now: Timestamp) {
     // Who has answered still owes what it said.
     let behind = order.destinations.iter().map(|one| one.state).min();
     for one in &mut order.destinations {
@@ -159,6 +154,17 @@ pub(super) fn give_up(
         task.note = Some(reason.to_owned());
     }
     order.settle(now);
+    tell_dead(here, order, reason, changes, now);
+}
+
+/// Who reads this node's outbox knows that nothing more will come.
+pub(super) fn tell_dead(
+    here: &Gateway,
+    order: &Order,
+    reason: &str,
+    changes: &mut Changes,
+    now: Timestamp,
+) {
     let news = News::DeadLetter {
         event: order.event.clone(),
         kind: order.news.clone(),
@@ -171,7 +177,7 @@ pub(super) fn give_up(
     changes.dispatches.push(told);
 }
 
-fn dead_letter(order: &Order) -> Alarm {
+pub(super) fn dead_letter(order: &Order) -> Alarm {
     let message = format!("was given up after {} attempts", order.attempt);
     alarm("dead_letter", order, &message)
 }

@@ -101,13 +101,14 @@ impl Verb for Claim {
             Some(id) => {
                 let Some(task) = want.task(id) else { return };
                 want.lane_of(task);
+                has_enough(want, agent);
                 waits_for_others(want, task, agent, now);
             }
             None => {
                 let picked = if agent.is_stopping() {
                     Picked::default()
                 } else {
-                    pick(want, agent, &self.filter, now)
+                    self.pick(want, agent, now)
                 };
                 match picked.task {
                     Some(id) => {
@@ -146,7 +147,7 @@ impl Verb for Claim {
                 ..Picked::default()
             },
             None if agent.is_stopping() => Picked::default(),
-            None => pick(&mut want, agent, &self.filter, now),
+            None => self.pick(&mut want, agent, now),
         };
         let Some(id) = picked.task else {
             let held = fitting_are_held(&mut want, agent, &self.filter);
@@ -174,6 +175,28 @@ impl Verb for Claim {
 }
 
 impl Claim {
+    /// The best one; where the agent has enough of other nodes, the best of this one.
+    fn pick(&self, want: &mut Want<'_>, agent: &Agent, now: Timestamp) -> Picked {
+        let picked = pick(want, agent, &self.filter, now);
+        let is_routed = |want: &mut Want<'_>, picked: &Picked| {
+            let task = picked.task.as_ref().and_then(|id| want.task(id));
+            task.is_some_and(|task| task.contract.is_some())
+        };
+        if !is_routed(want, &picked) || !has_enough(want, agent) {
+            return picked;
+        }
+        let mut filter = self.filter.clone();
+        let mut picked = picked;
+        for _ in 0..limits::WITHHELD_PER_LOOK {
+            filter.excluded.extend(picked.task.take());
+            picked = pick(want, agent, &filter, now);
+            if !is_routed(want, &picked) {
+                return picked;
+            }
+        }
+        Picked::default()
+    }
+
     fn this_one(
         &self,
         want: &mut Want<'_>,
@@ -208,6 +231,12 @@ impl Claim {
                 });
             }
         }
+        if task.contract.is_some() && has_enough(want, agent) {
+            return Err(Refusal::TooMany {
+                what: "tasks of other nodes held by one agent",
+                limit: limits::ROUTED_HELD_MAX,
+            });
+        }
         let barred = agent.is_stopping() || !LaneKey::of(task).admits(agent);
         if barred || waits_for_others(want, task, agent, now).is_some() {
             let message = format!(
@@ -221,6 +250,15 @@ impl Claim {
         }
         Ok(id.clone())
     }
+}
+
+/// Whether it holds as many tasks of other nodes as it may.
+fn has_enough(want: &mut Want<'_>, agent: &Agent) -> bool {
+    if agent.holds.len() < limits::ROUTED_HELD_MAX {
+        return false;
+    }
+    let held = agent.holds.iter().filter_map(|held| want.task(held));
+    held.filter(|task| task.contract.is_some()).count() >= limits::ROUTED_HELD_MAX
 }
 
 /// What a look at the queue found.

@@ -147,7 +147,7 @@ fn give(
         state: Delivered::Emitted,
         ..far
     });
-    let mut order = Order::new(&told, far.collect());
+    let mut order = Order::new(&told, far.collect(), here.timings);
     order.wants = Wants::Outcome;
     order.recipients = to;
     order.task = Some(TaskOrder {
@@ -305,7 +305,7 @@ pub(super) fn settle(
         at: now,
         eta_at: None,
         reason: None,
-        task: None,
+        accepts: None,
     });
     tell(here, &known, processed, changes, now);
     changes.remove::<Record>(Distribution::at(known.task.to_string()));
@@ -341,7 +341,12 @@ fn tell(here: &Gateway, of: &Distribution, news: News, changes: &mut Changes, no
     let mut told = Dispatch::own(&here.node_id, of.task.as_str(), corr_id, news, now);
     told.to_node = Some(of.origin.clone());
     if told.news.is_answered() && of.origin != here.node_id {
-        changes.put(Order::to_one(&told, of.origin.clone(), &HUB.into()));
+        changes.put(Order::to_one(
+            &told,
+            of.origin.clone(),
+            &HUB.into(),
+            here.timings,
+        ));
     }
     changes.dispatches.push(told);
 }

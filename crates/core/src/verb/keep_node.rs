@@ -1,4 +1,4 @@
-//! A node that is trusted is kept: the one whose invitation was followed, or one that such a node vouches for.
+//! The node whose invitation was followed is kept.
 
 use super::Verb;
 use crate::changes::Changes;
@@ -22,11 +22,8 @@ impl Verb for KeepNode {
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Node, Changes), Refusal> {
         let mut changes = Changes::default();
-        let introduced = Node {
-            joined_at: now,
-            ..self.node.clone()
-        };
-        let node = introduced.join(&mut Want::new(slice), &mut changes)?;
+        let mut want = Want::new(slice);
+        let node = self.node.clone().join(&mut want, &mut changes, now)?;
         Ok((node, changes))
     }
 }

@@ -2,9 +2,10 @@
 
 use super::Verb;
 use crate::changes::Changes;
+use crate::cursor::Neighbour;
 use crate::event::Event;
 use crate::id::NodeId;
-use crate::node::{Left, Node};
+use crate::node::{Gateway, Left, Node};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -20,6 +21,8 @@ impl Verb for LeaveNode {
     type Reply = Node;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        want.private::<Gateway>("");
+        want.private::<Neighbour>(self.node.to_string());
         want.private::<Node>(self.node.to_string());
     }
 
@@ -32,20 +35,44 @@ impl Verb for LeaveNode {
         if !known.is_joined() {
             return Ok((known, changes));
         }
-        let left = Left {
-            by: self.by.clone(),
-            at: now,
-        };
-        let node = Node {
-            left: Some(left),
-            ..known
-        };
-        changes.event(Event::NodeLeft {
-            node: node.node_id.clone(),
-            by: self.by.clone(),
-        });
-        changes.put(node.clone());
+        let node = gone(known, &self.by, slice, &mut changes, now);
         Ok((node, changes))
+    }
+}
+
+/// It is no longer joined, and what is known of it goes.
+pub(super) fn gone(
+    node: Node,
+    by: &str,
+    slice: &Slice,
+    changes: &mut Changes,
+    now: Timestamp,
+) -> Node {
+    let mut want = Want::new(slice);
+    let node = Node {
+        left: Some(Left {
+            by: by.to_owned(),
+            at: now,
+        }),
+        ..node
+    };
+    changes.event(Event::NodeLeft {
+        node: node.node_id.clone(),
+        by: by.to_owned(),
+    });
+    let known = want.private::<Neighbour>(node.node_id.to_string()).cloned();
+    let known = known.unwrap_or_else(|| Neighbour::new(node.node_id.clone(), now));
+    changes.put(Neighbour {
+        is_gone: true,
+        ..known
+    });
+    let own = want.private::<Gateway>("");
+    match own.filter(|_| node.vouched_by.is_none()) {
+        Some(own) => node.tell(&own.node_id, changes, now),
+        None => {
+            changes.put(node.clone());
+            node
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::Verb;
 use crate::changes::Changes;
 use crate::id::NodeId;
 use crate::iso::Printed;
-use crate::node::{Gateway, NodeKey, Tier};
+use crate::node::{Gateway, NodeKey, Tier, Timings};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -20,6 +20,7 @@ pub struct OpenGateway {
     pub fresh_key: NodeKey,
     pub endpoint: Option<String>,
     pub tier: Tier,
+    pub timings: Timings,
 }
 
 impl Verb for OpenGateway {
@@ -49,9 +50,11 @@ impl Verb for OpenGateway {
             endpoint: None,
             tier: self.tier,
             key: self.fresh_key.clone(),
+            timings: self.timings,
         });
         gateway.endpoint.clone_from(&self.endpoint);
         gateway.tier = self.tier;
+        gateway.timings = self.timings;
         let mut changes = Changes::default();
         if known != Some(&gateway) {
             changes.put(gateway.clone());
@@ -74,6 +77,7 @@ mod tests {
             fresh_key: NodeKey(format!("key of {fresh}")),
             endpoint: None,
             tier: Tier::Backbone,
+            timings: Timings::default(),
         }
     }
 

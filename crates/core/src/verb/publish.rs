@@ -17,8 +17,8 @@ use crate::message::{Meaning, Sender, To};
 use crate::node::{Gateway, Node};
 use crate::order::{Destination, Order, Ordered, TaskOrder, TaskOrderState, Wants};
 use crate::outbox::{Answer, AnswerKind, Commission, Dispatch, Letter, News, PolicyVersions};
-use crate::refusal::{NoRoute, Refusal};
-use crate::route::{Whereabouts, by_capability, gateway};
+use crate::refusal::Refusal;
+use crate::route::{Whereabouts, by_capability, gateway, nobody};
 use crate::skill_review::Promised;
 use crate::skills::Skills;
 use crate::slice::Slice;
@@ -80,6 +80,9 @@ impl Verb for Publish {
         match &self.what {
             Publication::Message { .. } => {
                 let found = self.recipients(want);
+                if found.all().is_empty() {
+                    nobody(want);
+                }
                 if let Some(send) = self.send(&found) {
                     send.asks(want, now);
                 }
@@ -101,7 +104,7 @@ impl Verb for Publish {
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Published, Changes), Refusal> {
         let mut want = Want::new(slice);
         if let Some(known) = want.private::<Order>(self.event.to_string()) {
-            return self.again(known);
+            return again(known, self.from.id(), self.sum);
         }
         if slice
             .message(&MessageId::from(self.event.as_str()))
@@ -131,22 +134,6 @@ impl Verb for Publish {
 }
 
 impl Publish {
-    /// It was published before: what was said then is said again.
-    fn again(&self, known: &Order) -> Result<(Published, Changes), Refusal> {
-        if known.sum != self.sum || known.from != *self.from.id() {
-            return Err(self.taken());
-        }
-        let published = Published {
-            event: self.event.clone(),
-            seq: known.seq,
-            corr_id: known.corr_id.clone(),
-            recipients: known.recipients.clone(),
-            ignored: known.ignored.clone(),
-            node: known.task.as_ref().and_then(|task| task.node.clone()),
-        };
-        Ok((published, Changes::default()))
-    }
-
     fn taken(&self) -> Refusal {
         Refusal::EventAlreadyExists {
             event: self.event.clone(),
@@ -238,7 +225,7 @@ impl Publish {
         let found = self.recipients(&mut want);
         let recipients = found.all();
         if recipients.is_empty() {
-            return Err(Refusal::NoRoute(NoRoute::InvalidTargets));
+            return Err(Refusal::NoRoute(nobody(&mut want)));
         }
         if recipients.len() > limits::EVENT_RECIPIENTS_MAX {
             return Err(Refusal::TooMany {
@@ -263,7 +250,7 @@ impl Publish {
         if let [only] = &recipients[..] {
             told.to = Some(only.clone());
         }
-        let mut order = Order::new(&told, found.far);
+        let mut order = Order::new(&told, found.far, here.timings);
         if *expects_reply {
             order.wants = Wants::Outcome;
         }
@@ -340,7 +327,7 @@ impl Publish {
                 now,
             ));
         }
-        let mut order = Order::new(&told, destination.into_iter().collect());
+        let mut order = Order::new(&told, destination.into_iter().collect(), here.timings);
         order.wants = Wants::Outcome;
         order.ignored = found.ignored;
         let eta_at = match &found.node {
@@ -397,6 +384,28 @@ impl Publish {
     }
 }
 
+/// It was published before: what was said then is said again.
+pub(super) fn again(
+    known: &Order,
+    from: &AgentId,
+    sum: u64,
+) -> Result<(Published, Changes), Refusal> {
+    if known.sum != sum || known.from != *from {
+        return Err(Refusal::EventAlreadyExists {
+            event: known.event.clone(),
+        });
+    }
+    let published = Published {
+        event: known.event.clone(),
+        seq: known.seq,
+        corr_id: known.corr_id.clone(),
+        recipients: known.recipients.clone(),
+        ignored: known.ignored.clone(),
+        node: known.task.as_ref().and_then(|task| task.node.clone()),
+    };
+    Ok((published, Changes::default()))
+}
+
 /// Where a task goes.
 struct Destined {
     /// `None` is this one.
@@ -424,7 +433,7 @@ fn route(want: &mut Want<'_>, task: &Commission, now: Timestamp) -> Result<Desti
     }
     let found = Whereabouts::of(want, &task.to);
     let Some(node) = found.node().map(Option::<&NodeId>::cloned) else {
-        return Err(Refusal::NoRoute(NoRoute::InvalidTargets));
+        return Err(Refusal::NoRoute(nobody(want)));
     };
     let mut ignored = found.nobody;
     let mut agents = Vec::new();
@@ -504,6 +513,7 @@ pub(super) fn sign(
 ) -> Timestamp {
     let by = terms(&mut Want::new(slice), task);
     let contract = Contract {
+        response_required: task.response_required,
         eta_seconds: by.map(|by| by.manifest.eta_seconds),
         deadline_at: task.deadline_at,
         capability: task.required.first().cloned(),
@@ -554,7 +564,7 @@ pub(super) fn accept(
         at: now,
         eta_at,
         reason: None,
-        task: None,
+        accepts: None,
     };
     let corr_id = changes.dispatches.last().map(|told| told.corr_id.clone());
     let corr_id = corr_id.unwrap_or_else(|| CorrId::new(event.as_str()));

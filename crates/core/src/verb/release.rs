@@ -15,7 +15,7 @@ use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::{AgentId, CapabilityId, NodeId};
 use crate::limits;
-use crate::node::{Gateway, Node};
+use crate::node::{Gateway, Node, next_rev};
 use crate::record::{Listed as _, Record};
 use crate::refusal::Refusal;
 use crate::route::{Whereabouts, gateway};
@@ -418,11 +418,6 @@ pub(super) fn check_here(
         node: node.clone(),
         endpoint: known.and_then(|known| known.endpoint.clone()),
     })
-}
-
-/// Also after a restore a later one is higher.
-pub(super) fn next_rev(before: u64, now: Timestamp) -> u64 {
-    (before + 1).max(u64::try_from(now.0).unwrap_or(0))
 }
 
 fn is_failed(gate: &GateResult) -> bool {

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::id::{AgentId, TaskId};
 use crate::ledger::Ledger;
 use crate::message::{Meaning, Sender};
-use crate::node::{Gateway, Node, NodeKey, PROTOCOL_VERSION, Tier};
+use crate::node::{Gateway, Node, NodeKey, PROTOCOL_VERSION, Tier, Timings};
 use crate::path::LeasePath;
 use crate::record::Record;
 use crate::refusal::{Denied, NotAdmitted, Refusal};
@@ -68,6 +68,7 @@ pub(crate) fn joined_as(swarm: &mut Swarm, here: &str, node: &str) {
         endpoint: None,
         tier: Tier::Backbone,
         key: NodeKey(String::new()),
+        timings: Timings::default(),
     };
     let node = Node {
         node_id: node.into(),
@@ -79,6 +80,7 @@ pub(crate) fn joined_as(swarm: &mut Swarm, here: &str, node: &str) {
         joined_at: now,
         invited_by: None,
         vouched_by: None,
+        rev: 0,
         left: None,
     };
     for record in [Record::from(gateway), Record::from(node)] {
@@ -491,6 +493,7 @@ pub(crate) fn open_gateway(id: &str) -> OpenGateway {
         fresh_key: NodeKey(id.to_owned()),
         endpoint: None,
         tier: Tier::Backbone,
+        timings: Timings::default(),
     }
 }
 
@@ -506,6 +509,7 @@ pub(crate) fn node(id: &str) -> Node {
         joined_at: Timestamp::ZERO,
         invited_by: None,
         vouched_by: None,
+        rev: 0,
         left: None,
     }
 }
@@ -539,6 +543,7 @@ pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
         Refusal::SnapshotNotFound { .. } => "snapshot_not_found",
         Refusal::NodeNotFound { .. } => "node_not_found",
         Refusal::EventAlreadyExists { .. } => "event_already_exists",
+        Refusal::DeadLetterNotFound { .. } => "dead_letter_not_found",
         Refusal::NoRoute(why) => why.as_str(),
         Refusal::NotAdmitted(why) => match why {
             NotAdmitted::UnknownInvite => "invalid_invite",

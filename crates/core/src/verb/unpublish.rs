@@ -2,13 +2,13 @@
 
 use super::Verb;
 use super::grants::{grant, want_granted};
-use super::release::{check_here, next_rev};
+use super::release::check_here;
 use super::tell_capabilities::tell;
 use crate::capability::{Capability, CapabilityStatus, Policies};
 use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::CapabilityId;
-use crate::node::{Gateway, Node};
+use crate::node::{Gateway, Node, next_rev};
 use crate::refusal::Refusal;
 use crate::route::gateway;
 use crate::slice::Slice;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use switchboard_core::cursor::GapPolicy;
 use switchboard_core::external::Lifetimes;
-use switchboard_core::node::Tier;
+use switchboard_core::node::{Tier, Timings};
 use switchboard_core::verb::Gap;
 use switchboard_core::{NodeId, limits};
 use switchboard_wire::runtime::from_wire;
@@ -36,6 +36,9 @@ pub struct Runtime {
     pub require_signature: bool,
     /// Whose signatures count, and their Ed25519 keys in hexadecimal.
     pub publishers: BTreeMap<String, String>,
+    pub timings: Timings,
+    /// Payloads that are published here are no longer than this.
+    pub event_bytes_max: usize,
 }
 
 impl Default for Runtime {
@@ -51,6 +54,8 @@ impl Default for Runtime {
             skills_dir: PathBuf::from(".switchboard/skills"),
             require_signature: false,
             publishers: BTreeMap::new(),
+            timings: Timings::default(),
+            event_bytes_max: limits::PAYLOAD_BYTES_MAX,
         }
     }
 }
@@ -69,6 +74,9 @@ pub const RUNTIME_SETTINGS: &[Entry] = &[
     ("runtime.skills_dir", |d, g| read(g).map(|v| d.config.runtime.skills_dir = v)),
     ("runtime.require_signature", |d, g| read(g).map(|v| d.config.runtime.require_signature = v)),
     ("runtime.publishers", |d, g| publishers(g).map(|v| d.config.runtime.publishers = v)),
+    ("runtime.accepted_ack_timeout_seconds", |d, g| read::<AtLeastOne>(g).map(|v| d.config.runtime.timings.answered_within_seconds = v.0)),
+    ("runtime.processed_sla_grace_seconds", |d, g| read::<AtLeastOne>(g).map(|v| d.config.runtime.timings.grace_seconds = v.0)),
+    ("runtime.event_bytes_max", |d, g| read::<EventBytes>(g).map(|v| d.config.runtime.event_bytes_max = v.0)),
 ];
 
 /// `[runtime.publishers]`: names, each with a key.
@@ -82,6 +90,23 @@ fn publishers(given: &Given) -> Result<BTreeMap<String, String>, String> {
     match keys.iter().find(|(_, key)| !is_key(key)) {
         None => Ok(keys),
         Some((name, _)) => Err(format!("{wanted}; {name} has none")),
+    }
+}
+
+struct EventBytes(usize);
+
+impl Setting for EventBytes {
+    const WANTED: &'static str = "1 to 262144";
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        let given = usize::try_from(value.as_integer()?).ok()?;
+        (1..=limits::PAYLOAD_BYTES_MAX)
+            .contains(&given)
+            .then_some(EventBytes(given))
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        Self::from_toml(&toml::Value::Integer(text.parse().ok()?))
     }
 }
 

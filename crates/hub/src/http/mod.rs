@@ -25,6 +25,7 @@ mod messages;
 mod nodes;
 mod operation;
 mod outbox;
+mod outbox_stream;
 mod pause;
 mod pipeline;
 mod quality;

@@ -23,7 +23,7 @@ use super::reply::Reply;
 use super::{App, AppState};
 use crate::call::Outcome;
 use crate::hub;
-use crate::runtime::{self, Joining, Own, encoded};
+use crate::runtime::{self, Joining, Own, encoded, is_cut};
 
 /// Another node is told that this one leaves it, if it can be within this time.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
@@ -71,17 +71,26 @@ pub async fn join(app: AppState, call: Call) -> Result<Reply, Failure> {
     let certificate = app.certificate.get().copied();
     let node = runtime::join(&app.hub, joining, certificate).await?;
     Ok(Reply::ok(&NodeResponse {
-        node: to_wire::node(&node),
+        node: to_wire::node(&node, false),
     }))
+}
+
+pub async fn control(app: AppState, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    Ok(Reply::ok(&runtime::control(&app.hub).await?))
 }
 
 pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let own = Own::read(&app.hub).await?;
-    let nodes = app.hub.read(|reader| reader.nodes()).await?;
+    let nodes = app.hub.read(|reader| {
+        let each = reader.nodes()?.into_iter();
+        let each = each.map(|node| Ok(to_wire::node(&node, is_cut(reader, &node)?)));
+        each.collect()
+    });
     Ok(Reply::ok(&NodesResponse {
         own: to_wire::own(&own.gateway, own.signer.public_key()),
-        nodes: nodes.iter().map(to_wire::node).collect(),
+        nodes: nodes.await?,
     }))
 }
 
@@ -91,9 +100,11 @@ pub async fn show(app: AppState, call: Call) -> Result<Reply, Failure> {
     let node = app.node(&id).await?;
     let missing = Refusal::NodeNotFound { node: id };
     let node = node.ok_or(hub::Error::Refused(missing))?;
-    Ok(Reply::ok(&NodeResponse {
-        node: to_wire::node(&node),
-    }))
+    let shown = app.hub.read(move |reader| {
+        let is_cut = node.is_joined() && is_cut(reader, &node)?;
+        Ok(to_wire::node(&node, is_cut))
+    });
+    Ok(Reply::ok(&NodeResponse { node: shown.await? }))
 }
 
 /// A node leaves by its own ticket; a person sends one away, or takes this one out of all.
@@ -123,7 +134,7 @@ pub async fn leave(app: AppState, call: Call) -> Result<Reply, Failure> {
         }
     };
     Ok(Reply::ok(&LeaveNodeResponse {
-        left: left.iter().map(to_wire::node).collect(),
+        left: left.iter().map(|node| to_wire::node(node, false)).collect(),
     }))
 }
 

@@ -1,14 +1,21 @@
 //! Events between nodes: published here, read by other nodes, brought by those that nobody reaches.
 
+use axum::response::Response;
 use switchboard_core::cursor::{Cursor, Subscriber};
 use switchboard_core::order::Order;
+use switchboard_core::record::Record;
 use switchboard_core::refusal::NotAdmitted;
-use switchboard_core::verb::{HearNode, NoteReader, NoteUnrouted, Publication, Reset, ResetCursor};
-use switchboard_core::{NodeId, Refusal, Sender, limits};
+use switchboard_core::verb::{
+    HearNode, NoteReader, NoteUnrouted, Publication, PublishStep, ResendOrder, Reset, ResetCursor,
+    Step,
+};
+use switchboard_core::{EventId, NodeId, Refusal, Sender, limits};
 use switchboard_wire::jetpack::from_wire::{page_size, wait_for};
+use switchboard_wire::runtime::event_from_wire::Publishing;
 use switchboard_wire::runtime::{
-    CursorsResponse, OrderQuery, OrdersResponse, OutboxQuery, PublishRequest, PushRequest,
-    PushResponse, ResetCursorRequest, event_from_wire, event_to_wire, from_wire,
+    CursorsResponse, DeadLetterQuery, DeadLettersResponse, OrderQuery, OrdersResponse, OutboxQuery,
+    PublishRequest, PushRequest, PushResponse, ResetCursorRequest, event_from_wire, event_to_wire,
+    from_wire,
 };
 use switchboard_wire::{Malformed, parse};
 use tokio::time::{Instant, timeout_at};
@@ -17,25 +24,47 @@ use super::AppState;
 use super::call::Call;
 use super::change::Change;
 use super::error::Failure;
+use super::outbox_stream::stream;
 use super::reply::Reply;
 use crate::call::{self, to_json};
 use crate::hub;
-use crate::runtime::{Own, Place, look_again, page, take_in};
+use crate::runtime::{Own, Place, find, look_again, page, take_in};
 
 pub async fn publish(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (mut change, request) = Change::read::<PublishRequest>(&app, &call).await?;
     let mut fresh = |prefix| app.ids.fresh(prefix);
-    let verb = event_from_wire::publish(&request, app.hub.time(), &mut fresh)?;
-    match &verb.from {
-        Sender::Agent(agent) => change.acts_as(agent)?,
-        Sender::Person(steward) => change.caller.may_act_as(steward)?,
-    }
+    let (now, most) = (app.hub.time(), app.hub.shared.runtime.event_bytes_max);
+    let published = event_from_wire::publish(&request, now, most, &mut app.context(&mut fresh))?;
     let render = |reply: &_| {
         let published = event_to_wire::published(reply);
         #[cfg(debug_assertions)]
         let published = crate::runtime::broken::published(published);
         to_json(&published)
     };
+    let verb = match published {
+        Publishing::New(verb) => verb,
+        Publishing::Step(verb) => {
+            change.acts_as(&verb.agent)?;
+            let published = change.run(verb.clone(), 201, render).await;
+            let unjudged = match &published {
+                Err(Failure::Call(call::Failure::Hub(hub::Error::Refused(
+                    Refusal::Unjudged { task },
+                )))) => task.clone(),
+                _ => return published,
+            };
+            let Step::Complete(mut complete) = verb.step else {
+                return published;
+            };
+            // As by any other door: the result is compared with its contract, and it is run again.
+            complete.finding = Some(find(&app.hub, &unjudged, &complete.result).await?);
+            let step = Step::Complete(complete);
+            return change.run(PublishStep { step, ..verb }, 201, render).await;
+        }
+    };
+    match &verb.from {
+        Sender::Agent(agent) => change.acts_as(agent)?,
+        Sender::Person(steward) => change.caller.may_act_as(steward)?,
+    }
     let unrouted = match &verb.what {
         Publication::Task(task) => Some(NoteUnrouted {
             required: task.required.clone(),
@@ -54,7 +83,7 @@ pub async fn publish(app: AppState, call: Call) -> Result<Reply, Failure> {
 }
 
 /// A node that asks says thereby how far it is; a person only looks.
-pub async fn read(app: AppState, call: Call) -> Result<Reply, Failure> {
+pub async fn read(app: AppState, call: Call) -> Result<Response, Failure> {
     let caller = app.reader(&call).await?;
     let query: OutboxQuery = call.query()?;
     let wait = wait_for(query.wait)?;
@@ -65,34 +94,44 @@ pub async fn read(app: AppState, call: Call) -> Result<Reply, Failure> {
         let message = format!("must be 1 to {}", limits::OUTBOX_PAGE_MAX);
         return Err(Malformed::field("limit", message).into());
     }
+    let accept = call.header("accept");
+    let streams = accept.is_some_and(|accept| accept.contains("text/event-stream"));
     let place = Place {
-        after: query.after,
+        after: match call.header("last-event-id").filter(|_| streams) {
+            Some(id) => Some(id.trim().parse().map_err(|_| {
+                Malformed::field("Last-Event-ID", "must be the number of an event")
+            })?),
+            None => query.after,
+        },
         last: query.last.map(Into::into),
     };
     let mut bell = app.hub.shared.outbox_bell.subscribe();
     let deadline = Instant::now() + wait;
     // What is not there yet cannot be durable anywhere: first it is found out whether it is the same outbox.
     let mut found = page(&app.hub, place.clone(), limit).await?;
-    if let Some(node) = caller.node() {
-        let after = place.after.unwrap_or(0);
-        #[cfg(debug_assertions)]
-        let after = match crate::runtime::broken::is("compaction") {
-            true => found.latest_seq,
-            false => after,
-        };
-        let noted = NoteReader {
-            node: node.clone(),
-            after,
-            lease_for: app.hub.shared.runtime.cursor_lease,
-        };
-        app.hub.run(noted).await?;
+    let after = place.after.unwrap_or(0);
+    #[cfg(debug_assertions)]
+    let after = match crate::runtime::broken::is("compaction") {
+        true => found.latest_seq,
+        false => after,
+    };
+    let reader = caller.node().map(|node| NoteReader {
+        node: node.clone(),
+        after,
+        lease_for: app.hub.shared.runtime.cursor_lease,
+    });
+    if let Some(reader) = reader.clone() {
+        app.hub.run(reader).await?;
+    }
+    if streams {
+        return stream(app, &caller, &found, (place, limit, reader), bell);
     }
     while found.events.is_empty() && Instant::now() < deadline && !app.stopping.is_cancelled() {
         let look_at = look_again(&app.hub).min(deadline);
         let _ = timeout_at(look_at, bell.changed()).await;
         found = page(&app.hub, place.clone(), limit).await?;
     }
-    Ok(Reply::ok(&found))
+    Ok(Reply::ok(&found).into_response())
 }
 
 pub async fn push(app: AppState, call: Call) -> Result<Reply, Failure> {
@@ -165,6 +204,39 @@ pub async fn orders(app: AppState, call: Call) -> Result<Reply, Failure> {
     Ok(Reply::ok(&OrdersResponse {
         orders: orders.iter().map(event_to_wire::order).collect(),
     }))
+}
+
+/// They stand among the orders that ended, of which so many are looked at.
+pub async fn dead_letters(app: AppState, call: Call) -> Result<Reply, Failure> {
+    app.reader(&call).await?;
+    let query: DeadLetterQuery = call.query()?;
+    let limit = page_size(query.limit)?;
+    let found = app.hub.read(move |reader| {
+        let mut range = Order::range(true, limits::PAGE_MAX);
+        let (mut dead, mut looked_at) = (Vec::new(), 0);
+        while dead.len() < limit && looked_at < limits::PAGE_SCAN_MAX {
+            let page = reader.privates::<Order>(&range)?;
+            let Some(last) = page.last() else { break };
+            range.after = Record::from(last.clone()).place();
+            looked_at += page.len();
+            dead.extend(page.into_iter().filter(Order::is_dead));
+        }
+        dead.truncate(limit);
+        Ok(dead)
+    });
+    let found: Vec<Order> = found.await?;
+    Ok(Reply::ok(&DeadLettersResponse {
+        dead_letters: found.iter().map(event_to_wire::order).collect(),
+    }))
+}
+
+pub async fn resend(app: AppState, call: Call) -> Result<Reply, Failure> {
+    let change = Change::new(&app, &call).await?;
+    let verb = ResendOrder {
+        event: EventId::from(call.id()?.as_ref()),
+    };
+    let render = |order: &Order| to_json(&event_to_wire::order(order));
+    change.run(verb, 200, render).await
 }
 
 /// What a source no longer has is not waited for; one that has less than was read is another one.

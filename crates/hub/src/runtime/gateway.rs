@@ -21,6 +21,7 @@ pub(crate) fn opens(settings: &config::Runtime) -> Result<OpenGateway, Error> {
         fresh_key: NodeKey(to_hex(&seed)),
         endpoint: settings.endpoint.clone(),
         tier: settings.tier,
+        timings: settings.timings,
     })
 }
 

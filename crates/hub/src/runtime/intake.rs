@@ -116,16 +116,21 @@ fn dispatch(event: &Event) -> Result<Dispatch, Malformed> {
             let plain = Event {
                 kind: "malformed".to_owned(),
                 payload: Json::default(),
-                ..event.clone()
-            };
-            let plain = Event {
                 trace: Trace {
                     to_nodes: BTreeMap::new(),
-                    ..plain.trace
+                    ..event.trace.clone()
                 },
-                ..plain
+                ..event.clone()
             };
-            event_from_wire::event(&plain)
+            let read = event_from_wire::event(&plain)?;
+            Ok(Dispatch {
+                news: News::Other {
+                    kind: kind.clone(),
+                    payload: "null".into(),
+                    wrong: Some(wrong.to_string()),
+                },
+                ..read
+            })
         }
         read => read,
     }

@@ -99,6 +99,7 @@ fn inviter(answer: &ExchangeResponse, joining: &Joining) -> Result<Node, String>
         joined_at: Timestamp::ZERO,
         invited_by: None,
         vouched_by: None,
+        rev: 0,
         left: None,
     })
 }

@@ -133,7 +133,8 @@ where
     }
 }
 
-async fn find(hub: &Hub, task: &TaskId, result: &str) -> Result<Finding, Error> {
+/// What comparing a result with its task's contract finds.
+pub async fn find(hub: &Hub, task: &TaskId, result: &str) -> Result<Finding, Error> {
     let wanted = switchboard_core::query::TaskRef::Id(task.clone());
     let known = hub.read(move |reader| reader.task(&wanted)).await?;
     let contract = known.and_then(|task| task.contract);

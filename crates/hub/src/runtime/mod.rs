@@ -7,6 +7,7 @@
 
 #[cfg(debug_assertions)]
 pub(crate) mod broken;
+mod control;
 mod gateway;
 mod intake;
 mod join;
@@ -19,11 +20,12 @@ mod skills;
 mod surface;
 mod work;
 
+pub use control::{control, is_cut};
 pub use gateway::Own;
 pub(crate) use gateway::opens;
 pub use intake::take_in;
 pub use join::{Joining, join};
-pub(crate) use judge::{judge, judged};
+pub(crate) use judge::{find, judge, judged};
 pub use outbox::{Place, look_again, page};
 pub use peer::{Peer, Trouble, encoded};
 pub use peers::Peers;

@@ -12,13 +12,16 @@ use std::time::Duration;
 use switchboard_core::cursor::{Announced, Cursor, CursorStatus};
 use switchboard_core::duty::Fence;
 use switchboard_core::node::Node;
+use switchboard_core::outbox::Control;
 use switchboard_core::query::{AgentFilter, Page};
 use switchboard_core::verb::{
-    Announce, HearNode, NoteReader, Reset, ResetCursor, TellCapabilities,
+    Announce, HearNode, NoteReader, Reset, ResetCursor, TellCapabilities, TellNodes, Vouch,
 };
 use switchboard_core::{AgentId, NodeId, limits};
 use switchboard_wire::jetpack::ErrorBody;
-use switchboard_wire::runtime::{Event, OutboxPage, PushRequest, PushResponse};
+use switchboard_wire::runtime::{
+    ControlResponse, Event, OutboxPage, PushRequest, PushResponse, event_from_wire,
+};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -141,8 +144,16 @@ impl Work {
     async fn pull(&self, node: &Node, fence: Option<Fence>) {
         let mut pause = Pause::new(format!("node {} cannot be read", node.node_id));
         let mut heard_at: Option<Instant> = None;
+        let mut has_learned = false;
         loop {
-            match self.pull_once(node, fence).await {
+            let pulled = async {
+                if !has_learned {
+                    self.learn(node).await?;
+                    has_learned = true;
+                }
+                self.pull_once(node, fence).await
+            };
+            match pulled.await {
                 Ok(rest) => {
                     pause.is_over();
                     if heard_at.is_none_or(|at| at.elapsed() >= limits::HEARD_EVERY) {
@@ -157,6 +168,38 @@ impl Work {
                 Err(trouble) => pause.rest(&trouble).await,
             }
         }
+    }
+
+    /// Which nodes that one knows: they may have joined before its outbox begins.
+    async fn learn(&self, node: &Node) -> Result<(), Trouble> {
+        let peer = self.app.peers.of(self.hub(), node)?;
+        let read = match peer.get("/runtime/v1/control").await {
+            // Not everybody has it.
+            Err(Trouble::Refused { status: 404, .. }) => return Ok(()),
+            read => read?,
+        };
+        let said: ControlResponse = serde_json::from_slice(&read)
+            .map_err(|error| Trouble::Unreadable(error.to_string()))?;
+        for record in said.records {
+            let rev = record.rev;
+            if let Ok(Control::Node(known)) =
+                event_from_wire::control(record, node.node_id.as_str())
+            {
+                let known = Node {
+                    rev,
+                    left: None,
+                    ..*known
+                };
+                let source = node.node_id.clone();
+                self.hub()
+                    .run(Vouch {
+                        source,
+                        node: known,
+                    })
+                    .await?;
+            }
+        }
+        Ok(())
     }
 
     /// Tells how long to wait before the next look, if something holds it up.
@@ -327,6 +370,14 @@ impl Work {
         Ok(found)
     }
 
+    /// Where this node cannot be asked for its control plane, who is new hears of it in the outbox.
+    async fn tell_nodes(&self) -> Result<(), Error> {
+        if Own::read(self.hub()).await?.gateway.endpoint.is_none() {
+            self.hub().run(TellNodes).await?;
+        }
+        Ok(())
+    }
+
     async fn announce(&self, agents: Vec<AgentId>, again: bool) -> Result<(), Error> {
         for agents in agents.chunks(ANNOUNCED_AT_ONCE) {
             let agents = agents.to_vec();
@@ -337,6 +388,9 @@ impl Work {
 
     /// Every agent that is here, and who was and is no longer.
     async fn announce_all(&self, again: bool) -> Result<(), Error> {
+        if again {
+            self.tell_nodes().await?;
+        }
         let range = Announced::all(limits::FAR_AGENTS_MAX);
         let known = self
             .hub()

@@ -102,9 +102,10 @@ impl Stream {
                         .find_map(|line| line.strip_prefix(name).map(str::to_owned))
                 };
                 if let Some(id) = field("id: ") {
-                    let data = serde_json::from_str(&field("data: ").unwrap()).unwrap();
+                    let data: Value = serde_json::from_str(&field("data: ").unwrap()).unwrap();
                     let place: EventPlace = id.parse().unwrap();
-                    assert!(place.epoch.is_some(), "{id}");
+                    let is_log = data.get("eventId").is_none();
+                    assert_eq!(place.epoch.is_some(), is_log, "{id}");
                     return Some((place.number, field("event: ").unwrap(), data));
                 }
                 continue;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::events::Stream;
 use crate::harness::{Answer, Client, TestHub, result, start};
 use crate::nodes::{Stranger, invite, join, own, text};
 use crate::world::eventually;
@@ -133,6 +134,169 @@ async fn a_task_is_done_at_the_other_node_and_its_requester_hears_of_it() {
         .refused(404, "task_not_found");
     a.running.shutdown().await;
     b.running.shutdown().await;
+}
+
+/// What an agent does, as it publishes it.
+fn step(kind: &str, agent: &str, corr: &str, payload: Value) -> Value {
+    let id = format!("evt_{kind}_of_{agent}");
+    json!({ "kind": kind, "sourceAgentId": agent, "eventId": id, "corrId": corr, "payload": payload })
+}
+
+#[tokio::test]
+async fn agents_work_by_events_alone() {
+    let (a, b) = pair().await;
+    let given = publish(a.client, task("t1", "bob")).await.expect(201);
+    let corr = text(&given, "corrId");
+    let steps = [
+        step(
+            "task_accept",
+            "bob",
+            &corr,
+            json!({ "taskId": "t1", "acceptedByAgentId": "bob", "etaSeconds": 600 }),
+        ),
+        step(
+            "task_update",
+            "bob",
+            &corr,
+            json!({ "taskId": "t1", "status": "in_progress", "progress": 60, "revisedEtaAt": "2096-02-25T18:30:00.000Z" }),
+        ),
+        step(
+            "task_complete",
+            "bob",
+            &corr,
+            json!({ "taskId": "t1", "completedByAgentId": "bob", "resultSummary": "done", "completedAt": "2026-02-25T17:54:10.000Z" }),
+        ),
+    ];
+    eventually(async || b.client.get("/api/v1/tasks/t1").await.status == 200).await;
+    for (said, status) in steps.iter().zip(["claimed", "in_progress", "completed"]) {
+        let published = publish(b.client, said.clone()).await.expect(201);
+        assert_eq!(published["recipients"], json!(["ann"]));
+        let again = publish(b.client, said.clone()).await.expect(201);
+        assert_eq!(again, published);
+        let mut other = said.clone();
+        other["payload"]["note"] = json!("more");
+        publish(b.client, other).await.refused(409, "event_exists");
+        let shown = b.client.get("/api/v1/tasks/t1").await.expect(200);
+        assert_eq!(shown["task"]["status"], status);
+    }
+    let mut late = steps[1].clone();
+    late["eventId"] = json!("evt_late");
+    publish(b.client, late)
+        .await
+        .refused(409, "task_already_claimed");
+    let mut told = Vec::new();
+    eventually(async || {
+        told.extend(received(a.client, "ann").await);
+        told.len() == 2
+    })
+    .await;
+    let ids: Vec<&Value> = told.iter().map(|one| &one["id"]).collect();
+    assert_eq!(ids, ["evt_task_accept_of_bob", "evt_task_complete_of_bob"]);
+    let ordered = order(a.client, "evt_t1").await.unwrap();
+    assert_eq!(ordered["state"], "done");
+    let eta_at = text(&ordered, "etaAt");
+    assert!(eta_at.starts_with("2096-02-25T18:3"), "revised: {eta_at}");
+
+    let mut asks = message("ann", "bob", "evt_asks");
+    asks["payload"]["expectsReply"] = json!(true);
+    let corr = text(&publish(a.client, asks).await.expect(201), "corrId");
+    let answer = step(
+        "reply",
+        "bob",
+        &corr,
+        json!({ "refEventId": "evt_asks", "body": { "yes": true } }),
+    );
+    eventually(async || publish(b.client, answer.clone()).await.status == 201).await;
+    let mut got = Vec::new();
+    eventually(async || {
+        got.extend(received(a.client, "ann").await);
+        !got.is_empty()
+    })
+    .await;
+    assert_eq!(
+        (got.len(), &got[0]["payload"]["body"]["yes"]),
+        (1, &json!(true))
+    );
+    let ordered = order(a.client, "evt_asks").await.unwrap();
+    assert_eq!(ordered["destinations"][0]["state"], "processed");
+    a.running.shutdown().await;
+    b.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_outbox_is_a_stream_that_goes_on_where_it_broke_off_and_ends_when_the_node_leaves() {
+    let hub = start().await;
+    hub.client.register("ann", &[]).await;
+    hub.client.register("ben", &[]).await;
+    let (_, ticket) = stranger(&hub).await;
+    let headers = [(ticket.0, ticket.1.as_str())];
+    publish(hub.client, message("ann", "ben", "e1"))
+        .await
+        .expect(201);
+    let first = hub
+        .client
+        .get(&format!("{OUTBOX}?limit=1"))
+        .await
+        .expect(200);
+    let after = first["events"][0]["seq"].to_string();
+    let mut stream =
+        Stream::open_with(&hub, OUTBOX, &[headers[0], ("last-event-id", &after)]).await;
+    let page = hub
+        .client
+        .get(&format!("{OUTBOX}?after={after}"))
+        .await
+        .expect(200);
+    for expected in page["events"].as_array().unwrap() {
+        let (seq, kind, event) = stream.next().await.unwrap();
+        assert_eq!(
+            (json!(seq), json!(kind)),
+            (expected["seq"].clone(), expected["kind"].clone())
+        );
+        assert_eq!(event, *expected);
+    }
+    publish(hub.client, message("ann", "ben", "e2"))
+        .await
+        .expect(201);
+    assert_eq!(stream.next().await.unwrap().2["eventId"], "e2");
+    let cursors = hub.client.get("/runtime/v1/cursors").await.expect(200);
+    assert_eq!(
+        cursors["cursors"][0]["lastSeq"].to_string(),
+        after,
+        "more is not durable there"
+    );
+    for (last, status) in [("x", 400), ("1000", 409)] {
+        let accept = ("accept", "text/event-stream");
+        let answer = hub
+            .client
+            .send(
+                "GET",
+                OUTBOX,
+                &[accept, ("last-event-id", last)],
+                String::new(),
+            )
+            .await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+    }
+    let leave = "/runtime/v1/nodes/stranger/leave";
+    hub.client.post(leave, json!({})).await.expect(200);
+    while stream.next().await.is_some() {}
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_was_not_given_up_is_not_sent_again() {
+    let hub = start().await;
+    let path = "/runtime/v1/dead-letters";
+    let none = hub.client.get(path).await.expect(200);
+    assert_eq!(none["deadLetters"], json!([]));
+    let resend = format!("{path}/evt_1/resend");
+    let refused = hub.client.post(&resend, json!({})).await;
+    refused.refused(404, "not_found");
+    hub.client
+        .get(&format!("{path}?limit=1001"))
+        .await
+        .refused(400, "invalid_operation");
+    hub.running.shutdown().await;
 }
 
 #[tokio::test]
@@ -294,7 +458,9 @@ async fn a_node_brings_its_own_events_in_order_and_each_once() {
         .expect(200);
     assert_eq!(halted["status"], "halted");
     let incidents = hub.client.get("/api/v1/incidents").await.expect(200);
-    assert_eq!(incidents["incidents"][0]["kind"], "epoch_mismatch");
+    let kinds = incidents["incidents"].as_array().unwrap().iter();
+    let kinds: Vec<&Value> = kinds.map(|incident| &incident["kind"]).collect();
+    assert_eq!(kinds, ["malformed_event", "epoch_mismatch"]);
     let reset = json!({ "after": 259 });
     let reset = hub
         .client

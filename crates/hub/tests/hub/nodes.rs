@@ -10,7 +10,7 @@ use switchboard_wire::runtime::proof::{self, Signer};
 
 use crate::harness::{Answer, Client, TestHub, start, start_as, start_signed};
 use crate::signer::{bearer, now_ms, steward};
-use crate::world::{Ledger, START};
+use crate::world::{Ledger, START, eventually};
 
 const EXCHANGE: &str = "/ansible/auth/exchange";
 const TICKET: &str = "/ansible/auth/ticket";
@@ -71,6 +71,84 @@ async fn known(client: Client) -> Vec<String> {
 pub async fn join(from: &TestHub, to: &TestHub, invite: &str, endpoint: Option<String>) -> Answer {
     let body = json!({ "url": to.running.url(), "inviteToken": invite, "endpoint": endpoint });
     from.client.post("/runtime/v1/nodes/join", body).await
+}
+
+/// A hub that others reach, and two behind routers that it invited.
+async fn three() -> [TestHub; 3] {
+    let hubs = [start().await, start().await, start().await];
+    for joining in &hubs[1..] {
+        let token = invite(hubs[0].client).await;
+        join(joining, &hubs[0], &token, None).await.expect(200);
+    }
+    hubs
+}
+
+#[tokio::test]
+async fn nodes_that_never_exchanged_an_invite_know_each_other_by_who_invited_both() {
+    let [a, b, c] = three().await;
+    let ids = [
+        own(a.client).await,
+        own(b.client).await,
+        own(c.client).await,
+    ];
+    for (hub, other) in [(&b, &ids[2]), (&c, &ids[1])] {
+        eventually(async || known(hub.client).await.contains(other)).await;
+        let list = hub.client.get(NODES).await.expect(200);
+        let found = list["nodes"].as_array().unwrap().iter();
+        let node = found
+            .clone()
+            .find(|node| node["nodeId"] == **other)
+            .unwrap();
+        assert_eq!(node["vouchedBy"], *ids[0]);
+        assert_eq!(node["reach"], "unreachable", "neither has an address");
+        let first_hand = found
+            .clone()
+            .find(|node| node["nodeId"] == *ids[0])
+            .unwrap();
+        assert_eq!(first_hand["reach"], "pull");
+    }
+    b.client.register("bob", &[]).await;
+    let body = json!({
+        "kind": "message", "sourceAgentId": "bob", "payload": { "toAgents": ["carl"], "body": "secret words" },
+    });
+    let refused = b.client.post("/runtime/v1/events", body).await;
+    assert_eq!(refused.refused(400, "no_route")["reason"], "unreachable");
+
+    // What a joiner reads: what there is, nothing of what is said.
+    a.client.register("ann", &[]).await;
+    a.client.register("ben", &[]).await;
+    let body = json!({
+        "kind": "message", "sourceAgentId": "ann", "payload": { "toAgents": ["ben"], "body": "secret words" },
+    });
+    a.client.post("/runtime/v1/events", body).await.expect(201);
+    let mut control = Value::Null;
+    eventually(async || {
+        control = a.client.get("/runtime/v1/control").await.expect(200);
+        control.to_string().contains("agents.ann")
+    })
+    .await;
+    assert!(!control.to_string().contains("secret"));
+    let records = control["records"].as_array().unwrap();
+    let paths: Vec<&str> = records
+        .iter()
+        .map(|one| one["path"].as_str().unwrap())
+        .collect();
+    for id in &ids {
+        assert!(paths.contains(&&*format!("nodes.{id}")), "{paths:?}");
+    }
+    assert_eq!(records[0]["record"]["status"], "online");
+    assert_eq!(
+        records[0]["record"]["publicKey"].as_str().unwrap().len(),
+        64
+    );
+
+    // Whom the inviter sends away the others do not keep.
+    let path = format!("{NODES}/{}/leave", ids[2]);
+    a.client.post(&path, json!({})).await.expect(200);
+    eventually(async || !known(b.client).await.contains(&ids[2])).await;
+    for hub in [a, b, c] {
+        hub.running.shutdown().await;
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What a task owes to another node is kept, and its steps are numbered in the outbox.
 
-use switchboard_core::contract::Contract;
+use switchboard_core::contract::{Contract, Promise};
+use switchboard_core::node::Timings;
 use switchboard_core::outbox::Outgoing;
 use switchboard_core::record::Listed as _;
 use switchboard_core::{AgentId, Description, Task, TaskState};
@@ -18,12 +19,18 @@ pub(super) fn a_task_of_another_node_comes_back_and_its_steps_are_numbered(world
         event: "evt_1".into(),
         corr_id: "corr".into(),
         requester: ODD.into(),
+        response_required: true,
         eta_seconds: Some(60),
         deadline_at: Some(START),
         capability: Some("cap.x".to_owned()),
         schema: Some("{}".into()),
         part: None,
         is_broken: true,
+        promise: Some(Promise {
+            epoch: 1,
+            eta_at: START,
+        }),
+        timings: Timings::default(),
     };
     let about = Description {
         title: "t".to_owned(),

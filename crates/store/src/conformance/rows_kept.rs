@@ -7,6 +7,7 @@ use switchboard_core::attempt::{Attempt, Outcome};
 use switchboard_core::changes::{Nonce, Pulse, Served};
 use switchboard_core::idempotency::{Key, Remembered};
 use switchboard_core::message::Afar;
+use switchboard_core::node::Timings;
 use switchboard_core::talk::Given;
 use switchboard_core::task::{Failure, OnDependencyFailure, Progress};
 use switchboard_core::token::{Scope, Token};
@@ -266,6 +267,7 @@ pub(super) fn messages_and_deliveries_come_back(world: &mut World<'_>) {
         afar: Some(Box::new(Afar {
             node: "far".into(),
             here: "here".into(),
+            timings: Timings::default(),
         })),
         rev: 0,
     };

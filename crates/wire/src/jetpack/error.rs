@@ -235,6 +235,7 @@ impl From<&Refusal> for ErrorBody {
             | Refusal::IncidentNotFound { .. }
             | Refusal::ClaimNotFound { .. }
             | Refusal::NodeNotFound { .. }
+            | Refusal::DeadLetterNotFound { .. }
             | Refusal::NotAdmitted(_)
             | Refusal::Denied(_)
             | Refusal::CapabilityNotFound { .. }
@@ -269,7 +270,8 @@ fn code(refusal: &Refusal) -> ErrorCode {
         | Refusal::ClaimNotFound { .. }
         | Refusal::CapabilityNotFound { .. }
         | Refusal::ReviewNotFound { .. }
-        | Refusal::NodeNotFound { .. } => ErrorCode::NotFound,
+        | Refusal::NodeNotFound { .. }
+        | Refusal::DeadLetterNotFound { .. } => ErrorCode::NotFound,
         Refusal::VersionExists { .. } => ErrorCode::VersionExists,
         Refusal::WrongNode { .. } => ErrorCode::WrongNode,
         Refusal::Unjudged { .. } => ErrorCode::Overloaded,

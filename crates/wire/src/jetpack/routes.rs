@@ -15,12 +15,13 @@ use crate::runtime::{
     SessionsResponse,
 };
 use crate::runtime::{
-    CapabilitiesResponse, CapabilityRecord, CapabilityResponse, CapabilityShown, CursorRecord,
-    CursorsResponse, ExchangeRequest, ExchangeResponse, InviteNodeRequest, InviteNodeResponse,
-    JoinNodeRequest, LeaveNodeResponse, NodeResponse, NodesResponse, OrderQuery, OrdersResponse,
-    OutboxPage, OutboxQuery, PublishRequest, PublishResponse, PushRequest, PushResponse,
-    ResetCursorRequest, ResolveReviewRequest, ReviewQuery, ReviewResponse, ReviewsResponse,
-    TicketRequest, TicketResponse, UnpublishQuery,
+    CapabilitiesResponse, CapabilityRecord, CapabilityResponse, CapabilityShown, ControlResponse,
+    CursorRecord, CursorsResponse, DeadLetterQuery, DeadLettersResponse, ExchangeRequest,
+    ExchangeResponse, InviteNodeRequest, InviteNodeResponse, JoinNodeRequest, LeaveNodeResponse,
+    NodeResponse, NodesResponse, OrderQuery, OrderRecord, OrdersResponse, OutboxPage, OutboxQuery,
+    PublishRequest, PublishResponse, PushRequest, PushResponse, ResetCursorRequest,
+    ResolveReviewRequest, ReviewQuery, ReviewResponse, ReviewsResponse, TicketRequest,
+    TicketResponse, UnpublishQuery,
 };
 
 const fn json<T: JsonSchema>() -> Answer {
@@ -227,9 +228,9 @@ pub const ROUTES: &[Route] = &[
         .tag("nodes").errors(&[E::NotFound]),
     post("/runtime/v1/nodes/{id}/leave", "leaveNode", "Remove a node; with the id of this one, leave all.", json::<LeaveNodeResponse>())
         .right(Right::Exchange).tag("nodes").errors(&[E::NotFound, E::NodeMismatch]),
-    post("/runtime/v1/events", "publishEvent", "Publish a message or a task to agents of any node.", json::<PublishResponse>())
-        .tag("nodes").takes(of::<PublishRequest>).creates().errors(&[E::NoRoute, E::EventExists, E::AgentNotRegistered, E::TaskAlreadyExists, E::RecipientNotFound]),
-    get("/runtime/v1/outbox", "readOutbox", "Events of this node, in order; a node that asks says how far it is.", json::<OutboxPage>())
+    post("/runtime/v1/events", "publishEvent", "Publish a message or a task to agents of any node, or what an agent does.", json::<PublishResponse>())
+        .tag("nodes").takes(of::<PublishRequest>).creates().errors(&[E::NoRoute, E::EventExists, E::AgentNotRegistered, E::TaskAlreadyExists, E::RecipientNotFound, E::TaskNotFound, E::TaskAlreadyClaimed, E::MessageNotFound, E::NotYou]),
+    get("/runtime/v1/outbox", "readOutbox", "Events of this node, in order: a page, or a stream; a node that asks says how far it is.", Answer::JsonOrStream(of::<OutboxPage>))
         .right(Right::Exchange).tag("nodes").query(OutboxQuery::PARAMETERS).errors(&[E::EpochMismatch, E::CursorExpired, E::NotFound]),
     post("/runtime/v1/nodes/{id}/outbox", "pushOutbox", "Events of a node that cannot be reached, brought by itself.", json::<PushResponse>())
         .right(Right::Exchange).tag("nodes").takes(of::<PushRequest>).errors(&[E::NodeMismatch, E::NotFound]),
@@ -239,6 +240,12 @@ pub const ROUTES: &[Route] = &[
         .right(Right::Steer).tag("nodes").takes(of::<ResetCursorRequest>).errors(&[E::NotFound]),
     get("/runtime/v1/orders", "listOrders", "What other nodes were sent, and what they answered.", json::<OrdersResponse>())
         .right(Right::AllMessages).tag("nodes").query(OrderQuery::PARAMETERS),
+    get("/runtime/v1/dead-letters", "listDeadLetters", "What other nodes were sent and was given up, newest first.", json::<DeadLettersResponse>())
+        .right(Right::AllMessages).tag("nodes").query(DeadLetterQuery::PARAMETERS),
+    post("/runtime/v1/dead-letters/{id}/resend", "resendDeadLetter", "Send once more what was given up.", json::<OrderRecord>())
+        .right(Right::Steer).tag("nodes").errors(&[E::NotFound]),
+    get("/runtime/v1/control", "readControl", "What all nodes are to know: nodes and agents, as this one has them.", json::<ControlResponse>())
+        .right(Right::Exchange).tag("nodes"),
     post("/runtime/v1/capabilities", "publishCapability", "Publish a version of a capability, through ten gates.", json::<CapabilityResponse>())
         .right(Right::Steer).tag("capabilities").takes(of::<CapabilityRecord>).creates().errors(&[E::VersionExists, E::WrongNode, E::PublishFailed]),
     get("/runtime/v1/capabilities", "listCapabilities", "All capabilities that this node knows of.", json::<CapabilitiesResponse>())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SkillRefRecord;
+use super::{SkillRefRecord, Tier};
 use crate::query::query;
 use crate::words::words;
 use crate::{IsoTime, Json};
@@ -248,6 +248,45 @@ pub struct AgentRecord {
     pub live: bool,
 }
 
+words! {
+    /// What is known of a node: heard of, heard of and not read on, not heard of. A signal tells of one that left that it is
+    /// offline.
+    pub enum NodeHealth {
+        Online = "online",
+        Degraded = "degraded",
+        Offline = "offline",
+    }
+}
+
+/// The record at `nodes.<id>`. Whoever tells it vouches for the key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeRecord {
+    pub node_id: String,
+    pub tier: Tier,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// `sha256:` and the hash of the public key of its certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
+    pub status: NodeHealth,
+    pub protocol_version: String,
+    /// Ed25519 in hexadecimal.
+    pub public_key: String,
+    /// Who vouches for it, if whoever tells it does not know it first hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vouched_by: Option<String>,
+}
+
+/// `GET /runtime/v1/control`: what all nodes are to know, as this one has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlResponse {
+    pub node_id: String,
+    pub epoch: String,
+    pub records: Vec<SignalPayload>,
+}
+
 /// The payload of a `dead_letter`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -262,7 +301,12 @@ words! {
     /// What may be published; the other kinds the hub publishes itself.
     pub enum PublishKind {
         Message = "message",
+        Reply = "reply",
         TaskCreate = "task_create",
+        TaskAccept = "task_accept",
+        TaskUpdate = "task_update",
+        TaskComplete = "task_complete",
+        TaskFailed = "task_failed",
     }
 }
 
@@ -272,7 +316,12 @@ words! {
 #[expect(dead_code, reason = "only its schema is used")]
 enum PublishPayload {
     Message(MessagePayload),
+    Reply(ReplyPayload),
     TaskCreate(TaskCreatePayload),
+    TaskAccept(TaskAcceptPayload),
+    TaskUpdate(TaskUpdatePayload),
+    TaskComplete(TaskCompletePayload),
+    TaskFailed(TaskFailedPayload),
 }
 
 /// `POST /runtime/v1/events`.
@@ -282,12 +331,13 @@ pub struct PublishRequest {
     pub kind: PublishKind,
     #[schemars(with = "PublishPayload")]
     pub payload: Json,
-    /// If absent, a person publishes it.
+    /// If absent, a person publishes it. Replies and steps of tasks are an agent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_agent_id: Option<String>,
     /// Under the same id the same event is published once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
+    /// Replies and steps of tasks must have that of what they answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corr_id: Option<String>,
     /// Absent: in 24 hours; at most in 30 days.
@@ -394,6 +444,30 @@ pub struct OrdersResponse {
     pub orders: Vec<OrderRecord>,
 }
 
+/// `GET /runtime/v1/dead-letters`: what was given up, newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLettersResponse {
+    pub dead_letters: Vec<OrderRecord>,
+}
+
+/// Kinds of incidents that are about nodes and what is between them.
+pub const NODE_INCIDENTS: [&str; 13] = [
+    "agent_id_clash",
+    "capability_id_clash",
+    "cursor_expired",
+    "dead_letter",
+    "epoch_mismatch",
+    "event_id_clash",
+    "malformed_event",
+    "node_id_clash",
+    "outbox_gap",
+    "outbox_tombstone",
+    "outcome_overdue",
+    "stray_task_event",
+    "too_many_agents",
+];
+
 /// What was sent to other nodes, and what they said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -435,5 +509,12 @@ query! {
     pub struct OrderQuery {
         "ended" => ended: Option<bool>, "Those that ended, newest first, instead of those that are open.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";
+    }
+}
+
+query! {
+    /// `GET /runtime/v1/dead-letters`.
+    pub struct DeadLetterQuery {
+        "limit" => limit: Option<u32>, "How many at most, up to 1000.";
     }
 }

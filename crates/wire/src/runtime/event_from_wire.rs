@@ -4,46 +4,49 @@ use std::time::Duration;
 
 use aws_lc_rs::digest;
 use serde::Deserialize;
+use serde_json::Map;
 use switchboard_core::outbox::{
     Answer, AnswerKind, Commission, Control, Dispatch, FailureClass, Installs, Letter, News,
     PolicyVersions, Route, Standing,
 };
-use switchboard_core::verb::{Publication, Publish, Targets};
+use switchboard_core::verb::{Publication, Publish, PublishStep, Targets};
 use switchboard_core::{
     AgentId, CorrId, EventId, NodeId, Priority, STEWARD, Sender, TaskId, Timestamp, limits,
 };
 
-use super::capability_from_wire::{capability_id, control, skill, version};
+use super::capability_from_wire::{self, capability_id, skill, version};
+use super::from_wire as nodes;
+use super::step_from_wire::step;
 use super::{
     AckPayload, AckType, AgentRecord, DeadLetterPayload, Event, EventPriority, MessagePayload,
-    PublishKind, PublishRequest, ReplyPayload, SignalPayload, SkillDistributionPayload,
+    NodeRecord, PublishKind, PublishRequest, ReplyPayload, SignalPayload, SkillDistributionPayload,
     TaskAcceptPayload, TaskCompletePayload, TaskCreatePayload, TaskFailedPayload,
     TaskUpdatePayload, TaskUpdateStatus, Trace,
 };
+use crate::jetpack::from_wire::Context;
 use crate::jetpack::from_wire::check::{self, agent_id, task_id};
 use crate::malformed::too_deep;
 use crate::{IsoTime, Json, Malformed, canonical};
 
-/// What somebody publishes at this node, by the ledger's time.
+/// What somebody publishes at this node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Publishing {
+    New(Publish),
+    Step(PublishStep),
+}
+
+/// Reads it, by the ledger's time. No payload may be longer than the node allows.
 pub fn publish(
     request: &PublishRequest,
     now: Timestamp,
-    fresh: &mut dyn FnMut(&'static str) -> String,
-) -> Result<Publish, Malformed> {
-    let from = match request.source_agent_id.as_deref() {
-        None => Sender::Person(STEWARD.into()),
-        Some(STEWARD) => Sender::Person(STEWARD.into()),
-        Some(given) => Sender::Agent(agent_id("sourceAgentId", given)?),
-    };
+    payload_bytes_max: usize,
+    context: &mut Context<'_>,
+) -> Result<Publishing, Malformed> {
     let event = match &request.event_id {
         Some(given) => EventId::from(check::id("eventId", given)?),
-        None => EventId::from(fresh("evt")),
+        None => EventId::from((context.fresh)("evt")),
     };
-    let corr_id = match &request.corr_id {
-        Some(given) => CorrId::from(check::id("corrId", given)?),
-        None => CorrId::from(format!("corr_{event}")),
-    };
-    check::text("payload", request.payload.get(), limits::PAYLOAD_BYTES_MAX)?;
+    check::text("payload", request.payload.get(), payload_bytes_max)?;
     if !fits_in_a_page(&request.payload) {
         return Err(Malformed::field("payload", "is nested too deeply"));
     }
@@ -54,18 +57,39 @@ pub fn publish(
             false => Err(Malformed::field("expiresAt", "must be in the future")),
         })
         .transpose()?;
+    let payload = &request.payload;
     let what = match request.kind {
-        PublishKind::Message => message(&request.payload)?,
-        PublishKind::TaskCreate => Publication::Task(Box::new(own_task(&request.payload)?)),
+        PublishKind::Message => message(payload)?,
+        PublishKind::TaskCreate => Publication::Task(Box::new(own_task(payload)?)),
+        PublishKind::Reply
+        | PublishKind::TaskAccept
+        | PublishKind::TaskUpdate
+        | PublishKind::TaskComplete
+        | PublishKind::TaskFailed => {
+            return Ok(Publishing::Step(PublishStep {
+                sum: sum(request)?,
+                event,
+                expires_in,
+                ..step(request, now, context)?
+            }));
+        }
     };
-    Ok(Publish {
+    let from = match request.source_agent_id.as_deref() {
+        None | Some(STEWARD) => Sender::Person(STEWARD.into()),
+        Some(given) => Sender::Agent(agent_id("sourceAgentId", given)?),
+    };
+    let corr_id = match &request.corr_id {
+        Some(given) => CorrId::from(check::id("corrId", given)?),
+        None => CorrId::from(format!("corr_{event}")),
+    };
+    Ok(Publishing::New(Publish {
         sum: sum(request)?,
         event,
         from,
         corr_id,
         expires_in,
         what,
-    })
+    }))
 }
 
 /// Whether it can still be read inside a page of events.
@@ -304,47 +328,58 @@ fn news(event: &Event) -> Result<News, Malformed> {
             News::Other {
                 kind: other.to_owned(),
                 payload: payload.get().into(),
+                wrong: None,
             }
         }
     })
 }
 
-fn id_of_task(text: &str) -> Result<TaskId, Malformed> {
+pub(super) fn id_of_task(text: &str) -> Result<TaskId, Malformed> {
     task_id("payload.taskId", text)
 }
 
 fn accept(payload: TaskAcceptPayload, said_at: Timestamp) -> Result<News, Malformed> {
-    let eta_at = match (payload.eta_at, payload.eta_seconds) {
-        (Some(IsoTime(at)), _) => Timestamp(at),
-        (None, Some(seconds)) => said_at + Duration::from_secs(seconds.into()),
-        (None, None) => {
-            let message = "must be given, or etaSeconds";
-            return Err(Malformed::field("payload.etaAt", message));
-        }
-    };
     Ok(News::TaskAccept {
         task: id_of_task(&payload.task_id)?,
         by: agent_id("payload.acceptedByAgentId", &payload.accepted_by_agent_id)?,
-        eta_at,
+        eta_at: eta_at(&payload, said_at)?,
         plan: payload.plan_summary,
     })
 }
 
-fn update(payload: TaskUpdatePayload) -> Result<News, Malformed> {
-    if payload.progress.is_some_and(|percent| percent > 100) {
-        return Err(Malformed::field("payload.progress", "must be 0 to 100"));
+pub(super) fn eta_at(
+    payload: &TaskAcceptPayload,
+    said_at: Timestamp,
+) -> Result<Timestamp, Malformed> {
+    match (payload.eta_at, payload.eta_seconds) {
+        (Some(IsoTime(at)), _) => Ok(Timestamp(at)),
+        (None, Some(seconds)) => Ok(said_at + Duration::from_secs(seconds.into())),
+        (None, None) => {
+            let message = "must be given, or etaSeconds";
+            Err(Malformed::field("payload.etaAt", message))
+        }
     }
+}
+
+fn update(payload: TaskUpdatePayload) -> Result<News, Malformed> {
     Ok(News::TaskUpdate {
+        percent: percent(&payload)?,
         task: id_of_task(&payload.task_id)?,
         status: match payload.status {
             TaskUpdateStatus::InProgress => Standing::InProgress,
             TaskUpdateStatus::Pending => Standing::Pending,
             TaskUpdateStatus::Blocked => Standing::Blocked,
         },
-        percent: payload.progress,
         note: payload.note,
         revised_eta_at: payload.revised_eta_at.map(|IsoTime(at)| Timestamp(at)),
     })
+}
+
+pub(super) fn percent(said: &TaskUpdatePayload) -> Result<Option<u8>, Malformed> {
+    match said.progress.is_some_and(|percent| percent > 100) {
+        true => Err(Malformed::field("payload.progress", "must be 0 to 100")),
+        false => Ok(said.progress),
+    }
 }
 
 fn failed(payload: TaskFailedPayload) -> Result<News, Malformed> {
@@ -378,39 +413,62 @@ fn ack(payload: AckPayload) -> Result<Answer, Malformed> {
         at: Timestamp(payload.acked_at.0),
         eta_at: payload.eta_at.map(|IsoTime(at)| Timestamp(at)),
         reason: payload.reason,
-        task: payload.task_id.as_deref().map(id_of_task).transpose()?,
+        accepts: match (&payload.task_id, &payload.accepted_by_agent_id) {
+            (Some(task), Some(by)) => Some((
+                id_of_task(task)?,
+                agent_id("payload.acceptedByAgentId", by)?,
+            )),
+            _ => None,
+        },
     })
 }
 
 fn signal(payload: SignalPayload, source: &str) -> Result<News, Malformed> {
-    let SignalPayload { path, rev, record } = &payload;
-    if let Some(record) = control(path, record, *rev, &NodeId::from(source)) {
-        let (rev, record) = (*rev, record?);
-        return Ok(News::Signal { rev, record });
+    let rev = payload.rev;
+    let record = control(payload, source)?;
+    Ok(News::Signal { rev, record })
+}
+
+/// Members that only messages and tasks have: a record is about what there is, never about what is said.
+const PAYLOADS: [&str; 4] = ["payload", "body", "message", "task"];
+
+/// A record of the control plane, as a node tells it.
+pub fn control(said: SignalPayload, source: &str) -> Result<Control, Malformed> {
+    let field = "payload.record";
+    let wrong =
+        |error: serde_json::Error| Malformed::field(field, crate::in_words(&error.to_string()));
+    let members: Map<String, serde_json::Value> = said.record.read().map_err(wrong)?;
+    if let Some(member) = PAYLOADS.iter().find(|name| members.contains_key(**name)) {
+        let message = "is a payload: records of the control plane have none";
+        return Err(Malformed::field(format!("{field}.{member}"), message));
     }
-    let record = match payload.path.strip_prefix("agents.") {
-        Some(_) => {
-            let record: AgentRecord = payload.record.read().map_err(|error| {
-                Malformed::field("payload.record", crate::in_words(&error.to_string()))
-            })?;
+    let source = NodeId::from(source);
+    if let Some(record) = capability_from_wire::control(&said.path, &said.record, said.rev, &source)
+    {
+        return record;
+    }
+    let kind = said.path.split_once('.').map(|(kind, _)| kind);
+    Ok(match kind {
+        Some("agents") => {
+            let record: AgentRecord = said.record.read().map_err(wrong)?;
             Control::Agent {
                 agent: agent_id("payload.record.agentId", &record.agent_id)?,
                 is_live: record.live,
             }
         }
-        None => Control::Other {
-            path: payload.path,
-            value: payload.record.get().into(),
+        Some("nodes") => {
+            let record: NodeRecord = said.record.read().map_err(wrong)?;
+            Control::Node(Box::new(nodes::member(&record)?))
+        }
+        _ => Control::Other {
+            path: said.path,
+            value: said.record.get().into(),
         },
-    };
-    Ok(News::Signal {
-        rev: payload.rev,
-        record,
     })
 }
 
 /// Reads a payload; what is wrong with it is told by its path from there.
-fn read<'de, T: Deserialize<'de>>(payload: &'de Json) -> Result<T, Malformed> {
+pub(super) fn read<'de, T: Deserialize<'de>>(payload: &'de Json) -> Result<T, Malformed> {
     crate::parse(payload.get().as_bytes()).map_err(|wrong| Malformed {
         field: Some(match &wrong.field {
             Some(field) => format!("payload.{field}"),

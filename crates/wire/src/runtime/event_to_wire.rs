@@ -16,11 +16,12 @@ use switchboard_core::{AgentId, Timestamp};
 
 use super::capability_to_wire;
 use super::event_from_wire::fits_in_a_page;
+use super::to_wire;
 use super::{
     AckPayload, AckType, AgentRecord, CursorRecord, DeadLetterPayload, DestinationRecord, Event,
-    MessagePayload, OrderRecord, PublishResponse, ReplyPayload, SignalPayload, SkillDistribution,
-    SkillDistributionPayload, TaskAcceptPayload, TaskCompletePayload, TaskCreatePayload,
-    TaskFailedPayload, TaskUpdatePayload, TaskUpdateStatus, Trace,
+    MessagePayload, NodeHealth, OrderRecord, PublishResponse, ReplyPayload, SignalPayload,
+    SkillDistribution, SkillDistributionPayload, TaskAcceptPayload, TaskCompletePayload,
+    TaskCreatePayload, TaskFailedPayload, TaskUpdatePayload, TaskUpdateStatus, Trace,
 };
 use crate::{IsoTime, Json};
 
@@ -59,7 +60,8 @@ pub fn event(row: &Outgoing, here: &NodeId) -> Event {
     }
 }
 
-fn payload(news: &News, here: &NodeId) -> Json {
+/// What an event says.
+pub fn payload(news: &News, here: &NodeId) -> Json {
     match news {
         News::Message(letter) => print(&message(letter)),
         News::Reply { to, body, status } => print(&ReplyPayload {
@@ -199,12 +201,13 @@ fn ack(answer: &Answer, here: &NodeId) -> AckPayload {
         acked_at: iso(answer.at),
         eta_at: answer.eta_at.map(iso),
         reason: answer.reason.clone(),
-        task_id: answer.task.as_ref().map(ToString::to_string),
-        accepted_by_agent_id: None,
+        task_id: answer.accepts.as_ref().map(|(task, _)| task.to_string()),
+        accepted_by_agent_id: answer.accepts.as_ref().map(|(_, by)| by.to_string()),
     }
 }
 
-fn signal(rev: u64, record: &Control, here: &NodeId) -> SignalPayload {
+/// A record of the control plane.
+pub fn signal(rev: u64, record: &Control, here: &NodeId) -> SignalPayload {
     match record {
         Control::Catalog {
             manifest,
@@ -242,6 +245,17 @@ fn signal(rev: u64, record: &Control, here: &NodeId) -> SignalPayload {
                 live: *is_live,
             }),
         },
+        Control::Node(node) => {
+            let status = match node.is_joined() {
+                true => NodeHealth::Online,
+                false => NodeHealth::Offline,
+            };
+            SignalPayload {
+                path: format!("nodes.{}", node.node_id),
+                rev,
+                record: print(&to_wire::record(node, status)),
+            }
+        }
         Control::Other { path, value } => SignalPayload {
             path: path.clone(),
             rev,

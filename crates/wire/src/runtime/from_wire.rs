@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use switchboard_core::node::{Node, Tier};
+use switchboard_core::node::{Left, Node, Tier};
 use switchboard_core::{CorrId, NodeId, Timestamp, limits};
 
-use super::{ExchangeRequest, InviteNodeRequest};
+use super::{ExchangeRequest, InviteNodeRequest, NodeHealth, NodeRecord};
 use crate::jetpack::from_wire::check;
 use crate::signature::from_hex;
 use crate::{Fingerprint, Malformed};
@@ -91,7 +91,48 @@ pub fn introduced(request: &ExchangeRequest) -> Result<Node, Malformed> {
         joined_at: Timestamp::ZERO,
         invited_by: None,
         vouched_by: None,
+        rev: 0,
         left: None,
+    })
+}
+
+/// A node as another one vouches for it. One that is offline in a record has left.
+pub fn member(record: &NodeRecord) -> Result<Node, Malformed> {
+    let place = |wrong: Malformed| Malformed {
+        field: wrong.field.map(|field| format!("payload.record.{field}")),
+        ..wrong
+    };
+    digits("publicKey", &record.public_key, 32).map_err(place)?;
+    let version = &record.protocol_version;
+    check::text("protocolVersion", version, limits::ID_BYTES_MAX).map_err(place)?;
+    let at = record.endpoint.as_deref();
+    let pin = record.certificate.as_deref();
+    let by = record.vouched_by.as_deref();
+    let has_left = match record.status {
+        NodeHealth::Online | NodeHealth::Degraded => None,
+        NodeHealth::Offline => Some(Left {
+            by: String::new(),
+            at: Timestamp::ZERO,
+        }),
+    };
+    Ok(Node {
+        node_id: node_id("nodeId", &record.node_id).map_err(place)?,
+        public_key: record.public_key.to_ascii_lowercase(),
+        endpoint: at
+            .map(|at| endpoint("endpoint", at))
+            .transpose()
+            .map_err(place)?,
+        certificate: pin.map(certificate).transpose().map_err(place)?,
+        tier: record.tier.into(),
+        protocol_version: version.clone(),
+        joined_at: Timestamp::ZERO,
+        invited_by: None,
+        vouched_by: by
+            .map(|id| node_id("vouchedBy", id))
+            .transpose()
+            .map_err(place)?,
+        rev: 0,
+        left: has_left,
     })
 }
 

@@ -17,6 +17,7 @@ pub mod invoke;
 pub mod jose;
 mod node;
 pub mod proof;
+mod step_from_wire;
 mod ticket;
 pub mod to_wire;
 

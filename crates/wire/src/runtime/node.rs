@@ -19,6 +19,8 @@ words! {
     pub enum Reach {
         Pull = "pull",
         Push = "push",
+        /// Nobody does: neither has an address.
+        Unreachable = "unreachable",
     }
 }
 
@@ -123,7 +125,7 @@ pub struct TicketResponse {
     pub session_id: String,
 }
 
-/// A node that this one knows.
+/// A node that this one knows: by an invite, or because another one vouches for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {

@@ -2,9 +2,10 @@
 
 use switchboard_core::node as core;
 
-use super::{Node, NodeStatus, OwnNode, Reach, Tier};
+use super::{Node, NodeHealth, NodeRecord, NodeStatus, OwnNode, Reach, Tier};
 
-pub fn node(row: &core::Node) -> Node {
+/// `is_cut`: neither has an address, and nothing of it was ever read.
+pub fn node(row: &core::Node, is_cut: bool) -> Node {
     Node {
         node_id: row.node_id.to_string(),
         status: match row.left {
@@ -14,6 +15,7 @@ pub fn node(row: &core::Node) -> Node {
         endpoint: row.endpoint.clone(),
         reach: match row.reach() {
             core::Reach::Pull => Reach::Pull,
+            core::Reach::Push if is_cut => Reach::Unreachable,
             core::Reach::Push => Reach::Push,
         },
         tier: row.tier.into(),
@@ -23,6 +25,20 @@ pub fn node(row: &core::Node) -> Node {
         joined_at: row.joined_at.into(),
         left_at: row.left.as_ref().map(|left| left.at.into()),
         invited_by: row.invited_by.clone(),
+        vouched_by: row.vouched_by.as_ref().map(ToString::to_string),
+    }
+}
+
+/// The same in a record of the control plane.
+pub fn record(row: &core::Node, status: NodeHealth) -> NodeRecord {
+    NodeRecord {
+        node_id: row.node_id.to_string(),
+        tier: row.tier.into(),
+        endpoint: row.endpoint.clone(),
+        certificate: row.certificate.clone(),
+        status,
+        protocol_version: row.protocol_version.clone(),
+        public_key: row.public_key.clone(),
         vouched_by: row.vouched_by.as_ref().map(ToString::to_string),
     }
 }

@@ -1,13 +1,19 @@
 //! Events between nodes: the document's examples are read, become what the rules know, and print the same again.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use switchboard_core::outbox::{Control, FailureClass, News, Outgoing};
 use switchboard_core::skill_review::SkillReview;
+use switchboard_core::verb::{Publish, Step};
 use switchboard_core::{NodeId, Timestamp, limits};
+use switchboard_wire::jetpack::from_wire::Context;
 use switchboard_wire::runtime::capability_from_wire::{checksum, signed};
+use switchboard_wire::runtime::event_from_wire::Publishing;
 use switchboard_wire::runtime::{
-    Event, PublishRequest, capability_to_wire, event_from_wire, event_to_wire,
+    CursorRecord, Event, PublishRequest, capability_to_wire, event_from_wire, event_to_wire,
 };
+use switchboard_wire::{Malformed, parse};
 
 /// The envelope of §1 around a payload.
 fn event(kind: &str, payload: Value) -> Value {
@@ -77,6 +83,16 @@ fn examples() -> Vec<(&'static str, Value)> {
             json!({
                 "path": "agents.executor-mbp", "rev": 3,
                 "record": { "agentId": "executor-mbp", "gateway": "vps-jane", "type": "internal", "live": true },
+            }),
+        ),
+        (
+            "signal",
+            json!({
+                "path": "nodes.mbp-jane", "rev": 4,
+                "record": {
+                    "nodeId": "mbp-jane", "tier": "edge", "endpoint": "https://mbp.example:7373", "status": "online",
+                    "protocolVersion": "1.0", "publicKey": "0a".repeat(32),
+                },
             }),
         ),
         (
@@ -152,6 +168,31 @@ fn an_ack_names_one_agent_and_all_if_there_are_several() {
 }
 
 #[test]
+fn the_documents_ack_prints_as_it_was_read_and_may_stand_for_an_acceptance() {
+    let plain = json!({
+        "refEventId": "evt_01JV3M2N8V1ZK4J2A0M7Y6P9QF", "refKind": "task_create", "ackType": "accepted",
+        "ackedByNodeId": "vps-jane", "ackedByAgentId": "executor-mbp", "ackedAt": "2026-02-25T16:31:00.000Z",
+        "etaAt": "2026-02-25T18:00:00.000Z",
+    });
+    let mut full = plain.clone();
+    full["taskId"] = json!("tsk_1");
+    full["acceptedByAgentId"] = json!("executor-mbp");
+    let mut late = full.clone();
+    late.as_object_mut().expect("an object").remove("etaAt");
+    for (payload, stands) in [(plain, false), (full, true), (late, false)] {
+        let given = event("ack", payload);
+        assert_eq!(printed(&given), given);
+        let read = event_from_wire::event(&read(&given)).expect("it is well formed");
+        let News::Ack(answer) = read.news else {
+            panic!("{read:?}");
+        };
+        let accepted = answer.accepted(&"tsk_1".into()).is_some();
+        assert_eq!(accepted, stands, "{given}");
+        assert!(answer.accepted(&"another".into()).is_none());
+    }
+}
+
+#[test]
 fn an_eta_in_seconds_counts_from_when_it_was_said() {
     let given = event(
         "task_accept",
@@ -178,6 +219,26 @@ fn records_of_the_control_plane_that_nobody_knows_are_kept_as_they_are() {
             ..
         }
     ));
+}
+
+#[test]
+fn a_record_of_the_control_plane_says_nothing_of_what_is_said() {
+    // runtime.plane.control_metadata_only
+    for (path, member, field) in [
+        ("agents.a", "payload", "payload.record.payload"),
+        ("nodes.n", "body", "payload.record.body"),
+        ("routing.cap.x", "message", "payload.record.message"),
+        ("capabilities.catalog.cap.x", "task", "payload.record.task"),
+    ] {
+        let mut record = json!({});
+        record[member] = json!("secret words");
+        let given = event(
+            "signal",
+            json!({ "path": path, "rev": 1, "record": record }),
+        );
+        let told = event_from_wire::event(&read(&given)).expect_err(path);
+        assert_eq!(told.field.as_deref(), Some(field));
+    }
 }
 
 #[test]
@@ -217,20 +278,161 @@ fn what_is_wrong_with_an_event_is_told_by_its_field() {
     }
 }
 
+/// What somebody publishes, as it is read.
+fn publishing(value: Value, most: usize) -> Result<Publishing, Malformed> {
+    let request: PublishRequest = serde_json::from_value(value).expect("a request");
+    let mut fresh = |prefix: &'static str| format!("{prefix}_fresh");
+    let mut context = Context {
+        root: "/",
+        policy: &Arc::default(),
+        fresh: &mut fresh,
+    };
+    let now = Timestamp(1_772_000_000_000);
+    event_from_wire::publish(&request, now, most, &mut context)
+}
+
+/// Payloads of §3 to §5 as the agent `a` publishes them.
+fn steps() -> Vec<(&'static str, Value)> {
+    vec![
+        (
+            "reply",
+            json!({ "refEventId": "evt_1", "body": { "ok": true }, "status": "done" }),
+        ),
+        (
+            "task_accept",
+            json!({ "taskId": "t", "acceptedByAgentId": "a", "etaSeconds": 60, "planSummary": "so" }),
+        ),
+        (
+            "task_update",
+            json!({ "taskId": "t", "status": "in_progress", "progress": 60, "revisedEtaAt": "2026-02-25T18:30:00.000Z" }),
+        ),
+        (
+            "task_complete",
+            json!({
+                "taskId": "t", "completedByAgentId": "a", "completedAt": "2026-02-25T17:54:10.000Z",
+                "resultSummary": "Checklist generated and validated.", "resultRef": "artifact://reports/x.md",
+            }),
+        ),
+        (
+            "task_failed",
+            json!({
+                "taskId": "t", "failedByAgentId": "a", "failureClass": "dependency_missing",
+                "errorSummary": "No changelog.", "failedAt": "2026-02-25T17:40:02.000Z",
+            }),
+        ),
+    ]
+}
+
+fn by_a(kind: &str, payload: Value) -> Value {
+    json!({ "kind": kind, "sourceAgentId": "a", "corrId": "corr_1", "payload": payload })
+}
+
+#[test]
+fn what_an_agent_does_is_published_as_the_document_has_it() {
+    for (kind, payload) in steps() {
+        let Publishing::Step(read) = publishing(by_a(kind, payload), 1000).expect(kind) else {
+            panic!("{kind} is a step");
+        };
+        assert_eq!(
+            (read.agent.as_str(), read.corr_id.as_str()),
+            ("a", "corr_1")
+        );
+        match read.step {
+            Step::Reply { to, body, .. } => {
+                assert_eq!((to.as_str(), &*body), ("evt_1", r#"{"ok":true}"#))
+            }
+            Step::Accept { eta_at, plan, .. } => {
+                assert_eq!(eta_at, Timestamp(1_772_000_060_000));
+                assert_eq!(plan.as_deref(), Some("so"));
+            }
+            Step::Update {
+                percent,
+                revised_eta_at,
+                ..
+            } => {
+                assert_eq!((percent, revised_eta_at.is_some()), (Some(60), true));
+            }
+            Step::Complete(complete) => {
+                let result: Value = serde_json::from_str(&complete.result).expect("JSON");
+                assert_eq!(result["summary"], "Checklist generated and validated.");
+                assert_eq!(result["resultRef"], "artifact://reports/x.md");
+            }
+            Step::Fail { class, error, .. } => {
+                assert_eq!(
+                    (class, &*error),
+                    (FailureClass::DependencyMissing, "No changelog.")
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_step_is_told_by_its_field() {
+    for (kind, payload) in steps() {
+        for field in ["sourceAgentId", "corrId"] {
+            let mut given = by_a(kind, payload.clone());
+            given[field] = Value::Null;
+            let told = publishing(given, 1000).expect_err(field);
+            assert_eq!(told.field.as_deref(), Some(field), "{kind}");
+        }
+    }
+    for (kind, member, value) in [
+        ("reply", "refEventId", json!("")),
+        ("reply", "body", Value::Null),
+        ("task_accept", "etaSeconds", Value::Null),
+        ("task_accept", "acceptedByAgentId", json!("b")),
+        ("task_accept", "taskId", json!("")),
+        ("task_update", "progress", json!(101)),
+        ("task_update", "status", json!("pending")),
+        ("task_update", "status", json!("blocked")),
+        ("task_complete", "completedByAgentId", json!("b")),
+        ("task_complete", "result", json!("done")),
+        ("task_complete", "completedAt", json!("soon")),
+        ("task_failed", "failedByAgentId", json!("b")),
+        ("task_failed", "failureClass", json!("tired")),
+    ] {
+        let (_, mut payload) = steps()
+            .into_iter()
+            .find(|(one, _)| *one == kind)
+            .expect(kind);
+        match value.is_null() {
+            true => drop(payload.as_object_mut().expect("an object").remove(member)),
+            false => payload[member] = value,
+        }
+        let told = publishing(by_a(kind, payload), 1000).expect_err(member);
+        let field = match member {
+            "etaSeconds" => "payload.etaAt".to_owned(),
+            member => format!("payload.{member}"),
+        };
+        assert_eq!(told.field, Some(field), "{kind}");
+    }
+}
+
+#[test]
+fn a_payload_is_no_longer_than_the_node_allows() {
+    let given = |length: usize| json!({ "toAgents": ["b"], "body": "x".repeat(length) });
+    let around = given(0).to_string().len();
+    for (length, fits) in [(100, true), (101, false)] {
+        let read = publishing(by_a("message", given(length - around)), 100);
+        assert_eq!(read.is_ok(), fits, "{length}");
+    }
+}
+
 #[test]
 fn what_somebody_publishes_is_checked_before_the_rules_see_it() {
-    let now = Timestamp(1_772_000_000_000);
-    let publish = |value: Value| {
-        let request: PublishRequest = serde_json::from_value(value).expect("a request");
-        let mut fresh = |prefix: &'static str| format!("{prefix}_fresh");
-        event_from_wire::publish(&request, now, &mut fresh)
+    let publish = |value: Value| -> Result<Publish, Malformed> {
+        match publishing(value, limits::PAYLOAD_BYTES_MAX)? {
+            Publishing::New(publish) => Ok(publish),
+            Publishing::Step(step) => panic!("{step:?}"),
+        }
     };
-    for kind in ["ack", "task_complete", "signal", "x"] {
-        let given = json!({ "kind": kind, "payload": {} });
-        assert!(
-            serde_json::from_value::<PublishRequest>(given).is_err(),
-            "{kind}"
-        );
+    // These the hub publishes alone.
+    for kind in ["ack", "signal", "dead_letter", "x"] {
+        let given = json!({ "kind": kind, "payload": {} }).to_string();
+        let told = parse::<PublishRequest>(given.as_bytes()).expect_err(kind);
+        assert_eq!(told.field.as_deref(), Some("kind"));
+        assert!(told.message.contains("task_accept"), "{told}");
     }
     let message = || json!({ "toAgents": ["b"], "body": "x" });
     let given = json!({ "kind": "message", "sourceAgentId": "a", "payload": message() });
@@ -273,6 +475,17 @@ fn what_somebody_publishes_is_checked_before_the_rules_see_it() {
         sum(message()),
         sum(json!({ "body": "y", "toAgents": ["b"] }))
     );
+}
+
+#[test]
+fn the_documents_cursor_record_prints_as_it_was_read() {
+    let given = json!({
+        "consumerNodeId": "mbp-jane", "sourceNodeId": "vps-jane", "lastSeq": 1842,
+        "updatedAt": "2026-02-25T16:32:00.000Z", "status": "active",
+        "leaseExpiresAt": "2026-02-25T16:37:00.000Z", "epoch": "route-epoch-2026-02-25T16:00:00.000Z",
+    });
+    let read: CursorRecord = serde_json::from_value(given.clone()).expect("a record");
+    assert_eq!(serde_json::to_value(read).expect("JSON"), given);
 }
 
 /// §2 and §8, each as the document prints it.

@@ -21,16 +21,25 @@ Examples:
 pub struct Args {
     /// List incidents resolved in the last 30 days instead, newest first
     #[arg(long)]
-    resolved: bool,
+    pub resolved: bool,
     /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    limit: u32,
+    pub limit: u32,
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    of_kinds(args, None, context).await
+}
+
+/// Those of some kinds, or all.
+pub async fn of_kinds(
+    args: Args,
+    kinds: Option<&[&str]>,
+    context: &mut Context,
+) -> Result<(), Failure> {
     let client = context.client()?;
     let state = args.resolved.then_some(IncidentState::Resolved);
-    let page = gather(args.limit, async |after, limit| {
+    let mut page = gather(args.limit, async |after, limit| {
         let query = IncidentQuery {
             state,
             after,
@@ -39,6 +48,9 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         client.incidents().list(&query).await
     })
     .await?;
+    if let Some(kinds) = kinds {
+        page.incidents.retain(|one| kinds.contains(&&*one.kind));
+    }
     let screen = &mut context.screen;
     if screen.json() {
         return Ok(screen.value(&page)?);

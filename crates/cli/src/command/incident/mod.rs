@@ -1,6 +1,6 @@
 //! `switchboard incident …`: one file per command.
 
-mod list;
+pub mod list;
 mod resolve;
 
 use clap::Subcommand;

@@ -1,6 +1,7 @@
 //! `switchboard node list`: the nodes of the swarm, as this hub knows them.
 
 use clap::Args as ClapArgs;
+use switchboard_client::runtime::Node;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -12,7 +13,8 @@ use crate::show::{maybe, now, relative};
 #[command(
     visible_alias = "ls",
     after_help = "\
-EVENTS says how the events of a node come here: 'pull', they are read at its endpoint; 'push', it brings them.
+EVENTS says how the events of a node come here: 'pull', they are read at its endpoint; 'push', it brings them;
+'unreachable', they do not, since neither hub has an endpoint. KNOWN BY says who invited it, or which node vouches for it.
 
 Examples:
   switchboard node list
@@ -27,13 +29,15 @@ pub async fn run(_: Args, context: &mut Context) -> Result<(), Failure> {
         return Ok(screen.value(&answer)?);
     }
     let now = now();
-    let mut table = Table::new(["NODE", "TIER", "EVENTS", "ENDPOINT", "JOINED"], "no nodes");
+    let columns = ["NODE", "TIER", "EVENTS", "ENDPOINT", "KNOWN BY", "JOINED"];
+    let mut table = Table::new(columns, "no nodes");
     let own = &answer.own;
     table.row([
         cell(&own.node_id),
         cell(own.tier),
         toned("-", Tone::Dim),
         maybe(own.endpoint.as_ref()),
+        toned("-", Tone::Dim),
         toned("this hub", Tone::Dim),
     ]);
     for node in &answer.nodes {
@@ -42,8 +46,18 @@ pub async fn run(_: Args, context: &mut Context) -> Result<(), Failure> {
             cell(node.tier),
             cell(node.reach),
             maybe(node.endpoint.as_ref()),
+            cell(known_by(node)),
             cell(relative(node.joined_at, now)),
         ]);
     }
     Ok(screen.table(&table)?)
+}
+
+/// How this hub came to know a node.
+fn known_by(node: &Node) -> String {
+    match (&node.vouched_by, &node.invited_by) {
+        (Some(voucher), _) => format!("node {voucher}"),
+        (None, Some(person)) => format!("invite of {person}"),
+        (None, None) => "its own invite".to_owned(),
+    }
 }

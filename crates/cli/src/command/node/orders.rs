@@ -3,10 +3,9 @@
 use clap::Args as ClapArgs;
 use switchboard_client::runtime::OrderQuery;
 
+use super::table;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::screen::{Table, cell};
-use crate::show::{maybe, now, relative};
 
 /// Show what was sent to other nodes and how it stands
 #[derive(Debug, ClapArgs)]
@@ -30,27 +29,5 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     if screen.json() {
         return Ok(screen.value(&answer)?);
     }
-    let now = now();
-    let mut table = Table::new(
-        ["EVENT", "KIND", "FROM", "TO", "STATE", "TRIES", "SENT"],
-        "nothing",
-    );
-    for order in &answer.orders {
-        let nodes = order.destinations.iter();
-        let nodes: Vec<&str> = nodes.map(|one| one.node_id.as_str()).collect();
-        let states = order.destinations.iter();
-        let states: Vec<&str> = states.map(|one| one.state.as_str()).collect();
-        let state = order.state.clone();
-        let state = state.unwrap_or_else(|| states.join(", "));
-        table.row([
-            cell(&order.event_id),
-            cell(&order.kind),
-            cell(&order.source_agent_id),
-            cell(nodes.join(", ")),
-            maybe(Some(state).filter(|state| !state.is_empty()).as_ref()),
-            cell(order.attempt),
-            cell(relative(order.created_at, now)),
-        ]);
-    }
-    Ok(screen.table(&table)?)
+    Ok(screen.table(&table(&answer.orders, "nothing"))?)
 }

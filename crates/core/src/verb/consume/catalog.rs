@@ -95,7 +95,10 @@ impl Consume {
                     });
                 }
             }
-            Control::Catalog { .. } | Control::Agent { .. } | Control::Other { .. } => {}
+            Control::Catalog { .. }
+            | Control::Agent { .. }
+            | Control::Node(_)
+            | Control::Other { .. } => {}
         }
     }
 
@@ -188,6 +191,6 @@ fn capability_of(record: &Control) -> Option<&CapabilityId> {
     match record {
         Control::Catalog { manifest, .. } => Some(&manifest.capability),
         Control::Index { capability, .. } | Control::Routing { capability, .. } => Some(capability),
-        Control::Agent { .. } | Control::Other { .. } => None,
+        Control::Agent { .. } | Control::Node(_) | Control::Other { .. } => None,
     }
 }

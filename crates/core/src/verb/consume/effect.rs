@@ -2,16 +2,17 @@
 
 use super::super::distribute::{installed_by, parts, take_up};
 use super::super::publish::{create, sign, terms};
-use super::super::{Send, Verb};
+use super::super::{Send, Verb, Vouch};
 use super::Consume;
+use super::orders::is_overloaded;
 use crate::changes::Changes;
-use crate::cursor::{Cursor, FarAgent};
+use crate::cursor::{Cursor, FarAgent, Neighbour};
 use crate::distribution::Distribution;
 use crate::id::{AgentId, MessageId, NodeId};
 use crate::incident::Alarm;
 use crate::limits;
 use crate::message::{Afar, Meaning, Message, Sender, To};
-use crate::node::Gateway;
+use crate::node::{Gateway, Node};
 use crate::outbox::{Answer, AnswerKind, Commission, Control, Declined, Dispatch, Letter, News};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
@@ -51,6 +52,7 @@ impl Consume {
         self.declined(want);
         match &self.event.news {
             News::Message(letter) => {
+                self.used_twice().asks(want);
                 want.message(&self.message_id());
                 let node = here(want);
                 let here = ours(want, letter.at(&node));
@@ -59,6 +61,7 @@ impl Consume {
                 }
             }
             News::TaskCreate(task) => {
+                self.used_twice().asks(want);
                 want.task(&task.task);
                 let audience = audience(want, task);
                 let corr_id = &self.event.corr_id;
@@ -70,6 +73,7 @@ impl Consume {
                     None => create(task, &audience, corr_id).asks(want, now),
                 }
                 terms(want, task);
+                is_overloaded(want, task, &audience, now);
             }
             News::Signal {
                 record: Control::Agent { agent, .. },
@@ -77,9 +81,16 @@ impl Consume {
             } => {
                 want.agent(agent);
                 want.private::<FarAgent>(agent.to_string());
-                want.private::<FarAgent>(self.full_name(agent));
+                want.private::<FarAgent>(full_name(agent, &self.source));
+                want.private::<Neighbour>(self.source.to_string());
+                want.privates::<Neighbour>(&Neighbour::all());
                 self.clash(agent).asks(want);
+                self.too_many().asks(want);
             }
+            News::Signal {
+                rev,
+                record: Control::Node(node),
+            } => self.vouch(*rev, node).asks(want, now),
             News::Signal { record, .. } => self.ask_catalog(want, record),
             News::Ack(answer) => self.ask_order(want, &answer.to, now),
             News::Reply { to, .. } => self.ask_order(want, to, now),
@@ -87,8 +98,27 @@ impl Consume {
             | News::TaskUpdate { task, .. }
             | News::TaskComplete { task, .. }
             | News::TaskFailed { task, .. } => self.ask_task_order(want, task, now),
+            News::Other {
+                kind,
+                wrong: Some(wrong),
+                ..
+            } => self.malformed(kind, wrong).asks(want),
             News::DeadLetter { .. } | News::Other { .. } => {}
         }
+    }
+
+    /// An event's id that somebody else had before: the first one keeps it.
+    fn used_twice(&self) -> Alarm {
+        let what = format!("its event {} has the id of another one", self.event.id);
+        Alarm {
+            subject: format!("{} {}", self.source, self.event.id),
+            ..self.alarm("event_id_clash", &what)
+        }
+    }
+
+    fn malformed(&self, kind: &str, wrong: &str) -> Alarm {
+        let what = format!("its {kind} {} counts for nothing: {wrong}", self.event.id);
+        self.alarm("malformed_event", &what)
     }
 
     pub(super) fn take_effect(
@@ -136,8 +166,11 @@ impl Consume {
                 None
             }
             News::DeadLetter { .. } => None,
-            News::Other { .. } => {
+            News::Other { kind, wrong, .. } => {
                 cursor.passed_over += 1;
+                if let Some(wrong) = wrong {
+                    self.malformed(kind, wrong).raise(slice, changes, now);
+                }
                 None
             }
         };
@@ -186,7 +219,7 @@ impl Consume {
             at: now,
             eta_at: reply.eta_at,
             reason: reply.reason,
-            task: None,
+            accepts: None,
         };
         let salt = format!("{}|{}", self.source, self.seq);
         let corr_id = self.event.corr_id.clone();
@@ -212,6 +245,9 @@ impl Consume {
                     .afar
                     .as_ref()
                     .is_some_and(|afar| afar.node == self.source);
+            if !is_same {
+                self.used_twice().raise(slice, changes, now);
+            }
             return match is_same {
                 true => Some(Reply::accepted(found.well)),
                 false => Some(Reply::failed("event_exists")),
@@ -231,6 +267,7 @@ impl Consume {
                     message.afar = Some(Box::new(Afar {
                         node: self.source.clone(),
                         here: here.node_id.clone(),
+                        timings: here.timings,
                     }));
                 }
                 changes.puts.extend(sent.puts);
@@ -280,7 +317,11 @@ impl Consume {
         }
         if let Some(known) = slice.task(&task.task) {
             let contract = known.contract.as_ref();
-            let is_same = contract.is_some_and(|contract| contract.event == self.event.id);
+            let contract = contract.filter(|contract| contract.event == self.event.id);
+            let is_same = contract.is_some_and(|contract| contract.origin == self.source);
+            if contract.is_some() && !is_same {
+                self.used_twice().raise(slice, changes, now);
+            }
             return match is_same {
                 true => Some(Reply::accepted(audience)),
                 false => Some(Reply::failed("task_exists")),
@@ -300,6 +341,9 @@ impl Consume {
             && by.is_some_and(|by| !by.is_active() || by.eligible_at(&here.node_id).is_empty())
         {
             return Some(Reply::failed("capability_unavailable"));
+        }
+        if is_overloaded(&mut Want::new(slice), task, &audience, now) {
+            return Some(Reply::failed("overloaded"));
         }
         let made = create(task, &audience, &self.event.corr_id).decide(slice, now);
         let made = match made {
@@ -341,6 +385,16 @@ impl Consume {
         }
     }
 
+    fn vouch(&self, rev: u64, node: &Node) -> Vouch {
+        Vouch {
+            source: self.source.clone(),
+            node: Node {
+                rev,
+                ..node.clone()
+            },
+        }
+    }
+
     /// What all nodes know, as its writer says it is.
     fn note(
         &self,
@@ -350,22 +404,47 @@ impl Consume {
         changes: &mut Changes,
         now: Timestamp,
     ) {
-        let Control::Agent { agent, is_live } = record else {
-            return self.note_capability(slice, rev, record, changes, now);
+        let (agent, is_live) = match record {
+            Control::Agent { agent, is_live } => (agent, is_live),
+            Control::Node(node) => {
+                if let Ok((_, made)) = self.vouch(rev, node).decide(slice, now) {
+                    changes.puts.extend(made.puts);
+                    changes.events.extend(made.events);
+                }
+                return;
+            }
+            Control::Catalog { .. }
+            | Control::Index { .. }
+            | Control::Routing { .. }
+            | Control::Other { .. } => {
+                return self.note_capability(slice, rev, record, changes, now);
+            }
         };
         let mut want = Want::new(slice);
         let by_name = want.private::<FarAgent>(agent.to_string());
-        let is_taken = slice.agent(agent).is_some_and(|known| !known.is_gone())
-            || by_name.is_some_and(|known| known.node != self.source);
+        let other = by_name.filter(|known| known.node != self.source);
+        let is_ours = slice.agent(agent).is_some_and(|known| !known.is_gone());
+        // Of two nodes the one whose id sorts first has the name, whichever came first.
+        let is_taken = is_ours || other.is_some_and(|other| other.node < self.source);
         let name = match is_taken {
-            true => self.full_name(agent),
+            true => full_name(agent, &self.source),
             false => agent.to_string(),
         };
         let known = want.private::<FarAgent>(name.clone());
+        let known = known.filter(|known| known.node == self.source);
         if known.is_some_and(|known| known.rev >= rev) {
             return;
         }
-        if is_taken && *is_live && known.is_none() {
+        if known.is_none() && !self.counts_one_more(slice, changes, now) {
+            return;
+        }
+        if let Some(other) = other.filter(|_| !is_taken) {
+            changes.put(FarAgent {
+                agent: full_name(agent, &other.node).into(),
+                ..other.clone()
+            });
+        }
+        if (is_taken || other.is_some()) && *is_live && known.is_none() {
             self.clash(agent).raise(slice, changes, now);
         }
         changes.put(FarAgent {
@@ -377,6 +456,30 @@ impl Consume {
         });
     }
 
+    /// So many agents of other nodes are known here, and no more.
+    fn counts_one_more(&self, slice: &Slice, changes: &mut Changes, now: Timestamp) -> bool {
+        let mut want = Want::new(slice);
+        let all = want.privates::<Neighbour>(&Neighbour::all());
+        let count: usize = all.iter().map(|one| one.agents as usize).sum();
+        if count >= limits::FAR_AGENTS_MAX {
+            self.too_many().raise(slice, changes, now);
+            return false;
+        }
+        let known = want.private::<Neighbour>(self.source.to_string()).cloned();
+        let known = known.unwrap_or_else(|| Neighbour::new(self.source.clone(), now));
+        changes.put(Neighbour {
+            agents: known.agents + 1,
+            ..known
+        });
+        true
+    }
+
+    fn too_many(&self) -> Alarm {
+        let max = limits::FAR_AGENTS_MAX;
+        let what = format!("it has agents that are not known here: {max} of other nodes are");
+        self.alarm("too_many_agents", &what)
+    }
+
     /// What somebody at the source is called here: by its own name only if the source said that it has this agent, and
     /// nobody here ever had the name.
     pub(super) fn name_of(&self, want: &mut Want<'_>, agent: &AgentId) -> AgentId {
@@ -385,23 +488,25 @@ impl Consume {
         let is_theirs = far.is_some_and(|far| far.node == self.source && far.home_id == *agent);
         match is_theirs && !is_here && !agent.is_reserved() {
             true => agent.clone(),
-            false => self.full_name(agent).into(),
+            false => full_name(agent, &self.source).into(),
         }
     }
 
-    /// What an agent of the source is called where somebody else has its name.
-    fn full_name(&self, agent: &AgentId) -> String {
-        format!("{agent}@{}", self.source)
-    }
-
     fn clash(&self, agent: &AgentId) -> Alarm {
-        let name = self.full_name(agent);
-        let what = format!("its agent {agent} has a name that is taken; it is called {name} here");
+        let name = full_name(agent, &self.source);
+        let what = format!(
+            "its agent {agent} has a name that is taken; the one whose node's id sorts later is called <agent>@<node> here"
+        );
         Alarm {
             subject: name,
             ..self.alarm("agent_id_clash", &what)
         }
     }
+}
+
+/// What an agent of a node is called where somebody else has its name.
+fn full_name(agent: &AgentId, node: &NodeId) -> String {
+    format!("{agent}@{node}")
 }
 
 /// This node; nobody, while it is not loaded.
@@ -447,7 +552,37 @@ pub(super) fn word(refusal: &Refusal) -> &'static str {
         Refusal::TooMany { .. } => "overloaded",
         Refusal::TaskAlreadyExists { .. } => "task_exists",
         Refusal::MessageAlreadyExists { .. } => "event_exists",
-        Refusal::RecipientNotFound { .. } => "invalid_target",
-        _ => "policy_blocked",
+        Refusal::RecipientNotFound { .. } | Refusal::AgentNotRegistered { .. } => "invalid_target",
+        Refusal::AgentAlreadyRegistered { .. }
+        | Refusal::TaskNotFound { .. }
+        | Refusal::TaskNotYours { .. }
+        | Refusal::WrongState { .. }
+        | Refusal::UnknownDependency { .. }
+        | Refusal::DependencyCycle { .. }
+        | Refusal::MessageNotFound { .. }
+        | Refusal::NotARecipient { .. }
+        | Refusal::OwnerBinding { .. }
+        | Refusal::LeaseNotYours { .. }
+        | Refusal::LeaseNotFound { .. }
+        | Refusal::StaleFencingToken { .. }
+        | Refusal::KeyReused
+        | Refusal::Replayed
+        | Refusal::TokenNotFound
+        | Refusal::IncidentNotFound { .. }
+        | Refusal::ClaimNotFound { .. }
+        | Refusal::DutyLost { .. }
+        | Refusal::SnapshotNotFound { .. }
+        | Refusal::NodeNotFound { .. }
+        | Refusal::NotAdmitted(_)
+        | Refusal::EventAlreadyExists { .. }
+        | Refusal::Denied(_)
+        | Refusal::CapabilityNotFound { .. }
+        | Refusal::VersionExists { .. }
+        | Refusal::WrongNode { .. }
+        | Refusal::ReviewNotFound { .. }
+        | Refusal::Unjudged { .. }
+        | Refusal::DeadLetterNotFound { .. }
+        | Refusal::NoRoute(_)
+        | Refusal::Invalid { .. } => "policy_blocked",
     }
 }

@@ -1,14 +1,19 @@
 //! What another node says of what it was sent from here: answers, replies, the steps of a task.
 
+use super::super::publish::create;
 use super::super::{Send, Verb};
 use super::Consume;
 use super::effect::Reply;
 use crate::changes::Changes;
-use crate::id::{AgentId, EventId, HUB, TaskId};
+use crate::id::{AgentId, CorrId, EventId, HUB, NodeId, TaskId};
 use crate::incident::Alarm;
+use crate::lane::LaneKey;
+use crate::limits;
 use crate::message::{Meaning, Sender, To};
+use crate::node::Gateway;
 use crate::order::{Order, Ordered, TaskOrder, TaskOrderState};
-use crate::outbox::{Answer, AnswerKind, News, Standing};
+use crate::outbox::{Answer, AnswerKind, Commission, FailureClass, News};
+use crate::route::{is_eligible, next_node};
 use crate::skill_review::Mishap;
 use crate::slice::Slice;
 use crate::task::Priority;
@@ -17,7 +22,11 @@ use crate::want::Want;
 
 impl Consume {
     pub(super) fn ask_order(&self, want: &mut Want<'_>, event: &EventId, now: Timestamp) {
-        if let Some(order) = want.private::<Order>(event.to_string())
+        let known = want.private::<Order>(event.to_string());
+        if let (Some(order), News::Ack(answer)) = (known, &self.event.news) {
+            self.next_node(want, order, answer);
+        }
+        if let Some(order) = known
             && let Some(send) = self.tells(want, order)
         {
             send.asks(want, now);
@@ -43,7 +52,21 @@ impl Consume {
             return;
         };
         let reason = answer.reason.as_deref();
-        if !order.answer(&self.source, answer.answer, reason, now) {
+        let sent = order.sent.clone();
+        let is_news = order.answer(&self.source, answer.answer, reason, now);
+        let is_theirs = |task: &&mut TaskOrder| task.node.as_ref() == Some(&self.source);
+        let accepts = order.task.as_mut().filter(is_theirs);
+        let accepts =
+            accepts.is_some_and(|task| task.accept(answer, |at| self.by_own_clock(at, now)));
+        if !is_news && !accepts {
+            return;
+        }
+        if let (true, Some(sent)) = (is_news, sent)
+            && let Some(node) = self.next_node(&mut Want::new(slice), &order, answer)
+        {
+            order.move_to(node, sent, now);
+            changes.dispatches.extend(order.sent.as_deref().cloned());
+            changes.put(order);
             return;
         }
         if let Some(task) = &mut order.task {
@@ -61,10 +84,29 @@ impl Consume {
             }
             order.settle(now);
         }
-        if answer.answer == AnswerKind::Failed {
+        if accepts || answer.answer == AnswerKind::Failed {
             self.tell_requester(slice, &order, changes, now);
         }
         changes.put(order);
+    }
+
+    /// A task that capabilities routed goes on to the next node that can do it, if this one cannot.
+    fn next_node(&self, want: &mut Want<'_>, order: &Order, answer: &Answer) -> Option<NodeId> {
+        let reason = answer.reason.as_deref().and_then(FailureClass::parse)?;
+        let moves = matches!(
+            reason,
+            FailureClass::Overloaded | FailureClass::CapabilityUnavailable
+        );
+        let task = order
+            .task
+            .as_ref()
+            .filter(|task| task.node.as_ref() == Some(&self.source))?;
+        let by_name = order.destinations.iter().any(|one| !one.agents.is_empty());
+        let capability = task.capability.as_ref().filter(|_| !by_name && moves)?;
+        let here = want.private::<Gateway>("")?.node_id.clone();
+        let tried = order.destinations.iter().map(|one| one.node.clone());
+        let tried: Vec<NodeId> = tried.chain([here]).collect();
+        next_node(want, capability, &tried)
     }
 
     /// A reply is a message to whoever is waiting for it, and the last answer to what it replies to.
@@ -103,32 +145,29 @@ impl Consume {
         };
         let is_same = order.corr_id == self.event.corr_id;
         let task = order.task.as_mut()?;
-        let is_over = matches!(
-            task.state,
-            TaskOrderState::Done | TaskOrderState::Failed | TaskOrderState::Dead
-        );
         let is_theirs = is_same && task.node.as_ref() == Some(&self.source);
-        let is_outcome = match &self.event.news {
-            News::TaskComplete { .. } if task.installs.is_some() => is_over,
-            News::TaskComplete { .. } => task.state == TaskOrderState::Done,
-            News::TaskFailed { .. } => task.state == TaskOrderState::Failed,
-            _ => false,
-        };
-        if is_theirs && is_outcome {
-            // Sent again, because its answer was lost: it is answered again.
+        if is_theirs && task.ended_by(&self.event.news) {
             return Some(Reply::accepted(vec![order.from.clone()]));
         }
-        if !is_theirs || is_over {
+        if !is_theirs || task.is_over() {
             self.stray(id).raise(slice, changes, now);
             return None;
         }
-        self.step(task, now);
+        match &self.event.news {
+            News::TaskComplete { by, .. } if !is_installed(task, self.installed.as_ref()) => {
+                (task.state, task.by) = (TaskOrderState::Failed, Some(by.clone()));
+                task.note = Some(
+                    "contract_violation: it does not say that the skill is installed".to_owned(),
+                );
+            }
+            news => task.follow(news, |at| self.by_own_clock(at, now)),
+        }
         if let News::TaskFailed { class, .. } = &self.event.news {
             let named = task.capability.as_deref();
             let mishap = Mishap::of(named, *class, &order.corr_id, now);
             mishap.into_iter().for_each(|mishap| changes.put(mishap));
         }
-        let is_end = matches!(task.state, TaskOrderState::Done | TaskOrderState::Failed);
+        let is_end = task.is_over();
         if is_end {
             order.answer(&self.source, AnswerKind::Processed, None, now);
         } else {
@@ -138,47 +177,6 @@ impl Consume {
         let by = vec![order.from.clone()];
         changes.put(order);
         is_end.then(|| Reply::accepted(by))
-    }
-
-    /// What a step says of a task.
-    fn step(&self, task: &mut TaskOrder, now: Timestamp) {
-        match &self.event.news {
-            News::TaskAccept { by, eta_at, .. } => {
-                task.state = TaskOrderState::Claimed;
-                let eta_at = self.by_own_clock(*eta_at, now);
-                (task.by, task.eta_at) = (Some(by.clone()), Some(eta_at));
-            }
-            News::TaskUpdate {
-                status,
-                percent,
-                note,
-                revised_eta_at,
-                ..
-            } => {
-                task.state = match status {
-                    Standing::InProgress => TaskOrderState::InProgress,
-                    Standing::Pending | Standing::Blocked => TaskOrderState::Accepted,
-                };
-                task.percent = percent.or(task.percent);
-                task.note = note.clone().or_else(|| task.note.take());
-                let revised = revised_eta_at.map(|at| self.by_own_clock(at, now));
-                task.eta_at = revised.or(task.eta_at);
-            }
-            News::TaskComplete { by, .. } if !is_installed(task, self.installed.as_ref()) => {
-                (task.state, task.by) = (TaskOrderState::Failed, Some(by.clone()));
-                task.note = Some(
-                    "contract_violation: it does not say that the skill is installed".to_owned(),
-                );
-            }
-            News::TaskComplete { by, .. } => {
-                (task.state, task.by) = (TaskOrderState::Done, Some(by.clone()));
-            }
-            News::TaskFailed { by, error, .. } => {
-                (task.state, task.by) = (TaskOrderState::Failed, Some(by.clone()));
-                task.note = Some(error.clone());
-            }
-            _ => {}
-        }
     }
 
     /// Clocks of nodes differ: what counts is how long it takes from the event on.
@@ -216,14 +214,30 @@ impl Consume {
             .is_some_and(|task| task.response_required);
         let (kind, by) = match &self.event.news {
             News::Reply { .. } => ("custom", Some(&self.event.from)),
-            News::TaskAccept { by, .. } if wants_response => ("task.accepted", Some(by)),
-            News::TaskComplete { by, .. } if wants_response => ("task.completed", Some(by)),
-            News::TaskFailed { by, .. } if wants_response => ("task.failed", Some(by)),
-            News::Ack(answer) if wants_response && answer.answer == AnswerKind::Failed => {
-                ("task.failed", None)
+            news @ (News::TaskAccept { .. }
+            | News::TaskComplete { .. }
+            | News::TaskFailed { .. }) => {
+                let (kind, by) = news.tells_requester()?;
+                (kind, Some(by))
             }
-            _ => return None,
+            News::Ack(answer) => match answer.answer {
+                AnswerKind::Failed => ("task.failed", None),
+                AnswerKind::Accepted => {
+                    let task = order.task.as_ref()?;
+                    ("task.accepted", Some(answer.accepted(&task.task)?.0))
+                }
+                AnswerKind::Processed => return None,
+            },
+            News::Message(_)
+            | News::TaskCreate(_)
+            | News::TaskUpdate { .. }
+            | News::Signal { .. }
+            | News::DeadLetter { .. }
+            | News::Other { .. } => return None,
         };
+        if !wants_response && kind != "custom" {
+            return None;
+        }
         let by = by.map_or_else(|| AgentId::from(HUB), |by| self.name_of(want, by));
         let to = order
             .task
@@ -274,4 +288,35 @@ fn is_installed(task: &TaskOrder, said: Option<&(String, String)>) -> bool {
     wanted.is_none_or(|skill| {
         said.is_some_and(|(name, version)| *name == skill.name && *version == skill.version)
     })
+}
+
+/// Whether too many tasks like this one wait for each agent of this node that may take it.
+pub(super) fn is_overloaded(
+    want: &mut Want<'_>,
+    task: &Commission,
+    audience: &[AgentId],
+    now: Timestamp,
+) -> bool {
+    let able = match audience {
+        [] => {
+            let present = want.present_agents().unwrap_or_default();
+            let able = present.iter().filter_map(|id| want.agent(id));
+            able.filter(|agent| is_eligible(agent, &task.required))
+                .count()
+        }
+        named => named.len(),
+    };
+    let made = create(task, audience, &CorrId::new("")).tasks;
+    let keys = made.iter().map(|new| LaneKey::of(&new.task(0, now)));
+    let mut waiting = 0;
+    for key in keys {
+        for priority in Priority::ALL {
+            let key = LaneKey {
+                priority: *priority,
+                ..key.clone()
+            };
+            waiting += want.lane_for(&key).map_or(0, |lane| lane.ready);
+        }
+    }
+    waiting >= limits::ROUTED_WAITING_MAX * able.max(1) as u64
 }

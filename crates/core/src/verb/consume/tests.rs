@@ -592,3 +592,6 @@ fn an_outcome_that_does_not_come_is_an_incident() {
 mod catalog;
 mod found;
 mod laws;
+mod names;
+mod pressure;
+mod steps;

@@ -68,7 +68,7 @@ pub(crate) fn filled(field: &str, given: &str, max: usize) -> Result<(), Malform
 }
 
 /// A text that may be absent.
-pub(super) fn maybe_text(field: &str, given: Option<&String>, max: usize) -> Result<(), Malformed> {
+pub(crate) fn maybe_text(field: &str, given: Option<&String>, max: usize) -> Result<(), Malformed> {
     given.map_or(Ok(()), |given| text(field, given, max))
 }
 

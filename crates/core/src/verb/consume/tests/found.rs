@@ -296,7 +296,11 @@ fn what_was_answered_with_no_stays_so_when_it_comes_again() {
 fn kinds_that_nobody_knows_are_counted_and_passed_over() {
     let mut pair = Pair::new();
     let (kind, payload) = ("telemetry".to_owned(), "{}".into());
-    let news = News::Other { kind, payload };
+    let news = News::Other {
+        kind,
+        payload,
+        wrong: None,
+    };
     let event = Dispatch::own(&"a".into(), "x", "corr".into(), news, pair.a.now);
     let seq = cursor(&pair.b, "a").last_seq + 1;
     let taken = pair.b.ok(consume("a", &Outgoing { seq, event }));
