@@ -10,6 +10,7 @@ mod cert;
 mod clauses;
 mod clock;
 mod commands;
+mod conformance;
 mod coordinators;
 mod crash;
 mod damage;

@@ -7,6 +7,7 @@ use std::env;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
+use switchboard_core::node::Timings;
 use switchboard_core::skill_review::SkillReview;
 use switchboard_wire::Json;
 use switchboard_wire::runtime::{Event, PublishResponse};
@@ -72,6 +73,17 @@ pub fn published(mut said: PublishResponse) -> PublishResponse {
         said.recipients.append(&mut said.ignored);
     }
     said
+}
+
+/// How long is waited before something is sent again.
+pub fn timings(configured: Timings) -> Timings {
+    match is("default") {
+        true => Timings {
+            answered_within_seconds: 1,
+            ..configured
+        },
+        false => configured,
+    }
 }
 
 /// Which outbox a page is said to be of.
