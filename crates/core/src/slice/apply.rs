@@ -24,10 +24,10 @@ impl Slice {
         for key in changes.drops {
             self.remove(key);
         }
-        let published = changes.published.map(|step| {
+        let published = changes.published;
+        if let Some(step) = &published {
             self.tell(step.event.clone());
-            step
-        });
+        }
         for row in changes.puts {
             match row {
                 Row::Task(task) => {

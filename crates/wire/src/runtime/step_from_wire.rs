@@ -152,5 +152,5 @@ fn is_sender(member: &str, named: &str, sender: &AgentId) -> Result<(), Malforme
         return Ok(());
     }
     let message = format!("must be the sourceAgentId, {sender}");
-    Err(Malformed::field(&format!("payload.{member}"), message))
+    Err(Malformed::field(format!("payload.{member}"), message))
 }
