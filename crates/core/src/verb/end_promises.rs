@@ -51,9 +51,18 @@ impl Verb for EndPromises {
     }
 }
 
+/// Whether it is for review once it is late: its capability says how long it takes.
+pub(super) fn promises(task: &Task) -> bool {
+    let contract = task.contract.as_ref();
+    contract.is_some_and(|contract| contract.eta_seconds.is_some())
+}
+
 /// When it is late, as things stand.
 pub(super) fn late_at(task: &Task) -> Option<Timestamp> {
     let contract = task.contract.as_ref()?;
+    let promise = contract.promise;
+    let promise = promise.filter(|promise| promise.epoch == task.epoch);
     let begins_at = task.claimed_at().unwrap_or(task.created_at);
-    Some(contract.eta_at(task, begins_at) + limits::OUTCOME_GRACE)
+    let eta_at = promise.map_or_else(|| contract.eta_at(task, begins_at), |told| told.eta_at);
+    Some(eta_at + contract.timings.grace())
 }

@@ -359,9 +359,10 @@ impl Publish {
             capability: task.required.first().cloned(),
             installs: None,
         });
+        let able = found.recipients.clone();
         let published = self.told(slice, &mut changes, (told, order, found.recipients));
         if let Some(eta_at) = eta_at {
-            let by = (found.agents, Some(eta_at));
+            let by = (able, Some(eta_at));
             accept(here, &mut changes, &self.event, "task_create", by, now);
         }
         Ok((published, changes))

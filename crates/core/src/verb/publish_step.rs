@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::acknowledge::{address, mark, processed};
+use super::end_promises::{late_at, promises};
 use super::publish::again;
 use super::{Acknowledge, Claim, Claimed, Complete, Fail, Filter, Progressed, Published};
 use super::{ReportProgress, Send, Verb};
@@ -19,6 +20,7 @@ use crate::order::Order;
 use crate::outbox::{Dispatch, FailureClass, News, Standing};
 use crate::refusal::Refusal;
 use crate::route::gateway;
+use crate::skill_review::Promised;
 use crate::slice::Slice;
 use crate::task::{Phase, Priority, Task};
 use crate::time::Timestamp;
@@ -233,6 +235,13 @@ impl PublishStep {
             contract.promise = Some(Promise { epoch, eta_at });
         }
         let after = after.clone();
+        if promised.is_some()
+            && promises(&after)
+            && let Some(at) = late_at(&after)
+        {
+            let task = id.clone();
+            changes.put(Promised { task, at });
+        }
         let news = self.news(before, &after, here, now);
         let mut told = self.dispatch(here, news, now);
         let mut order = None;

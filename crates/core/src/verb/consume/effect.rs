@@ -315,6 +315,11 @@ impl Consume {
             None if audience.is_empty() => return None,
             None => {}
         }
+        let by = terms(&mut Want::new(slice), task);
+        let able = |audience: Vec<AgentId>| match by {
+            Some(by) if audience.is_empty() => by.eligible_at(&here.node_id).to_vec(),
+            Some(_) | None => audience,
+        };
         if let Some(known) = slice.task(&task.task) {
             let contract = known.contract.as_ref();
             let contract = contract.filter(|contract| contract.event == self.event.id);
@@ -323,7 +328,7 @@ impl Consume {
                 self.used_twice().raise(slice, changes, now);
             }
             return match is_same {
-                true => Some(Reply::accepted(audience)),
+                true => Some(Reply::accepted(able(audience))),
                 false => Some(Reply::failed("task_exists")),
             };
         }
@@ -336,7 +341,6 @@ impl Consume {
         if task.installs.is_some() {
             return Some(self.distribute(slice, here, task, audience, changes, now));
         }
-        let by = terms(&mut Want::new(slice), task);
         if task.to.is_empty()
             && by.is_some_and(|by| !by.is_active() || by.eligible_at(&here.node_id).is_empty())
         {
@@ -356,7 +360,7 @@ impl Consume {
         let eta_at = sign(slice, changes, task, &self.event.corr_id, origin, now);
         Some(Reply {
             eta_at: Some(eta_at),
-            ..Reply::accepted(audience)
+            ..Reply::accepted(able(audience))
         })
     }
 

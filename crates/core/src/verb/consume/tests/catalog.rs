@@ -4,7 +4,7 @@ use super::super::super::release::tests::{begin, finish, manifest};
 use super::super::super::testing::claim;
 use super::super::super::{
     Deregister, EndDeadlines, EndPromises, Finding, FinishRelease, HearNode, NoteUnrouted,
-    OpenReviews, ResolveReview, Review, Ruling, TellCapabilities, Unpublish,
+    OpenReviews, PublishStep, ResolveReview, Review, Ruling, Step, TellCapabilities, Unpublish,
 };
 use super::*;
 use crate::capability::{Capability, CapabilityStatus};
@@ -373,6 +373,48 @@ fn a_task_that_is_late_is_reviewed_once_by_the_last_promise() {
     done.wait(eta + limits::OUTCOME_GRACE);
     assert_eq!(done.a.ok(EndPromises).done, 1);
     assert_eq!(reviews(&mut done.a), []);
+}
+
+#[test]
+fn whoever_accepts_a_task_of_a_capability_may_promise_another_time() {
+    let mut pair = published();
+    pair.b.ok(by_capability("T1", "B"));
+    pair.exchange();
+    let soon = Duration::from_secs(60);
+    pair.a.ok(PublishStep {
+        event: "evt_accept".into(),
+        agent: "A".into(),
+        corr_id: pair.a.task("T1").corr_id.clone(),
+        expires_in: None,
+        step: Step::Accept {
+            task: "T1".into(),
+            eta_at: pair.a.now + soon,
+            plan: None,
+        },
+        sum: 1,
+    });
+    let contract = pair.a.task("T1").contract.as_ref();
+    let grace = contract.expect("it was routed").timings.grace();
+    pair.wait(soon + grace - Duration::from_secs(1));
+    pair.a.ok(EndPromises);
+    assert_eq!(reviews(&mut pair.a), []);
+    pair.wait(Duration::from_secs(1));
+    pair.a.ok(EndPromises);
+    assert_eq!(reviews(&mut pair.a), [(FailureClass::SlaBreach, 1)]);
+}
+
+#[test]
+fn what_a_capability_routes_is_accepted_in_the_name_of_its_agents() {
+    // runtime.ack.actor
+    let mut pair = published();
+    pair.b.ok(by_capability("T1", "B"));
+    pair.exchange();
+    let told = pair.a.records.values().filter_map(Outgoing::of);
+    let by = told.filter_map(|told| match &told.event.news {
+        News::Ack(answer) if answer.kind == "task_create" => Some(answer.by.clone()),
+        _ => None,
+    });
+    assert_eq!(by.collect::<Vec<_>>(), [vec![AgentId::from("A")]]);
 }
 
 #[test]
