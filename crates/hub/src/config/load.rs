@@ -338,7 +338,8 @@ mod tests {
             let (_, name) = key.rsplit_once('.').unwrap_or(("", key));
             assert!(
                 uncommented.contains(&format!("{name} ="))
-                    || uncommented.contains(&format!("[{name}]")),
+                    || uncommented.contains(&format!("[{name}]"))
+                    || uncommented.contains(&format!("[{key}]")),
                 "the commented file does not mention {key}"
             );
         }
