@@ -40,15 +40,15 @@ fn processes(place: &Path) -> HashSet<i32> {
 }
 
 fn names(place: &Path) -> Vec<String> {
-    let entries = fs::read_dir(place).unwrap().flatten();
+    let entries = fs::read_dir(place).expect("it is a directory").flatten();
     let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
     entries.map(name).collect()
 }
 
 /// Starts one, and waits until agents are at work.
 fn begun(place: &Path) -> Child {
-    let mut child = demo(place, &[]).spawn().unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut child = demo(place, &[]).spawn().expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
     let is_on = |line: String| line.contains("and hangs");
     assert!(lines.map_while(Result::ok).any(is_on), "it never began");
     assert!(processes(place).len() > 1, "the hub is another process");

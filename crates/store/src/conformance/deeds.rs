@@ -381,7 +381,10 @@ pub fn best_for<'a>(claim: &Claim, seen: &'a Everything, now: Timestamp) -> Opti
             && filter
                 .kinds
                 .as_ref()
-                .is_none_or(|list| list.contains(&task.about.kind))
+                // Whoever asks for any task is not asked to install a skill.
+                .map_or(task.about.kind != TaskKind::SkillDistribution, |list| {
+                    list.contains(&task.about.kind)
+                })
             && !filter.excluded.contains(&task.id)
             && filter.max_minutes.is_none_or(|limit| {
                 task.about
