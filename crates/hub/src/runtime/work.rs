@@ -4,7 +4,7 @@
 //! itself, nor can one whose address is behind a router: where this node has no address it brings its events. Which agents
 //! are here is told as they come and go.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,8 +115,18 @@ impl Work {
         nodes: &[Node],
         fence: Option<Fence>,
     ) -> bool {
+        let before: HashSet<NodeId> = running.keys().cloned().collect();
         running.retain(|_, (known, handles)| {
-            let is_same = nodes.contains(known);
+            // Which record of it counted last is nothing that its reader has to know.
+            let is_it = |node: &Node| {
+                let rev = known.rev;
+                *known
+                    == Node {
+                        rev,
+                        ..node.clone()
+                    }
+            };
+            let is_same = nodes.iter().any(is_it);
             if !is_same {
                 handles.iter().for_each(AbortHandle::abort);
             }
@@ -127,7 +137,7 @@ impl Work {
             if running.contains_key(&node.node_id) {
                 continue;
             }
-            has_joined = true;
+            has_joined |= !before.contains(&node.node_id);
             let mut handles = Vec::new();
             if node.endpoint.is_some() {
                 let (work, there) = (Arc::clone(self), node.clone());
