@@ -17,6 +17,8 @@ REFUSED = [
     ("agentId", "is required", "GET /messages takes either `agentId` or `all`"),
     ("commit", "", "which gate is open depends on the ledger"),
     ("step", "", "as for `commit`"),
+    ("role", "is signed by", "which role signs which step is a rule of the gate"),
+    ("publishedAt", "", "a schema's date-time may be any day of any calendar"),
     ("dependencies", "", "which tasks there are depends on the ledger"),
     ("filePath", "", "whether a glob is well-formed is nothing that a pattern tells"),
     ("under", "", "as for `filePath`"),

@@ -14,7 +14,7 @@ use switchboard_core::{AgentId, CorrId, NodeId, TaskId, Timestamp, limits};
 use switchboard_wire::Query as _;
 use switchboard_wire::jetpack::from_wire::page_size;
 use switchboard_wire::runtime::{
-    self as wire, AuditQuery, AuditResponse, Unanswered, external_to_wire,
+    self as wire, AuditQuery, AuditResponse, Unanswered, external_to_wire, from_wire,
 };
 use tokio::time::timeout;
 
@@ -139,6 +139,11 @@ pub async fn read(app: AppState, call: Call) -> Result<Reply, Failure> {
     let caller = app.reader(&call).await?;
     let query: AuditQuery = call.query()?;
     let limit = page_size(query.limit)?;
+    for (field, given) in [("corrId", &query.corr_id), ("sessionId", &query.session_id)] {
+        if let Some(given) = given {
+            from_wire::context_id(field, given)?;
+        }
+    }
     let own = Own::read(&app.hub).await?.gateway.node_id;
     let mut parts = vec![app.own_part(&query, &own, limit).await?];
     let mut unanswered = Vec::new();

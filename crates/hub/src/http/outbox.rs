@@ -103,7 +103,10 @@ pub async fn read(app: AppState, call: Call) -> Result<Response, Failure> {
             })?),
             None => query.after,
         },
-        last: query.last.map(Into::into),
+        last: match query.last {
+            Some(last) => Some(from_wire::event_id("last", &last)?),
+            None => None,
+        },
     };
     let mut bell = app.hub.shared.outbox_bell.subscribe();
     let deadline = Instant::now() + wait;

@@ -196,6 +196,8 @@ pub(super) const MEMBERS: &[(&str, &str, Bound)] = &[
     ("ContextTokenRequest", "contextId", Id),
     ("ContextTokenRequest", "scopes", Items(1, AgentScope::ALL.len(), &Text(max::NAME_BYTES_MAX))),
     ("ContextTokenRequest", "ttlSeconds", Between(max::CONTEXT_FOR_MIN.as_secs(), max::CONTEXT_FOR_MAX.as_secs())),
+    ("ClaimStatusRequest", "agentId", Id),
+    ("ResetCursorRequest", "after", Between(0, max::EVENT_SEQ_MAX)),
     ("RevokeSessionsRequest", "sessionId", Id),
     ("RevokeSessionsRequest", "agentId", Id),
     ("CapabilityRecord", "capabilityId", Bound::Capability),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use switchboard_core::node::{Left, Node, Tier};
-use switchboard_core::{CorrId, NodeId, Timestamp, limits};
+use switchboard_core::{CorrId, EventId, NodeId, Timestamp, limits};
 
 use super::{ExchangeRequest, InviteNodeRequest, NodeHealth, NodeRecord};
 use crate::jetpack::from_wire::check;
@@ -38,6 +38,10 @@ pub fn nonce(text: &str) -> Result<(), Malformed> {
 
 pub fn context_id(field: &str, text: &str) -> Result<CorrId, Malformed> {
     check::id(field, text).map(CorrId::from)
+}
+
+pub fn event_id(field: &str, text: &str) -> Result<EventId, Malformed> {
+    check::id(field, text).map(EventId::from)
 }
 
 /// How long a token for one context lasts.
