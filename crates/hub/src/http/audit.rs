@@ -139,7 +139,12 @@ pub async fn read(app: AppState, call: Call) -> Result<Reply, Failure> {
     let caller = app.reader(&call).await?;
     let query: AuditQuery = call.query()?;
     let limit = page_size(query.limit)?;
-    for (field, given) in [("corrId", &query.corr_id), ("sessionId", &query.session_id)] {
+    let named = [
+        ("corrId", &query.corr_id),
+        ("sessionId", &query.session_id),
+        ("agentId", &query.agent_id),
+    ];
+    for (field, given) in named {
         if let Some(given) = given {
             from_wire::context_id(field, given)?;
         }
