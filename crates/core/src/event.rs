@@ -4,9 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Resource;
 use crate::id::{
-    AgentId, CapabilityId, CommandId, EngramId, GrantId, MessageId, NodeId, RequestId, SnapshotId,
-    TaskId,
+    AgentId, CapabilityId, CommandId, EngramId, GrantId, JobId, MessageId, NodeId, RequestId,
+    SnapshotId, TaskId,
 };
+use crate::job::{Halt, JobAction, JobRole, JobState};
+use crate::job_history::RunStatus;
 use crate::task::{FailureKind, Phase, Priority};
 use crate::time::Timestamp;
 
@@ -368,6 +370,49 @@ pub enum Event {
         by: String,
         why: String,
     },
+    /// A job was created, in this state.
+    JobCreated { job: JobId, state: JobState },
+    /// The description, limits or place of a job were changed.
+    JobChanged {
+        job: JobId,
+        fields: Vec<String>,
+        by: String,
+    },
+    /// A job is in another state, or in another phase; `why` is what moved it.
+    JobMoved {
+        job: JobId,
+        from: JobState,
+        to: JobState,
+        phase: usize,
+        by: String,
+        why: String,
+    },
+    /// An agent begins to work on a phase of a job.
+    JobRunBegan {
+        job: JobId,
+        run: String,
+        role: JobRole,
+        phase: usize,
+    },
+    /// An agent's response is recorded.
+    JobRunEnded {
+        job: JobId,
+        run: String,
+        sequence: u64,
+        role: JobRole,
+        status: RunStatus,
+        action: JobAction,
+        cost_micros: u64,
+        millis: u64,
+    },
+    /// A job has used up much of a limit.
+    JobWarned {
+        job: JobId,
+        limit: Halt,
+        percent: u64,
+    },
+    /// A finished job was pruned, with its history.
+    JobForgotten { job: JobId },
     /// No hub served the ledger for a while; timeouts of agents count from here.
     OutageEnded { served_at: Timestamp },
     /// The wall clock was set back; the ledger's time continues.
@@ -496,6 +541,13 @@ kinds! {
     ReviewResolved => "review_resolved",
     IncidentOpened => "incident_opened",
     IncidentResolved => "incident_resolved",
+    JobCreated => "job_created",
+    JobChanged => "job_changed",
+    JobMoved => "job_moved",
+    JobRunBegan => "job_run_began",
+    JobRunEnded => "job_run_ended",
+    JobWarned => "job_warned",
+    JobForgotten => "job_forgotten",
     OutageEnded => "outage_ended",
     ClockSteppedBack => "clock_stepped_back",
     EpochBegan => "epoch_began",

@@ -122,6 +122,7 @@ ids! {
     /// A hub among those that are gateways of one swarm.
     NodeId,
     CapabilityId,
+    JobId,
 }
 
 #[cfg(test)]

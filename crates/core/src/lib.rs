@@ -30,6 +30,8 @@ pub mod id;
 pub mod idempotency;
 pub mod incident;
 pub mod iso;
+pub mod job;
+pub mod job_history;
 pub mod lane;
 pub mod lease;
 #[cfg(any(test, feature = "ledger"))]
@@ -81,11 +83,12 @@ pub use event::{Event, Logged};
 pub use evidence::{Evidence, Verdict};
 pub use head::{Head, LedgerEpoch};
 pub use id::{
-    AgentId, CapabilityId, CommandId, CorrId, EngramId, EventId, GrantId, LearningId, MessageId,
-    NodeId, RequestId, SnapshotId, TaskId, TokenId,
+    AgentId, CapabilityId, CommandId, CorrId, EngramId, EventId, GrantId, JobId, LearningId,
+    MessageId, NodeId, RequestId, SnapshotId, TaskId, TokenId,
 };
 pub use id::{HUB, HUB_ROLE, STEWARD, TELEGRAM, USER};
 pub use incident::Incident;
+pub use job::{Job, JobAction, JobRole, JobSpec, JobState};
 pub use lane::{Lane, LaneId, LaneKey};
 pub use lease::Lease;
 pub use memory::Learning;

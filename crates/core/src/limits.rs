@@ -310,3 +310,34 @@ pub const RESOLVED_REVIEWS_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 36
 /// So many tasks that go nowhere within this time, and somebody should look at the capability.
 pub const UNROUTED_TIMES: usize = 3;
 pub const UNROUTED_WITHIN: Duration = Duration::from_secs(600);
+
+/// Jobs that are known, finished ones too, and the length of their ids.
+pub const JOBS_MAX: u32 = 100_000;
+pub const JOB_ID_BYTES_MAX: usize = 100;
+pub const JOB_PHASES_MAX: usize = 200;
+/// Files that one request lists.
+pub const JOB_CONTEXT_FILES_MAX: usize = 1000;
+/// A prompt and a raw response, each, in the ledger; beyond it their length and hash are kept.
+pub const JOB_TEXT_BYTES_MAX: usize = 1024 * 1024;
+/// A summary, in characters; an agent that answers in the older shape may say more.
+pub const JOB_SUMMARY_CHARS_MAX: usize = 500;
+pub const JOB_SUMMARY_CHARS_OLD_MAX: usize = 1000;
+/// Interactions of a job in its history file, before the older ones are rotated out of it.
+pub const JOB_INTERACTIONS_MAX: usize = 10_000;
+/// The history file, before it is rotated.
+pub const JOB_HISTORY_BYTES_MAX: u64 = 100 * 1024 * 1024;
+/// Of warnings, evidence and what is kept of one response beside its text.
+pub const JOB_WARNINGS_MAX: usize = 100;
+pub const JOB_EVIDENCE_MAX: usize = 1000;
+/// Places of the queue that can be named.
+pub const JOB_RANK_MAX: usize = 1000;
+/// An error of the call is tried again so often.
+pub const JOB_CALL_RETRIES: u32 = 3;
+/// Part of a limit, in percent, from which on a person is warned.
+pub const JOB_WARN_PERCENT: u64 = 75;
+/// What a job may cost, last and repeat unless its spec says otherwise.
+pub const JOB_COST_MICROS: u64 = 10_000_000;
+pub const JOB_TIME: Duration = Duration::from_secs(3600);
+pub const JOB_ITERATIONS: u32 = 50;
+/// A finished job is known for so long, in served time.
+pub const JOBS_KEPT_FOR: Duration = Duration::from_secs(90 * 24 * 3600);

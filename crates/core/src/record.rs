@@ -21,6 +21,8 @@ use crate::duty::Duty;
 use crate::engram::{EngramEntry, EngramText};
 use crate::external::{AgentInvite, ExternalSession, SessionCount, Visitor};
 use crate::incident::Incident;
+use crate::job::{Job, JobDirectory, JobShelf, JobSpec};
+use crate::job_history::{Exchange, Interaction, JobEntry, RecoveryPoint};
 use crate::node::{Gateway, Node, NodeInvite};
 use crate::order::{Order, Ordered};
 use crate::outbox::{Declined, Outgoing};
@@ -306,6 +308,14 @@ kinds! {
     Mishap = "mishap";
     SkillReview = "skill_review";
     Unrouted = "unrouted";
+    Job = "job";
+    JobSpec = "job_spec";
+    JobShelf = "job_shelf";
+    JobDirectory = "job_directory";
+    Interaction = "interaction";
+    Exchange = "exchange";
+    RecoveryPoint = "recovery_point";
+    JobEntry = "job_entry";
     #[cfg(any(test, feature = "ledger"))]
     Sample = "sample";
 }

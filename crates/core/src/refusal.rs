@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, CapabilityId, EventId, MessageId, NodeId, TaskId};
+use crate::id::{AgentId, CapabilityId, EventId, JobId, MessageId, NodeId, TaskId};
 use crate::iso::Printed;
+use crate::job::refusal::JobRefusal;
 use crate::node::PROTOCOL_VERSION;
 use crate::task::TaskStatus;
 use crate::time::Timestamp;
@@ -126,6 +127,10 @@ pub enum Refusal {
     /// Its result must be compared with what was asked for, before it can be completed.
     Unjudged {
         task: TaskId,
+    },
+    Job {
+        job: JobId,
+        why: JobRefusal,
     },
     TooMany {
         what: &'static str,
@@ -477,6 +482,7 @@ impl fmt::Display for Refusal {
                 f,
                 "the result of task {task} was not checked against its contract; complete it again"
             ),
+            Refusal::Job { job, why } => write!(f, "job {job}: {why}"),
             Refusal::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
             Refusal::Invalid { message, .. } => f.write_str(message),
         }

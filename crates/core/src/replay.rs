@@ -228,6 +228,13 @@ fn said(event: &Event) -> Option<Said<'_>> {
         | Event::IncidentOpened { .. }
         | Event::IncidentResolved { .. }
         | Event::OutageEnded { .. }
+        | Event::JobCreated { .. }
+        | Event::JobChanged { .. }
+        | Event::JobMoved { .. }
+        | Event::JobRunBegan { .. }
+        | Event::JobRunEnded { .. }
+        | Event::JobWarned { .. }
+        | Event::JobForgotten { .. }
         | Event::EpochBegan { .. }
         | Event::ClockSteppedBack { .. }
         | Event::ClockSteppedForward { .. }

@@ -234,6 +234,9 @@ impl News {
             | Event::IncidentOpened { .. } | Event::IncidentResolved { .. } | Event::OutageEnded { .. }
             | Event::CapabilityPublished { .. } | Event::CapabilityRejected { .. } | Event::CapabilityWithdrawn { .. }
             | Event::CapabilityMoved { .. } | Event::ReviewOpened { .. } | Event::ReviewResolved { .. }
+            | Event::JobCreated { .. } | Event::JobChanged { .. } | Event::JobMoved { .. }
+            | Event::JobRunBegan { .. } | Event::JobRunEnded { .. }
+            | Event::JobWarned { .. } | Event::JobForgotten { .. }
             | Event::ClockSteppedBack { .. } | Event::EpochBegan { .. } | Event::ClockSteppedForward { .. }
             | Event::WriteUndone { .. } => {}
         }

@@ -64,6 +64,7 @@ mod heartbeat;
 mod invite_agent;
 mod invite_node;
 mod issue_command;
+pub mod job;
 mod join;
 mod judge;
 mod keep_engram;

@@ -571,6 +571,7 @@ pub(crate) fn word<T>(outcome: &Result<T, Refusal>) -> &'static str {
         Refusal::WrongNode { .. } => "wrong_node",
         Refusal::ReviewNotFound { .. } => "review_not_found",
         Refusal::Unjudged { .. } => "unjudged",
+        Refusal::Job { why, .. } => why.word(),
         Refusal::TooMany { .. } => "too_many",
         Refusal::Invalid { .. } => "invalid",
     }

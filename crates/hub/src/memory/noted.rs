@@ -157,6 +157,9 @@ impl<'a> Told<'a> {
             | Event::OutageEnded { .. } | Event::ClockSteppedBack { .. } | Event::ClockSteppedForward { .. }
             | Event::CapabilityPublished { .. } | Event::CapabilityRejected { .. } | Event::CapabilityWithdrawn { .. }
             | Event::CapabilityMoved { .. } | Event::ReviewOpened { .. } | Event::ReviewResolved { .. }
+            | Event::JobCreated { .. } | Event::JobChanged { .. } | Event::JobMoved { .. }
+            | Event::JobRunBegan { .. } | Event::JobRunEnded { .. }
+            | Event::JobWarned { .. } | Event::JobForgotten { .. }
             | Event::EpochBegan { .. } | Event::Newer { .. } => None,
         }
     }

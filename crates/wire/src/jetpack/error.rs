@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use switchboard_core::Refusal;
+use switchboard_core::job::refusal::JobRefusal;
 use switchboard_core::node::PROTOCOL_VERSION;
 use switchboard_core::refusal::{Denied, NotAdmitted};
 
@@ -214,6 +215,7 @@ impl From<&Refusal> for ErrorBody {
                 body.field = Some("protocolVersion".to_owned());
                 body.supported = Some(vec![PROTOCOL_VERSION.to_owned()]);
             }
+            Refusal::Job { why, .. } => body.reason = Some(why.word().to_owned()),
             Refusal::NoRoute(why) => body.reason = Some(why.to_string()),
             Refusal::EventAlreadyExists { .. } => body.field = Some("eventId".to_owned()),
             Refusal::VersionExists { .. } => body.field = Some("version".to_owned()),
@@ -277,6 +279,16 @@ fn code(refusal: &Refusal) -> ErrorCode {
         Refusal::Unjudged { .. } => ErrorCode::Overloaded,
         Refusal::NoRoute(_) => ErrorCode::NoRoute,
         Refusal::EventAlreadyExists { .. } => ErrorCode::EventExists,
+        Refusal::Job { why, .. } => match why {
+            JobRefusal::NotFound | JobRefusal::CheckpointNotFound { .. } => ErrorCode::NotFound,
+            JobRefusal::Exists
+            | JobRefusal::DirectoryTaken
+            | JobRefusal::State { .. }
+            | JobRefusal::NotThisRun { .. }
+            | JobRefusal::LimitReached(_)
+            | JobRefusal::PhaseNotFound { .. }
+            | JobRefusal::NothingToCorrect => ErrorCode::InvalidOperation,
+        },
         Refusal::NotAdmitted(why) => match why {
             NotAdmitted::UnknownInvite => ErrorCode::InvalidInvite,
             NotAdmitted::ExpiredInvite(_) => ErrorCode::ExpiredInvite,

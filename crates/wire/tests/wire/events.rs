@@ -102,7 +102,7 @@ fn shown(kind: &str) -> (String, Value) {
         return (format!("{words}, if any"), example);
     }
     let (words, example) = match kind {
-        "u8" | "u32" | "u64" => ("number", json!(7)),
+        "u8" | "u32" | "u64" | "usize" => ("number", json!(7)),
         "bool" => ("boolean", json!(true)),
         "String" => ("text", json!("words")),
         "Vec<String>" => ("texts", json!(["words"])),
@@ -111,6 +111,11 @@ fn shown(kind: &str) -> (String, Value) {
         "Priority" => ("priority", json!("high")),
         "Phase" => ("phase", json!("testing")),
         "FailureKind" => ("failure type", json!("task_error")),
+        "JobState" => ("job state", json!("PENDING")),
+        "JobRole" => ("role", json!("Worker")),
+        "JobAction" => ("action", json!("RETRY")),
+        "RunStatus" => ("`SUCCESS`, `ERROR` or `TIMEOUT`", json!("SUCCESS")),
+        "Halt" => ("`cost`, `time` or `iteration`", json!("cost")),
         "Resource" => ("`github` or `model`", json!("github")),
         id if id.ends_with("Id") => {
             return (snake(id.trim_end_matches("Id")) + " id", json!("x-1"));

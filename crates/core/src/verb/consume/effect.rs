@@ -587,6 +587,7 @@ pub(super) fn word(refusal: &Refusal) -> &'static str {
         | Refusal::Unjudged { .. }
         | Refusal::DeadLetterNotFound { .. }
         | Refusal::NoRoute(_)
+        | Refusal::Job { .. }
         | Refusal::Invalid { .. } => "policy_blocked",
     }
 }
