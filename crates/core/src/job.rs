@@ -99,8 +99,10 @@ pub struct Job {
     pub state: JobState,
     /// The phase it is in, counted from 0; the last one, once all are done.
     pub phase: usize,
-    /// What it goes on with after a suspension or a halt.
+    /// What it goes on with after a halt.
     pub resume_to: Option<JobState>,
+    /// Where it was when it was suspended.
+    pub suspended_in: Option<JobState>,
     pub limits: JobLimits,
     pub sums: JobSums,
     /// Limits of which a person was warned.
@@ -330,6 +332,17 @@ impl JobRole {
     }
 }
 
+impl Tokens {
+    /// Those of both.
+    pub fn and(self, other: Tokens) -> Tokens {
+        Tokens {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+        }
+    }
+}
+
 impl JobSums {
     /// The first of the limits that is reached.
     pub fn reached(&self, limits: &JobLimits) -> Option<Halt> {
@@ -352,13 +365,19 @@ impl JobSums {
 }
 
 /// Between the ranks of two jobs, so that many fit in between.
-const RANK_STEP: i64 = 1 << 20;
+const RANK_STEP: i64 = 1 << 40;
 
 impl JobShelf {
     /// A rank behind all others.
     pub(crate) fn give_last(&mut self) -> i64 {
         self.last_rank += RANK_STEP;
         self.last_rank
+    }
+
+    /// A rank before all others.
+    pub(crate) fn give_first(&mut self) -> i64 {
+        self.first_rank -= RANK_STEP;
+        self.first_rank
     }
 }
 

@@ -1,12 +1,14 @@
 //! What happened to a job: exchanges with agents, decisions of people, and the points to which it can go back.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::JobId;
 use crate::job::step::Setting;
 use crate::job::{Halt, JobAction, JobRole, JobState, Tokens};
+use crate::limits;
 use crate::record::{Private, RecordRange};
 use crate::time::Timestamp;
 
@@ -130,6 +132,69 @@ pub struct RecoveryPoint {
     pub at: Timestamp,
 }
 
+/// What an agent answered, as it was judged from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    pub answer: Answer,
+    /// As far as they could be read.
+    pub evidence_files: Vec<String>,
+    pub summary: String,
+    pub warnings: Vec<String>,
+    /// As it was reported, if it was.
+    pub cost_micros: Option<u64>,
+    pub tokens: Tokens,
+    pub model: Option<String>,
+    pub millis: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Said(JobAction),
+    Invalid {
+        violation: Violation,
+        why: String,
+    },
+    CallFailed {
+        error: CallError,
+        why: String,
+    },
+    /// It took too long, or said nothing for too long.
+    TimedOut {
+        why: String,
+    },
+    /// It could not be run, or ended without an answer.
+    Broken {
+        why: String,
+    },
+}
+
+/// The texts of an interaction, as the hub brings them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewExchange {
+    pub prompt: Packed,
+    pub raw: Packed,
+    pub prompt_length: Length,
+    pub raw_length: Length,
+    pub request: String,
+    pub workspace: String,
+}
+
+/// The first wait after an error of the call; each further one is twice as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallWaits {
+    pub network: Duration,
+    pub quota: Duration,
+}
+
+impl Default for CallWaits {
+    fn default() -> Self {
+        CallWaits {
+            network: limits::JOB_NETWORK_WAIT,
+            quota: limits::JOB_QUOTA_WAIT,
+        }
+    }
+}
+
 /// What the hub keeps of the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
@@ -227,6 +292,14 @@ impl Interaction {
 impl RecoveryPoint {
     pub fn key_of(job: &JobId, id: &str) -> String {
         format!("{job}/{id}")
+    }
+
+    /// The one with which a phase begins.
+    pub fn id_before(phase: usize) -> String {
+        match phase {
+            0 => "start".to_owned(),
+            done => format!("phase-{done}-complete"),
+        }
     }
 
     pub fn of_job(job: &JobId, limit: usize) -> RecordRange {

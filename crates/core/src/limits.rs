@@ -333,6 +333,9 @@ pub const JOB_EVIDENCE_MAX: usize = 1000;
 pub const JOB_RANK_MAX: usize = 1000;
 /// An error of the call is tried again so often.
 pub const JOB_CALL_RETRIES: u32 = 3;
+/// The first waits of these, unless configured otherwise.
+pub const JOB_NETWORK_WAIT: Duration = Duration::from_secs(1);
+pub const JOB_QUOTA_WAIT: Duration = Duration::from_secs(30);
 /// Part of a limit, in percent, from which on a person is warned.
 pub const JOB_WARN_PERCENT: u64 = 75;
 /// What a job may cost, last and repeat unless its spec says otherwise.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::step::Act;
 use super::{Halt, JobState};
+use crate::id::TaskId;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobRefusal {
@@ -20,6 +21,8 @@ pub enum JobRefusal {
     NotThisRun {
         run: String,
     },
+    /// Its phase is this task, for whoever claims it.
+    IsQueued(TaskId),
     /// A limit is not above what was used already.
     LimitReached(Halt),
     CheckpointNotFound {
@@ -43,6 +46,7 @@ impl JobRefusal {
             JobRefusal::DirectoryTaken => "directory_taken",
             JobRefusal::State { .. } => "job_state",
             JobRefusal::NotThisRun { .. } => "not_this_run",
+            JobRefusal::IsQueued(_) => "job_is_queued",
             JobRefusal::LimitReached(_) => "limit_reached",
             JobRefusal::CheckpointNotFound { .. } => "checkpoint_not_found",
             JobRefusal::PhaseNotFound { .. } => "phase_not_found",
@@ -64,6 +68,9 @@ impl fmt::Display for JobRefusal {
             }
             JobRefusal::NotThisRun { run } => {
                 write!(f, "run {run} is not under way; its outcome does not count")
+            }
+            JobRefusal::IsQueued(task) => {
+                write!(f, "its phase is task {task}; claim that, or cancel it")
             }
             JobRefusal::LimitReached(limit) => write!(
                 f,

@@ -285,6 +285,7 @@ fn code(refusal: &Refusal) -> ErrorCode {
             | JobRefusal::DirectoryTaken
             | JobRefusal::State { .. }
             | JobRefusal::NotThisRun { .. }
+            | JobRefusal::IsQueued(_)
             | JobRefusal::LimitReached(_)
             | JobRefusal::PhaseNotFound { .. }
             | JobRefusal::NothingToCorrect => ErrorCode::InvalidOperation,

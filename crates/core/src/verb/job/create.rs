@@ -1,12 +1,10 @@
 //! A job is made, as a draft, and is the selected one.
 
-use super::{Verb, no};
+use super::Verb;
+use super::adopt::{ask_place, shelve};
 use crate::changes::Changes;
-use crate::event::Event;
 use crate::id::CorrId;
-use crate::job::refusal::JobRefusal;
-use crate::job::{Job, JobDirectory, JobLimits, JobShelf, JobSpec, JobState, JobSums};
-use crate::limits;
+use crate::job::{Job, JobLimits, JobSpec, JobState, JobSums};
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -25,60 +23,29 @@ impl Verb for CreateJob {
     type Reply = Job;
 
     fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
-        want.private::<Job>(self.spec.id.to_string());
-        want.private::<JobDirectory>(self.directory.clone());
-        want.private::<JobShelf>("");
+        ask_place(want, &self.draft(Timestamp::ZERO));
     }
 
     fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Job, Changes), Refusal> {
-        let mut want = Want::new(slice);
-        let id = &self.spec.id;
-        if want.private::<Job>(id.to_string()).is_some() {
-            return Err(no(id, JobRefusal::Exists));
-        }
-        if let Some(taken) = want.private::<JobDirectory>(self.directory.clone()) {
-            return Err(no(&taken.job, JobRefusal::DirectoryTaken));
-        }
-        let mut shelf = want.private::<JobShelf>("").cloned().unwrap_or_default();
-        if shelf.count >= limits::JOBS_MAX {
-            return Err(Refusal::TooMany {
-                what: "jobs",
-                limit: limits::JOBS_MAX as usize,
-            });
-        }
-        shelf.count += 1;
-        shelf.current = Some(id.clone());
-        let job = self.draft(shelf.give_last(), now);
-        let mut changes = Changes::default();
-        changes.event(Event::JobCreated {
-            job: id.clone(),
-            state: job.state,
-        });
-        changes.put(shelf);
-        changes.put(JobDirectory {
-            path: self.directory.clone(),
-            job: id.clone(),
-        });
-        changes.put(self.spec.clone());
-        changes.put(job.clone());
-        Ok((job, changes))
+        shelve(slice, self.draft(now), &self.spec)
     }
 }
 
 impl CreateJob {
-    fn draft(&self, rank: i64, now: Timestamp) -> Job {
+    fn draft(&self, now: Timestamp) -> Job {
         Job {
             id: self.spec.id.clone(),
             state: JobState::Draft,
             phase: 0,
             resume_to: None,
+            suspended_in: None,
             limits: self.limits,
             sums: JobSums::default(),
             warned: Vec::new(),
             last_sequence: 0,
             last_entry: 0,
             runs: 0,
-            rank,
+            rank: 0,
             directory: self.directory.clone(),
             guidance: None,
             run: None,
@@ -100,6 +67,8 @@ mod tests {
     use super::super::super::testing::{Swarm, word};
     use super::super::testing::{create, spec};
     use super::*;
+    use crate::job::JobShelf;
+    use crate::limits;
     use crate::record::{Listed as _, Record};
 
     #[test]

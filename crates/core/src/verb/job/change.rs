@@ -1,0 +1,160 @@
+//! A job is changed by its owner: what it is about, its limits, its place, and, as owners may, its state.
+
+use super::turn::{JobActor, Turn, ask_with_spec};
+use super::{Verb, rank};
+use crate::changes::Changes;
+use crate::event::Event;
+use crate::id::JobId;
+use crate::job::{Job, JobPhase, JobSpec, JobState, NewLimits};
+use crate::limits;
+use crate::refusal::Refusal;
+use crate::slice::Slice;
+use crate::time::Timestamp;
+use crate::want::Want;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeJob {
+    pub job: JobId,
+    pub actor: JobActor,
+    /// What the history says of it: `configured`, `edited by hand`.
+    pub word: &'static str,
+    /// As it is to be, all of it.
+    pub spec: Option<Box<JobSpec>>,
+    pub limits: NewLimits,
+    pub rank: Option<i64>,
+    pub state: Option<JobState>,
+    pub phase: Option<usize>,
+}
+
+impl Verb for ChangeJob {
+    type Reply = Job;
+
+    fn asks(&self, want: &mut Want<'_>, _now: Timestamp) {
+        ask_with_spec(want, &self.job);
+        if let Some(place) = self.rank {
+            rank::ask(want, place);
+        }
+    }
+
+    fn decide(&self, slice: &Slice, now: Timestamp) -> Result<(Job, Changes), Refusal> {
+        let mut turn = Turn::of(slice, &self.job, now)?;
+        let mut fields = Vec::new();
+        if let Some(spec) = &self.spec {
+            check_phases(&turn, spec)?;
+            fields.extend(changed(turn.spec(), spec));
+            turn.changes.put(JobSpec::clone(spec));
+        }
+        let limits = turn.job.limits.with(self.limits);
+        if limits != turn.job.limits {
+            turn.job.limits = limits;
+            fields.push("limits".to_owned());
+            turn.warn();
+        }
+        if let Some(place) = self.rank {
+            rank::put(slice, &mut turn, place);
+            fields.push("rank".to_owned());
+        }
+        self.put_phase(&mut turn, &mut fields)?;
+        if let Some(state) = self.state.filter(|state| *state != turn.job.state) {
+            put_state(&mut turn, state);
+            fields.push("status".to_owned());
+        }
+        if fields.is_empty() {
+            return Ok((turn.job, Changes::default()));
+        }
+        turn.changes.event(Event::JobChanged {
+            job: self.job.clone(),
+            fields,
+            by: self.actor.by.clone(),
+        });
+        turn.note(self.word, &self.actor);
+        Ok(turn.end(&self.actor.by, self.word))
+    }
+}
+
+impl ChangeJob {
+    fn put_phase(&self, turn: &mut Turn<'_>, fields: &mut Vec<String>) -> Result<(), Refusal> {
+        let Some(phase) = self.phase.filter(|phase| *phase != turn.job.phase) else {
+            return Ok(());
+        };
+        let spec = self.spec.as_deref().unwrap_or(turn.spec());
+        if phase >= spec.phases.len() {
+            return Err(Refusal::Invalid {
+                field: "current_phase",
+                message: format!(
+                    "job {} has no phase {phase}; its {} phases are counted from 0",
+                    self.job,
+                    spec.phases.len()
+                ),
+            });
+        }
+        turn.job.phase = phase;
+        turn.job.state = turn.job.state.resting();
+        turn.begin_anew();
+        turn.interrupt();
+        fields.push("current_phase".to_owned());
+        Ok(())
+    }
+}
+
+/// Any state, as its owner says. Nothing runs because somebody says that it does: it waits to be run.
+fn put_state(turn: &mut Turn<'_>, state: JobState) {
+    let before = turn.job.state.resting();
+    turn.interrupt();
+    turn.begin_anew();
+    turn.job.state = state.resting();
+    turn.job.resume_to = state.halt().is_some().then_some(match before.halt() {
+        Some(_) => turn.job.resume_to.unwrap_or(JobState::Pending),
+        None => before,
+    });
+    turn.job.suspended_in = (state == JobState::Suspended).then_some(before);
+}
+
+fn check_phases(turn: &Turn<'_>, spec: &JobSpec) -> Result<(), Refusal> {
+    let wrong = |message: String| Refusal::Invalid {
+        field: "phases",
+        message,
+    };
+    if spec.phases.is_empty() || spec.phases.len() > limits::JOB_PHASES_MAX {
+        return Err(wrong(format!(
+            "a job has between 1 and {} phases",
+            limits::JOB_PHASES_MAX
+        )));
+    }
+    let begun = match turn.job.runs {
+        0 => 0,
+        _ => turn.job.phase + 1,
+    };
+    let kept: &[JobPhase] = &turn.spec().phases[..begun.min(turn.spec().phases.len())];
+    if !spec.phases.starts_with(kept) {
+        return Err(wrong(format!(
+            "the first {} phases of job {} have begun and stay as they are; change later ones, or make another job",
+            kept.len(),
+            turn.job.id
+        )));
+    }
+    Ok(())
+}
+
+/// The members that differ.
+fn changed(was: &JobSpec, is: &JobSpec) -> Vec<String> {
+    let differs = [
+        ("description", was.description != is.description),
+        ("objective", was.objective != is.objective),
+        ("phases", was.phases != is.phases),
+    ];
+    let mut fields: Vec<String> = differs
+        .iter()
+        .filter_map(|(field, differs)| differs.then(|| (*field).to_owned()))
+        .collect();
+    let rest = |spec: &JobSpec| JobSpec {
+        description: String::new(),
+        objective: String::new(),
+        phases: Vec::new(),
+        ..spec.clone()
+    };
+    if rest(was) != rest(is) {
+        fields.push("spec".to_owned());
+    }
+    fields
+}
