@@ -315,7 +315,7 @@ impl Verb for FinishRelease {
         });
         changes.put(release.clone());
         changes.put(capability.clone());
-        tell(here, &capability, &mut changes, now);
+        tell(slice, here, &capability, &mut changes, now);
         distribute(slice, here, &capability.manifest, &mut changes, now);
         let finished = Finished {
             release,

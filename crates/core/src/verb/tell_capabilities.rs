@@ -37,14 +37,21 @@ impl Verb for TellCapabilities {
         }
         let own = Capability::of_node(&here.node_id, limits::CAPABILITIES_MAX);
         for capability in want.privates::<Capability>(&own) {
-            tell(here, capability, &mut changes, now);
+            tell(slice, here, capability, &mut changes, now);
         }
         Ok((changes.dispatches.len(), changes))
     }
 }
 
-/// Its records, each under its number.
-pub(super) fn tell(here: &Gateway, capability: &Capability, changes: &mut Changes, now: Timestamp) {
+/// Its records, each under its number. The same record may be told twice within one instant, so its place in the outbox
+/// tells the events apart.
+pub(super) fn tell(
+    slice: &Slice,
+    here: &Gateway,
+    capability: &Capability,
+    changes: &mut Changes,
+    now: Timestamp,
+) {
     if capability.status == CapabilityStatus::Publishing {
         return;
     }
@@ -67,7 +74,8 @@ pub(super) fn tell(here: &Gateway, capability: &Capability, changes: &mut Change
         ("index", capability.index.rev, index),
         ("routing", capability.routing.rev, routing),
     ] {
-        let salt = format!("{word}|{id}|{rev}");
+        let place = slice.head.outbox + changes.dispatches.len() as u64;
+        let salt = format!("{word}|{id}|{place}");
         let corr_id = CorrId::new(format!("corr_{word}_{id}"));
         let news = News::Signal { rev, record };
         let told = Dispatch::own(&here.node_id, &salt, corr_id, news, now);

@@ -69,7 +69,7 @@ impl Verb for Unpublish {
         });
         changes.put(policies);
         changes.put(capability.clone());
-        tell(here, &capability, &mut changes, now);
+        tell(slice, here, &capability, &mut changes, now);
         Ok((capability, changes))
     }
 }

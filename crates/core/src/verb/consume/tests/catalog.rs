@@ -205,6 +205,13 @@ fn whoever_joins_later_is_told_all_and_who_knows_it_learns_nothing() {
     pair.a.ok(TellCapabilities);
     pair.exchange();
     assert_eq!(capability(&pair.b), &before);
+    // Two join within one instant: the same records, as other events.
+    for _ in 0..2 {
+        pair.a.ok(TellCapabilities);
+    }
+    let told = outbox(&pair.a);
+    let ids: std::collections::HashSet<_> = told.iter().map(|row| &row.event.id).collect();
+    assert_eq!(ids.len(), told.len());
 }
 
 #[test]
