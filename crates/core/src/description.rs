@@ -58,4 +58,6 @@ description! {
     estimated_minutes: Option<u32> = None, true;
     /// If not empty, only these agents may claim it and skills are not asked.
     audience: Vec<AgentId> = Vec::new(), true;
+    /// These agents may not claim it, whatever they can do.
+    barred: Vec<AgentId> = Vec::new(), true;
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentId, CorrId, JobId, TaskId};
 use crate::limits;
 use crate::record::{Private, RecordRange};
+use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
 pub mod refusal;
@@ -120,6 +121,8 @@ pub struct Job {
     /// What the next request says beside its task.
     pub guidance: Option<String>,
     pub run: Option<JobRun>,
+    /// Who did the phase last, if that was from the queue: somebody else reviews it.
+    pub worker: Option<AgentId>,
     /// The task that is its phase in the queue.
     pub task: Option<JobTask>,
     /// Errors of the call in a row.
@@ -199,8 +202,8 @@ pub struct JobRun {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobTask {
     pub id: TaskId,
-    /// The number of the task, and the last of its claims that was taken in.
     pub number: u64,
+    /// Of its last claim whose end was taken in.
     pub epoch: u64,
 }
 
@@ -392,6 +395,28 @@ impl JobLimits {
 }
 
 impl JobSpec {
+    /// What no job is about.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        let phases = self.phases.len();
+        if !(1..=limits::JOB_PHASES_MAX).contains(&phases) {
+            return Err(Refusal::Invalid {
+                field: "phases",
+                message: format!(
+                    "a job has between 1 and {} phases, not {phases}",
+                    limits::JOB_PHASES_MAX
+                ),
+            });
+        }
+        if self.is_sensitive && self.run_by == RunBy::Queue {
+            let message = "a sensitive job is run by agents only: whoever reads the queue would read its prompts";
+            return Err(Refusal::Invalid {
+                field: "run",
+                message: message.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     pub fn has_supervisor(&self) -> bool {
         let named = |role: &String| role.eq_ignore_ascii_case(JobRole::Supervisor.as_str());
         self.roles.is_empty() || self.roles.iter().any(named)

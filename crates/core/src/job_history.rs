@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::id::JobId;
-use crate::job::step::Setting;
+use crate::job::step::{Act, Landed, Setting};
 use crate::job::{Halt, JobAction, JobRole, JobState, Tokens};
 use crate::limits;
 use crate::record::{Private, RecordRange};
@@ -51,6 +51,8 @@ pub struct Interaction {
     pub job: JobId,
     /// From 1, without a gap.
     pub sequence: u64,
+    /// The coordinator that ran it, or the agent that had it from the queue.
+    pub by: String,
     /// When it ended.
     pub at: Timestamp,
     pub role: JobRole,
@@ -166,6 +168,26 @@ pub enum Answer {
     Broken {
         why: String,
     },
+    /// Whoever had it from the queue gave it up; it is tried again there.
+    GaveUp {
+        why: String,
+    },
+}
+
+impl Judged {
+    /// Of somebody who said nothing more.
+    pub fn plain(answer: Answer) -> Judged {
+        Judged {
+            answer,
+            evidence_files: Vec::new(),
+            summary: String::new(),
+            warnings: Vec::new(),
+            cost_micros: None,
+            tokens: Tokens::default(),
+            model: None,
+            millis: 0,
+        }
+    }
 }
 
 /// The texts of an interaction, as the hub brings them.
@@ -278,6 +300,16 @@ impl Private for JobEntry {
 }
 
 impl Interaction {
+    /// Where it leads, worked out anew from what it says of itself.
+    pub fn replayed(&self) -> Option<Landed> {
+        // What the agent did not say itself, but a failure of the call made of it, leaves the job where it was.
+        let act = match (self.status, self.action) {
+            (RunStatus::Error, JobAction::Retry) => Act::CallAgain,
+            (_, action) => action.into(),
+        };
+        self.setting.replayed(self.state_before, self.role, act)
+    }
+
     /// The key of one, and of its exchange.
     pub fn key_of(job: &JobId, sequence: u64) -> String {
         numbered(job, sequence).into_owned()

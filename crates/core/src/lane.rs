@@ -36,6 +36,8 @@ pub struct LaneKey {
     pub audience: Vec<AgentId>,
     /// Agents that failed it before; they come last.
     pub previous: Vec<AgentId>,
+    /// Agents that may not have it.
+    pub barred: Vec<AgentId>,
 }
 
 /// One word by which lanes are looked up: a skill, `@agent`, or one of the two shared words.
@@ -46,6 +48,7 @@ pub struct Rep(pub Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
     NotInAudience,
+    Barred,
     MissingSkill(Arc<str>),
     OverTimeLimit {
         estimate: u32,
@@ -88,6 +91,8 @@ impl LaneKey {
     pub fn of(task: &Task) -> LaneKey {
         let mut audience = task.about.audience.clone();
         audience.sort();
+        let mut barred = task.about.barred.clone();
+        barred.sort();
         LaneKey {
             priority: task.about.priority,
             kind: task.about.kind,
@@ -95,6 +100,7 @@ impl LaneKey {
             skills: task.about.required_skills.clone(),
             audience,
             previous: task.previous_agents.clone(),
+            barred,
         }
     }
 
@@ -104,6 +110,7 @@ impl LaneKey {
             && self.minutes == task.about.estimated_minutes
             && self.previous == task.previous_agents
             && self.audience.len() == task.about.audience.len()
+            && self.barred.len() == task.about.barred.len()
             && *self == LaneKey::of(task)
     }
 
@@ -123,6 +130,7 @@ impl LaneKey {
     pub fn unfit<'a>(&'a self, agent: &'a Agent) -> impl Iterator<Item = Unfit> + 'a {
         let audience = (!self.audience.is_empty() && !self.audience.contains(&agent.id))
             .then_some(Unfit::NotInAudience);
+        let barred = self.barred.contains(&agent.id).then_some(Unfit::Barred);
         let asked = self
             .audience
             .is_empty()
@@ -152,6 +160,7 @@ impl LaneKey {
         };
         audience
             .into_iter()
+            .chain(barred)
             .chain(skills)
             .chain(minutes)
             .chain(kind)
@@ -178,6 +187,11 @@ impl LaneKey {
             text.push('\u{1f}');
             text.push_str(&list.join("\u{1e}"));
         }
+        if !self.barred.is_empty() {
+            let barred: Vec<&str> = self.barred.iter().map(AgentId::as_str).collect();
+            text.push('\u{1f}');
+            text.push_str(&barred.join("\u{1e}"));
+        }
         text
     }
 
@@ -186,6 +200,8 @@ impl LaneKey {
         let mut part = || parts.next();
         let (priority, kind, minutes) = (part()?, part()?, part()?);
         let (skills, audience, previous) = (part()?, part()?, part()?);
+        // Of most lanes, and of all that an older build made, there is none.
+        let barred = part().unwrap_or_default();
         let ids = |list: &str| -> Vec<AgentId> {
             list.split('\u{1e}')
                 .filter(|id| !id.is_empty())
@@ -203,6 +219,7 @@ impl LaneKey {
             skills: Skills::new(skills.split('\u{1e}')),
             audience: ids(audience),
             previous: ids(previous),
+            barred: ids(barred),
         })
     }
 }
@@ -243,6 +260,7 @@ mod tests {
                 skills: Skills::new(["rust", "sql"]),
                 audience: vec!["a".into(), "b".into()],
                 previous: vec!["c".into()],
+                barred: vec!["d".into(), "e".into()],
             },
             LaneKey {
                 priority: Priority::Low,
@@ -251,6 +269,7 @@ mod tests {
                 skills: Skills::default(),
                 audience: vec![],
                 previous: vec![],
+                barred: vec![],
             },
         ];
         for key in keys {

@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 
 use crate::attempt::Attempt;
+use crate::incident::Incident;
+use crate::job::{Job, JobGroup};
 use crate::record::Listed;
 use crate::token::Token;
 use crate::{
@@ -91,6 +93,44 @@ impl<E> dyn Readable<Error = E> + '_ {
     pub fn privates<T: Listed>(&self, range: &RecordRange) -> Result<Vec<T>, E> {
         let found = self.records(range)?.into_iter();
         Ok(found.filter_map(T::out_of).collect())
+    }
+
+    /// What waits for a person, whatever it is, the longest first: at most so many of each kind.
+    pub fn for_steward(&self, limit: usize) -> Result<Vec<ForSteward>, E> {
+        let needs_person = TaskFilter {
+            statuses: vec![TaskStatus::NeedsPerson],
+            ..TaskFilter::default()
+        };
+        let page = Page { after: None, limit };
+        let jobs = self.privates::<Job>(&Job::in_group(JobGroup::Steward, limit))?;
+        let tasks = self.tasks(&needs_person, &page)?.rows;
+        let incidents = self.privates::<Incident>(&Incident::range(false, limit))?;
+        let jobs = jobs.into_iter().map(ForSteward::Job);
+        let tasks = tasks.into_iter().map(ForSteward::Task);
+        let incidents = incidents.into_iter().map(ForSteward::Incident);
+        let mut all: Vec<ForSteward> = jobs.chain(tasks).chain(incidents).collect();
+        all.sort_by_key(ForSteward::since);
+        Ok(all)
+    }
+}
+
+/// Something that waits for a person. An acknowledgement that is overdue is an incident.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ForSteward {
+    /// It needs intervention or approval, or reached a limit.
+    Job(Job),
+    /// It needs review.
+    Task(Task),
+    Incident(Incident),
+}
+
+impl ForSteward {
+    pub fn since(&self) -> Timestamp {
+        match self {
+            ForSteward::Job(job) => job.updated_at,
+            ForSteward::Task(task) => task.updated_at,
+            ForSteward::Incident(incident) => incident.first_at,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use switchboard_core::outbox::Dispatch;
 use switchboard_core::talk::Owed;
+use switchboard_core::verb::job::PruneJobs;
 use switchboard_core::verb::{
     Chase, ChaseOrders, CompactOutbox, EndCooldown, EndDeadlines, EndOverdue, EndPromises,
     EndReleases, EndSessions, EndStale, ExpireLeases, ExpireMessages, ForgetNode, GrantBudgets,
@@ -168,6 +169,7 @@ impl Pruner {
         }
         let keep_events = hub.shared.runtime.keep;
         self::steps(hub, CompactOutbox { keep: keep_events }).await?;
+        self::steps(hub, PruneJobs).await?;
         self.verbs = verbs;
         for _ in 0..TASK_PAGES {
             let next = hub

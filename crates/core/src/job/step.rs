@@ -228,3 +228,153 @@ impl JobState {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN: &str = "DRAFT PENDING RUNNING REVIEW_REQUIRED REVIEWING APPROVAL_REQUIRED INTERVENTION_REQUIRED \
+                        HALTED_COST HALTED_TIME HALTED_ITERATION";
+    const HALTED: &str = "HALTED_COST HALTED_TIME HALTED_ITERATION";
+
+    /// From, who, what, to. All else is refused.
+    #[rustfmt::skip]
+    const TABLE: &[(&str, &str, &str, &str)] = &[
+        ("DRAFT", "System", "activate", "PENDING"),
+        ("PENDING", "System", "begin", "RUNNING"),
+        ("REVIEW_REQUIRED", "System", "begin", "REVIEWING"),
+        ("RUNNING", "Worker", "COMPLETED", "review"),
+        ("RUNNING", "Worker", "STUCK", "INTERVENTION_REQUIRED"),
+        ("RUNNING", "Worker", "RETRY", "PENDING"),
+        ("RUNNING", "Worker", "call_again", "PENDING"),
+        ("REVIEWING", "Supervisor", "COMPLETED", "phase done"),
+        ("REVIEWING", "Supervisor", "STUCK", "INTERVENTION_REQUIRED"),
+        ("REVIEWING", "Supervisor", "RETRY", "PENDING"),
+        ("REVIEWING", "Supervisor", "call_again", "REVIEW_REQUIRED"),
+        ("RUNNING", "System", "recover", "PENDING"),
+        ("REVIEWING", "System", "recover", "REVIEW_REQUIRED"),
+        ("PENDING REVIEW_REQUIRED APPROVAL_REQUIRED INTERVENTION_REQUIRED", "System", "halt", "halted"),
+        ("APPROVAL_REQUIRED", "Steward", "approve", "SUCCESS"),
+        ("APPROVAL_REQUIRED", "Steward", "reject", "PENDING"),
+        ("INTERVENTION_REQUIRED", "Steward", "resubmit", "PENDING"),
+        (HALTED, "Steward", "resubmit", "resume to"),
+        ("INTERVENTION_REQUIRED", "Steward", "terminate", "CANCELED"),
+        (HALTED, "Steward", "terminate", "CANCELED"),
+        ("INTERVENTION_REQUIRED", "Steward", "correct", "as if said"),
+        (OPEN, "Steward System", "suspend", "SUSPENDED"),
+        ("SUSPENDED", "Steward System", "resume", "resume to"),
+        (OPEN, "Steward System", "cancel", "CANCELED"),
+        ("SUSPENDED", "Steward System", "cancel", "CANCELED"),
+        ("DRAFT PENDING REVIEW_REQUIRED APPROVAL_REQUIRED INTERVENTION_REQUIRED SUSPENDED", "Steward System", "go_back", "point"),
+        (HALTED, "Steward System", "go_back", "point"),
+        ("DRAFT PENDING REVIEW_REQUIRED APPROVAL_REQUIRED INTERVENTION_REQUIRED SUSPENDED", "Steward System", "rerun", "PENDING"),
+        (HALTED, "Steward System", "rerun", "PENDING"),
+        ("SUCCESS CANCELED", "Steward System", "rerun", "PENDING"),
+    ];
+
+    fn word(next: Next) -> String {
+        match next {
+            Next::To(state) => state.to_string(),
+            Next::Review => "review".to_owned(),
+            Next::PhaseDone => "phase done".to_owned(),
+            Next::ResumeTo => "resume to".to_owned(),
+            Next::Halted => "halted".to_owned(),
+            Next::AsIfSaid => "as if said".to_owned(),
+            Next::Point => "point".to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_act_of_every_actor_in_every_state_is_a_transition_or_refused_by_name() {
+        // logist.flow.completed_advances, logist.flow.stuck_pauses, logist.flow.retry_same_phase
+        let mut found = 0;
+        for state in JobState::ALL {
+            for actor in JobRole::ALL {
+                for act in Act::ALL {
+                    let names =
+                        |list: &str, name: &str| list.split_whitespace().any(|word| word == name);
+                    let mut row = TABLE.iter().filter(|(from, who, what, _)| {
+                        names(from, state.as_str())
+                            && names(who, actor.as_str())
+                            && *what == act.as_str()
+                    });
+                    let expected = row.next().map(|(_, _, _, to)| (*to).to_owned());
+                    assert!(row.next().is_none(), "{state} {actor} {act} is there twice");
+                    found += usize::from(expected.is_some());
+                    let got = state.next(*actor, *act).map(word);
+                    assert_eq!(got, expected, "{state} {actor} {act}");
+                    let refusal = state.step(&"J".into(), *actor, *act);
+                    let why = JobRefusal::State {
+                        state: *state,
+                        act: *act,
+                    };
+                    let refused = Refusal::Job {
+                        job: "J".into(),
+                        why,
+                    };
+                    assert_eq!(refusal.is_err(), expected.is_none());
+                    assert!(
+                        refusal.is_ok() || refusal == Err(refused),
+                        "{state} {actor} {act}"
+                    );
+                }
+            }
+        }
+        assert_eq!(found, 112, "transitions");
+    }
+
+    #[test]
+    fn what_follows_a_phase_that_is_done() {
+        for (has_supervisor, is_last_phase, needs_approval, worker, supervisor) in [
+            (
+                true,
+                false,
+                true,
+                JobState::ReviewRequired,
+                JobState::Pending,
+            ),
+            (
+                true,
+                true,
+                true,
+                JobState::ReviewRequired,
+                JobState::ApprovalRequired,
+            ),
+            (
+                true,
+                true,
+                false,
+                JobState::ReviewRequired,
+                JobState::Success,
+            ),
+            (false, false, true, JobState::Pending, JobState::Pending),
+            (
+                false,
+                true,
+                true,
+                JobState::ApprovalRequired,
+                JobState::ApprovalRequired,
+            ),
+            (false, true, false, JobState::Success, JobState::Success),
+        ] {
+            let setting = Setting {
+                has_supervisor,
+                is_last_phase,
+                needs_approval,
+            };
+            let lands = |state, role| {
+                let landed = setting.replayed(state, role, Act::Completed);
+                landed.map(|landed| landed.state)
+            };
+            assert_eq!(
+                lands(JobState::Pending, JobRole::Worker),
+                Some(worker),
+                "{setting:?}"
+            );
+            let reviewed = lands(JobState::ReviewRequired, JobRole::Supervisor);
+            assert_eq!(reviewed, Some(supervisor), "{setting:?}");
+        }
+        let nobodys = Setting::default().replayed(JobState::Draft, JobRole::Worker, Act::Completed);
+        assert_eq!(nobodys, None);
+    }
+}

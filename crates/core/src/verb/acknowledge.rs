@@ -232,6 +232,15 @@ fn take_over(
         task: id.clone(),
         why,
     })?;
+    if task.about.barred.contains(&taker.id) {
+        return Err(Refusal::Invalid {
+            field: "agent.id",
+            message: format!(
+                "{} may not have task {id}; hand it to another agent",
+                taker.id
+            ),
+        });
+    }
     if taker.holds.len() >= limits::CLAIMS_PER_AGENT_MAX {
         return Err(Refusal::TooMany {
             what: "tasks held by one agent",

@@ -115,7 +115,7 @@ impl Verb for Prune {
 }
 
 /// What may be pruned now: nothing while the time cannot be trusted, or is not loaded.
-fn allowance(want: &mut Want<'_>, now: Timestamp) -> Option<ServedTime> {
+pub(super) fn allowance(want: &mut Want<'_>, now: Timestamp) -> Option<ServedTime> {
     let mut time = want.served_time();
     if !want.is_satisfied() || !time.may_prune(now) {
         return None;

@@ -341,6 +341,7 @@ mod tests {
         for (edit, unfit) in [
             (TaskKind::Test, Unfit::NeedsTests),
             (TaskKind::Code, Unfit::NotInAudience),
+            (TaskKind::Code, Unfit::Barred),
         ] {
             let mut swarm = Swarm::new();
             let mut agent = register("A", &[]);
@@ -350,6 +351,9 @@ mod tests {
                 task.about.kind = edit;
                 if unfit == Unfit::NotInAudience {
                     task.about.audience = vec!["B".into()];
+                }
+                if unfit == Unfit::Barred {
+                    task.about.barred = vec!["A".into()];
                 }
             }));
             assert_eq!(reasons(&mut swarm, "A"), [Reason::Unfit(unfit)]);

@@ -64,6 +64,7 @@ pub(crate) fn task<R: Columns>(row: &R) -> Result<Task, R::Error> {
             required_skills: Skills::new(strings(row, at!(TASKS.required_skills))?),
             estimated_minutes: optional_number(row, at!(TASKS.estimated_minutes))?,
             audience: ids(row, at!(TASKS.audience))?,
+            barred: private_json(row, at!(TASKS.barred))?.map_or(Vec::new(), |barred| *barred),
         },
         state,
         dependencies: ids(row, at!(TASKS.dependencies))?,
@@ -174,6 +175,7 @@ pub(crate) fn new_task(task: &Task, row: &mut impl Values) {
         .text(task.corr_id.as_str())
         .text(task.about.when_spent.as_str())
         .text(json_of(task.contract.as_deref()).as_deref())
+        .text(barred(task).as_deref())
         .count(task.number);
 }
 
@@ -226,7 +228,14 @@ pub(crate) fn words_of_task(task: &Task, row: &mut impl Values) {
         .int(i64::from(task.about.max_retries))
         .text(task.about.branch.as_deref())
         .list(task.about.audience.iter().map(|id| id.as_str()))
-        .text(task.about.when_spent.as_str());
+        .text(task.about.when_spent.as_str())
+        .text(barred(task).as_deref());
+}
+
+/// Hardly any task bars anybody: nothing stands there then.
+fn barred(task: &Task) -> Option<String> {
+    let barred = &task.about.barred;
+    json_of((!barred.is_empty()).then_some(barred))
 }
 
 /// What the public columns show of a state.

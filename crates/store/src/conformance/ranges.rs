@@ -414,6 +414,7 @@ pub(super) fn lanes_and_queues(world: &mut World<'_>) {
         minutes: None,
         skills: Skills::new(["rust"]),
         audience: vec![],
+        barred: vec![],
         previous: vec![],
     };
     let (rep, other) = (Rep("rust".into()), Rep("go".into()));

@@ -106,6 +106,7 @@ fn fill(task: &mut Task) {
     task.about.estimated_minutes = Some(90);
     task.about.branch = Some("feature/x".to_owned());
     task.about.audience = vec!["eve".into(), "ann".into()];
+    task.about.barred = vec!["mallory".into()];
     task.retries = 3;
     task.about.max_retries = 9;
     task.previous_agents = vec!["ann".into(), "bob".into()];

@@ -177,6 +177,12 @@ pub(super) const TASK_RULES: &[Rule] = &[
         "NEW.status {held} AND OLD.status NOT {held} AND NEW.assigned_agent IS NOT NULL AND OLD.audience <> '[]'
       AND NOT EXISTS (SELECT 1 FROM json_each(OLD.audience) meant WHERE meant.value = NEW.assigned_agent)",
     ),
+    of_changed(
+        "tasks.assigned_agent: this agent may not have this task; another has to do it",
+        "NEW.assigned_agent",
+        "NEW.status {held} AND OLD.status NOT {held} AND NEW.assigned_agent IS NOT NULL AND OLD.barred IS NOT NULL
+      AND EXISTS (SELECT 1 FROM json_each(OLD.barred) kept WHERE kept.value = NEW.assigned_agent)",
+    ),
     // Without an agent's name these are a person's acts.
     of_changed(
         "tasks.assigned_agent: an agent can claim only what is ready, and finish only what it has claimed",

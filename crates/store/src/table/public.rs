@@ -89,6 +89,7 @@ pub(crate) const TASKS: Table = Table {
         own(I, "look_at").born("NULL").to(QUEUE),
         own(I, "epoch_needed").born("0").to(QUEUE),
         own(T, "contract").born("NULL"),
+        own(T, "barred").born("NULL").to(NEW | WORDS),
     ],
     rules: TASK_RULES,
 };

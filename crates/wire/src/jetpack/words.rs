@@ -208,6 +208,7 @@ words! {
         NeedsBrowser = "needs_browser",
         NeedsTests = "needs_tests",
         NotInAudience = "not_in_audience",
+        Barred = "barred",
         FailedItBefore = "failed_it_before",
         Paused = "paused",
         AgentNotRegistered = "agent_not_registered",

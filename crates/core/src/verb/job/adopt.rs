@@ -61,6 +61,7 @@ pub(super) fn shelve(
     mut job: Job,
     spec: &JobSpec,
 ) -> Result<(Job, Changes), Refusal> {
+    spec.check()?;
     let mut want = Want::new(slice);
     if want.private::<Job>(job.id.to_string()).is_some() {
         return Err(no(&job.id, JobRefusal::Exists));

@@ -54,6 +54,11 @@ impl Verdict {
             },
             Answer::TimedOut { why } => stuck(RunStatus::Timeout, why),
             Answer::Broken { why } => stuck(RunStatus::Error, why),
+            Answer::GaveUp { why } => Verdict {
+                action: JobAction::Retry,
+                act: Act::CallAgain,
+                ..stuck(RunStatus::Error, why)
+            },
             Answer::CallFailed { error, why } => {
                 let passes = matches!(error, CallError::Network | CallError::Quota);
                 let again = passes && job.call_tries < limits::JOB_CALL_RETRIES;
@@ -96,6 +101,7 @@ impl Answered<'_> {
         let interaction = Interaction {
             job: turn.job.id.clone(),
             sequence: turn.job.last_sequence,
+            by: run.by.clone(),
             at: turn.now,
             role: run.role,
             phase,
@@ -139,10 +145,11 @@ impl Answered<'_> {
 
     /// What the next run finds.
     fn prepare(&self, turn: &mut Turn<'_>, run: &JobRun, verdict: &Verdict, phase: usize) {
-        if let (Act::CallAgain, Some(error)) = (verdict.act, verdict.call_error) {
-            let first = match error {
-                CallError::Quota => self.waits.quota,
-                CallError::Network | CallError::Credential => self.waits.network,
+        if verdict.act == Act::CallAgain {
+            let first = match verdict.call_error {
+                None => return,
+                Some(CallError::Quota) => self.waits.quota,
+                Some(CallError::Network | CallError::Credential) => self.waits.network,
             };
             turn.job.look_at = Some(turn.now + first * 2_u32.pow(turn.job.call_tries));
             turn.job.call_tries += 1;

@@ -6,7 +6,6 @@ use crate::changes::Changes;
 use crate::event::Event;
 use crate::id::JobId;
 use crate::job::{Job, JobPhase, JobSpec, JobState, NewLimits};
-use crate::limits;
 use crate::refusal::Refusal;
 use crate::slice::Slice;
 use crate::time::Timestamp;
@@ -111,27 +110,21 @@ fn put_state(turn: &mut Turn<'_>, state: JobState) {
 }
 
 fn check_phases(turn: &Turn<'_>, spec: &JobSpec) -> Result<(), Refusal> {
-    let wrong = |message: String| Refusal::Invalid {
-        field: "phases",
-        message,
-    };
-    if spec.phases.is_empty() || spec.phases.len() > limits::JOB_PHASES_MAX {
-        return Err(wrong(format!(
-            "a job has between 1 and {} phases",
-            limits::JOB_PHASES_MAX
-        )));
-    }
+    spec.check()?;
     let begun = match turn.job.runs {
         0 => 0,
         _ => turn.job.phase + 1,
     };
     let kept: &[JobPhase] = &turn.spec().phases[..begun.min(turn.spec().phases.len())];
     if !spec.phases.starts_with(kept) {
-        return Err(wrong(format!(
-            "the first {} phases of job {} have begun and stay as they are; change later ones, or make another job",
-            kept.len(),
-            turn.job.id
-        )));
+        return Err(Refusal::Invalid {
+            field: "phases",
+            message: format!(
+                "the first {} phases of job {} have begun and stay as they are; change later ones, or make another job",
+                kept.len(),
+                turn.job.id
+            ),
+        });
     }
     Ok(())
 }

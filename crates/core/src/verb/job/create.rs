@@ -49,6 +49,7 @@ impl CreateJob {
             directory: self.directory.clone(),
             guidance: None,
             run: None,
+            worker: None,
             task: None,
             call_tries: 0,
             look_at: None,

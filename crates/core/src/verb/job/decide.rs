@@ -102,10 +102,14 @@ impl DecideJob {
         if let Next::To(state) = next {
             turn.job.state = state;
         }
+        // Whoever is at work on it, or waits with it, is not what counts from here on.
+        turn.interrupt();
         match &self.decision {
             Decision::Activate { rank: Some(place) } => rank::put(slice, turn, *place),
-            Decision::Activate { rank: None } | Decision::Approve => {}
-            Decision::Terminate | Decision::Cancel => turn.interrupt(),
+            Decision::Activate { rank: None }
+            | Decision::Approve
+            | Decision::Terminate
+            | Decision::Cancel => {}
             Decision::Reject { guidance } => {
                 turn.job.guidance.clone_from(guidance);
                 turn.begin_anew();
@@ -123,10 +127,7 @@ impl DecideJob {
                 turn.warn();
             }
             Decision::Correct { action } => correct(slice, turn, *action)?,
-            Decision::Suspend => {
-                turn.job.suspended_in = Some(turn.was.0.resting());
-                turn.interrupt();
-            }
+            Decision::Suspend => turn.job.suspended_in = Some(turn.was.0.resting()),
             Decision::Resume => {
                 turn.job.state = turn.job.suspended_in.take().unwrap_or(JobState::Pending);
             }
@@ -246,5 +247,4 @@ fn forget_stop(turn: &mut Turn<'_>) {
     turn.job.resume_to = None;
     turn.job.suspended_in = None;
     turn.begin_anew();
-    turn.interrupt();
 }

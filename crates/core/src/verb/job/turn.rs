@@ -106,6 +106,12 @@ impl<'a> Turn<'a> {
         self.drops_task = true;
     }
 
+    /// Whether nothing was decided.
+    pub fn is_unchanged(&self) -> bool {
+        let known = Want::new(self.slice).private::<Job>(self.job.id.to_string());
+        known == Some(&self.job) && self.changes.is_empty()
+    }
+
     /// Another step than the one that was tried again.
     pub fn begin_anew(&mut self) {
         self.job.call_tries = 0;

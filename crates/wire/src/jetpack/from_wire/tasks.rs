@@ -118,6 +118,7 @@ fn new_task(
             required_skills: check::skills(&place("requiredSkills"), &task.required_skills)?,
             estimated_minutes: minutes(&place("estimatedMinutes"), task.estimated_minutes)?,
             audience: audience(&place("audience"), &task.audience)?,
+            barred: Vec::new(),
         },
         dependencies,
         on_dependency_failure: task

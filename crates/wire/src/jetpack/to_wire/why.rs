@@ -87,6 +87,7 @@ fn named(reason: &Reason) -> (WhyReason, Option<String>) {
         Reason::AgentStopping => (WhyReason::AgentStopping, None),
         Reason::Unfit(unfit) => match unfit {
             Unfit::NotInAudience => (WhyReason::NotInAudience, None),
+            Unfit::Barred => (WhyReason::Barred, None),
             Unfit::MissingSkill(skill) => (WhyReason::MissingSkill, Some(skill.to_string())),
             Unfit::OverTimeLimit { estimate, limit } => (
                 WhyReason::OverTimeLimit,
@@ -122,6 +123,10 @@ fn sentence(whom: Whom<'_>, reason: &Reason) -> String {
             Unfit::NotInAudience => (
                 "not one of the agents that it is for".to_owned(),
                 "is one that it is for".to_owned(),
+            ),
+            Unfit::Barred => (
+                "barred from it".to_owned(),
+                "is not barred from it".to_owned(),
             ),
             Unfit::MissingSkill(skill) => {
                 (format!("does not have {skill}"), format!("has {skill}"))
