@@ -3,7 +3,7 @@
 //! The ledger's commit is the journal; the file follows a moment later, and begins anew wherever it is missing or
 //! damaged. Nothing of the hub waits for it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use switchboard_core::id::HUB_ROLE;
 use switchboard_core::query::Readable;
 use switchboard_core::talk::Refused;
 use switchboard_core::verb::Speaker;
-use switchboard_core::{Event, MessageId, Timestamp};
+use switchboard_core::{AgentId, Event, MessageId, Timestamp};
 use switchboard_store::journal::{Journal, JournalError, Row, Upto};
 use switchboard_wire::squidrun::{Addressees, CLI, Roles, Saying, Status};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
@@ -44,6 +44,8 @@ const EVENTS_PER_PAGE: usize = 128;
 const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Events without a message are noted as seen once there are so many.
 const NOTED_EVERY: u64 = 5000;
+/// So many messages of others are remembered as such.
+const ELSEWHERE_MAX: usize = 4096;
 /// Who is briefed.
 const ARCHITECT: &str = "architect";
 const INDEX: &str = "session.md";
@@ -68,6 +70,7 @@ pub struct Follower {
     renamed_at: Option<Instant>,
     is_awaited: bool,
     trouble: Option<String>,
+    elsewhere: Elsewhere,
 }
 
 /// A stretch of the log.
@@ -95,6 +98,7 @@ impl Follower {
             renamed_at: None,
             is_awaited: false,
             trouble: None,
+            elsewhere: Elsewhere::default(),
         }
     }
 
@@ -192,8 +196,13 @@ impl Follower {
             };
             let (from, session) = (self.seen, self.session);
             let roles = Arc::clone(&self.context.roles);
-            let read = hub.read(move |ledger| read(ledger, from, session, &roles));
-            let page = read.await?;
+            let mut elsewhere = std::mem::take(&mut self.elsewhere);
+            let read = hub.read(move |ledger| {
+                let page = read(ledger, from, session, &roles, &mut elsewhere)?;
+                Ok((page, elsewhere))
+            });
+            let (page, elsewhere) = read.await?;
+            self.elsewhere = elsewhere;
             let (upto, is_end) = (page.upto, page.is_end);
             self.is_awaited |= page.has_architect;
             if !page.rows.is_empty() || upto.seq.abs_diff(kept.seq) >= NOTED_EVERY {
@@ -368,6 +377,7 @@ fn read<E>(
     mut from: Upto,
     session: u32,
     roles: &Roles,
+    elsewhere: &mut Elsewhere,
 ) -> Result<Page, E> {
     let head = ledger.head()?;
     let rewound = head.epoch.rewinds(from.epoch, from.seq, head.seq);
@@ -385,6 +395,7 @@ fn read<E>(
     let mut last: HashMap<&MessageId, Timestamp> = HashMap::new();
     let mut judged: HashMap<&MessageId, BTreeMap<u32, &str>> = HashMap::new();
     for logged in &events {
+        elsewhere.note(&logged.event, roles);
         last.extend(message_of(&logged.event).map(|id| (id, logged.at)));
         if let Event::ClaimJudged {
             message,
@@ -408,7 +419,10 @@ fn read<E>(
         let Some((id, at)) = news else {
             continue;
         };
-        let mut row = row_of(ledger, id, at, session, roles)?;
+        let mut row = match elsewhere.ids.contains(id) {
+            true => None,
+            false => row_of(ledger, id, at, session, roles)?,
+        };
         if let Some(judged) = judged.get(id) {
             // The message itself may be forgotten; the journal keeps it for longer.
             let there = row.unwrap_or_else(|| Row {
@@ -427,6 +441,46 @@ fn read<E>(
         }
     }
     Ok(page)
+}
+
+/// Messages between agents that are nobody here: they need not be read to know it.
+#[derive(Default)]
+struct Elsewhere {
+    ids: HashSet<MessageId>,
+    /// In the order in which they came: the first ones are forgotten first, and read.
+    order: VecDeque<MessageId>,
+}
+
+impl Elsewhere {
+    fn note(&mut self, event: &Event, roles: &Roles) {
+        let Event::MessageSent {
+            message,
+            from,
+            to,
+            to_several,
+            ..
+        } = event
+        else {
+            return;
+        };
+        // To whom a broadcast went, its event does not say.
+        let mut parties = to.iter().chain(to_several).peekable();
+        if parties.peek().is_none() || parties.chain([from]).any(|agent| is_here(agent, roles)) {
+            return;
+        }
+        if self.ids.insert(message.clone()) {
+            self.order.push_back(message.clone());
+        }
+        if self.order.len() > ELSEWHERE_MAX
+            && let Some(first) = self.order.pop_front()
+        {
+            self.ids.remove(&first);
+        }
+    }
+}
+
+fn is_here(agent: &AgentId, roles: &Roles) -> bool {
+    matches!(agent.as_str(), CLI | HUB_ROLE) || roles.target(agent.as_str()).is_some()
 }
 
 /// The message that an event is about.
@@ -455,11 +509,48 @@ pub(super) fn row_of<E>(
     if let Some((message, deliveries)) = ledger.message(id)? {
         let recipients = deliveries.iter().map(|delivery| &delivery.agent);
         let mut parties = recipients.chain([&message.from]);
-        let is_ours = parties.any(|agent| {
-            matches!(agent.as_str(), CLI | HUB_ROLE) || roles.target(agent.as_str()).is_some()
-        });
+        let is_ours = parties.any(|agent| is_here(agent, roles));
         return Ok(is_ours.then(|| entry::row_of(&message, &deliveries, session, at)));
     }
     let refused = ledger.private::<Refused>(id.to_string())?;
     Ok(refused.map(|refused| entry::refused(&refused, session)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(id: &str, from: &str, to: &[&str]) -> Event {
+        Event::MessageSent {
+            message: id.into(),
+            from: from.into(),
+            to: None,
+            to_several: to.iter().map(|agent| AgentId::from(*agent)).collect(),
+            kind: "custom".to_owned(),
+            recipients: 1,
+        }
+    }
+
+    #[test]
+    fn what_agents_of_other_doors_say_to_each_other_is_not_read() {
+        let roles = Roles::default();
+        let mut elsewhere = Elsewhere::default();
+        for (id, from, to, is_elsewhere) in [
+            ("one", "ann", &["bob"] as &[_], true),
+            ("several", "ann", &["bob", "eve"], true),
+            ("to a role", "ann", &["bob", "architect"], false),
+            ("of a role", "builder", &["bob"], false),
+            ("of a person", "cli", &["bob"], false),
+            ("to all", "ann", &[], false),
+        ] {
+            elsewhere.note(&sent(id, from, to), &roles);
+            assert_eq!(elsewhere.ids.contains(&id.into()), is_elsewhere, "{id}");
+        }
+        for n in 0..ELSEWHERE_MAX {
+            elsewhere.note(&sent(&n.to_string(), "ann", &["bob"]), &roles);
+        }
+        assert!(!elsewhere.ids.contains(&"one".into()));
+        assert_eq!(elsewhere.ids.len(), ELSEWHERE_MAX);
+        assert_eq!(elsewhere.order.len(), ELSEWHERE_MAX);
+    }
 }
