@@ -20,6 +20,7 @@ pub mod agentbus;
 pub mod hrana;
 pub mod jetpack;
 pub mod openapi;
+pub mod redact;
 pub mod runtime;
 pub mod signature;
 pub mod squidrun;

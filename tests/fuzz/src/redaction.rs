@@ -1,7 +1,7 @@
 //! Secrets in texts and in JSON: none is left, and everything else is.
 
 use serde_json::Value;
-use switchboard_wire::agentbus::redact;
+use switchboard_wire::redact;
 
 /// One of each kind that is known by its own looks.
 const TOKENS: &[&str] = &[

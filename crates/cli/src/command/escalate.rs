@@ -14,7 +14,7 @@ use switchboard_client::broker::Outgoing;
 use switchboard_core::USER;
 use switchboard_core::limits::cut;
 use switchboard_core::recurrence::{is_error, is_transient};
-use switchboard_wire::agentbus::redact;
+use switchboard_wire::redact;
 use switchboard_wire::squidrun::tags::{ESCALATE, FIRST_ERROR};
 use switchboard_wire::squidrun::{Roles, Target};
 

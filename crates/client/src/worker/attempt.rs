@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use switchboard_child::preset::PromptBy;
 use switchboard_child::stream::{Limit, Reset, Told};
-use switchboard_wire::agentbus::redact;
 use switchboard_wire::jetpack::{
     AcquireLeaseRequest, Evidence, EvidenceSource, Failure, FailureType, QualityMetrics, Task,
     TaskPhase, TaskResult, TaskType,
 };
+use switchboard_wire::redact;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

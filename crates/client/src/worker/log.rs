@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use switchboard_wire::agentbus::redact;
+use switchboard_wire::redact;
 
 /// Of one attempt, so much is kept.
 const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard_wire::agentbus::redact;
 use switchboard_wire::jetpack::{
     CommandType, HeartbeatRequest, HeartbeatStatus, HeartbeatTask, Progress, ProgressRequest,
     TaskPhase,
 };
+use switchboard_wire::redact;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use switchboard_core::{Director as Told, TaskStatus, Timestamp};
-use switchboard_wire::agentbus::UtcTime;
 use switchboard_wire::agentbus::message::DirectorStatus;
-use switchboard_wire::agentbus::{DirectorState, redact};
+use switchboard_wire::agentbus::{DirectorState, UtcTime};
+use switchboard_wire::redact;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 

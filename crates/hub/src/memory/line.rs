@@ -1,6 +1,6 @@
 //! Text as one clean line: nothing secret, no control characters, of bounded length.
 
-use switchboard_wire::agentbus::redact;
+use switchboard_wire::redact;
 
 /// One fact, in bytes.
 pub const FACT_BYTES_MAX: usize = 500;

@@ -2,8 +2,8 @@
 
 use switchboard_core::limits;
 
-use super::redact;
 use crate::Malformed;
+use crate::redact;
 
 /// Largest whole number that every JSON reader keeps exact.
 pub const NUMBER_MAX: u64 = 1 << 53;

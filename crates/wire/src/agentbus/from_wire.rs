@@ -20,11 +20,12 @@ use super::message::{
     OperatorCommand, Quality, ReleasePublished, StepProgress, TaskProgress, WorkerError,
     WorkerState,
 };
+use super::shorten;
 use super::words::{BudgetKind, BudgetPriority, BudgetResource, BudgetStatus, OperatorOrder};
-use super::{redact, shorten};
 use crate::Malformed;
 use crate::jetpack::Priority;
 use crate::jetpack::from_wire::{Context, meaning};
+use crate::redact;
 use crate::squidrun::claims;
 
 /// How long a cooldown lasts if nobody says.

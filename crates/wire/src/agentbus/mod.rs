@@ -2,8 +2,9 @@
 //!
 //! Pure: [`codec`] finds the lines, [`envelope`] reads and writes them, [`message`] has a type per message, [`session`]
 //! decides frame by frame what a director does with a connection, in a time that is told to it. [`from_wire`] makes
-//! verbs of messages, [`to_wire`] messages of rows. Sockets, clocks and the swarm itself are elsewhere. [`engram`] and [`catalog`] are the files of the swarm's memory, [`redact`] keeps
-//! secrets out of them, [`shorten`] cuts what is too long. Start with [`message::MESSAGES`], then [`session`].
+//! verbs of messages, [`to_wire`] messages of rows. Sockets, clocks and the swarm itself are elsewhere. [`engram`] and
+//! [`catalog`] are the files of the swarm's memory, [`redact`](crate::redact) keeps secrets out of them, [`shorten`] cuts
+//! what is too long. Start with [`message::MESSAGES`], then [`session`].
 
 mod check;
 mod fault;
@@ -19,7 +20,6 @@ pub mod envelope;
 pub mod from_wire;
 pub mod message;
 pub mod parts;
-pub mod redact;
 pub mod session;
 pub mod shorten;
 pub mod to_wire;

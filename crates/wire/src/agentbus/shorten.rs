@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 use switchboard_core::limits;
 
-use super::{envelope, redact};
+use super::envelope;
+use crate::redact;
 
 /// Stands where something was cut off.
 pub const MARK: &str = "[cut]";

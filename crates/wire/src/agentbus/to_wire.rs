@@ -7,12 +7,12 @@ use super::message::{
     AgentMessage, AgentMessageAck, MailState, OperatorCommand, StepProgress, TaskAssigned,
     TaskResultAck, TaskRevoked, WorkerEntry, WorkerState,
 };
-use super::redact;
 use super::text::Text;
 use super::utc::UtcTime;
 use super::words::{OperatorOrder, Stage};
 use crate::Json;
 use crate::jetpack::Priority;
+use crate::redact;
 
 /// A task that is a worker's own; `resumed` if it accepted it on an earlier connection.
 pub fn assigned(task: &Task, resumed: bool) -> TaskAssigned {

@@ -13,8 +13,8 @@ use super::{
     CapabilityRecord, CapabilityStatus, IndexRecord, ProvenanceRecord, RoutingRecord,
     SkillRefRecord,
 };
-use crate::agentbus::redact;
 use crate::jetpack::from_wire::check::{self, agent_id};
+use crate::redact;
 use crate::signature::{from_hex, to_hex};
 use crate::{Malformed, canonical, parse};
 

@@ -3,7 +3,8 @@
 use switchboard_core::verb::{Acknowledge, Send};
 use switchboard_core::{Door, MessageId, Refusal};
 use switchboard_wire::agentbus::message::{AgentMessage, AgentMessageAck, MailState};
-use switchboard_wire::agentbus::{from_wire, redact, to_wire};
+use switchboard_wire::agentbus::{from_wire, to_wire};
+use switchboard_wire::redact;
 
 use super::super::server::BusState;
 use super::Worker;

@@ -20,7 +20,8 @@ use switchboard_wire::agentbus::message::{
     WorkerLeaving,
 };
 use switchboard_wire::agentbus::session::Peer;
-use switchboard_wire::agentbus::{Fault, Flag, Role, from_wire, redact};
+use switchboard_wire::agentbus::{Fault, Flag, Role, from_wire};
+use switchboard_wire::redact;
 use tokio::time::Instant;
 
 use super::board::Entry;

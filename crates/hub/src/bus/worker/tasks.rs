@@ -3,7 +3,8 @@
 use switchboard_core::idempotency::Key;
 use switchboard_core::verb::{Complete, ErrorTaken, ReportError, ReportProgress};
 use switchboard_wire::agentbus::message::{TaskAccepted, TaskDeclined, TaskProgress, WorkerError};
-use switchboard_wire::agentbus::{Fault, Flag, from_wire, redact, to_wire};
+use switchboard_wire::agentbus::{Fault, Flag, from_wire, to_wire};
+use switchboard_wire::redact;
 
 use super::super::server::BusState;
 use super::Worker;

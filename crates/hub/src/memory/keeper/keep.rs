@@ -5,8 +5,9 @@ use std::time::Duration;
 use switchboard_core::engram::{Engram as Row, EngramEntry, Scope as Tier};
 use switchboard_core::verb::{AdoptEngrams, KeepEngram, Kept};
 use switchboard_core::{EngramId, Timestamp};
+use switchboard_wire::agentbus::Scope;
 use switchboard_wire::agentbus::engram::{self, Engram};
-use switchboard_wire::agentbus::{Scope, redact};
+use switchboard_wire::redact;
 use ulid::Ulid;
 
 use super::Keeper;
