@@ -22,6 +22,7 @@ pub mod jetpack;
 pub mod openapi;
 pub mod redact;
 pub mod runtime;
+pub mod schema;
 pub mod signature;
 pub mod squidrun;
 

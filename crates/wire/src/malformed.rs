@@ -65,7 +65,7 @@ pub fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Malformed>
 
 /// As deep as serde_json goes; what it skips or keeps verbatim is held to the same.
 const DEPTH_MAX: usize = 127;
-const TOO_DEEP: &str = "the JSON is nested too deeply (at most 127 levels)";
+pub(crate) const TOO_DEEP: &str = "the JSON is nested too deeply (at most 127 levels)";
 
 pub(crate) fn too_deep(bytes: &[u8]) -> bool {
     // Few messages have that many brackets at all, and counting them is nearly free.

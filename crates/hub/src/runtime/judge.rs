@@ -1,18 +1,17 @@
 //! Compares what an agent reported with what a task's contract says that it must be.
 //!
-//! A schema is somebody else's: nothing that it refers to is fetched, its patterns are matched in linear time, and whatever
-//! it says is given up after a while.
+//! A schema is somebody else's: whatever it says is given up after a while.
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use switchboard_core::contract::{Contract, Part};
 use switchboard_core::limits;
 use switchboard_core::verb::{Complete, Finding};
 use switchboard_core::{Refusal, TaskId};
+use switchboard_wire::schema;
 
 use crate::hub::{Error, Hub};
 
@@ -28,7 +27,7 @@ pub fn check_schema(schema: &str) -> Result<(), String> {
         return Err(format!("the schema is larger than {most} bytes"));
     }
     let schema = schema.to_owned();
-    apart(move || read(&schema).map(drop))
+    apart(move || schema::read(&schema).map(drop))
 }
 
 /// What of a result is not as it must be.
@@ -46,7 +45,7 @@ pub fn judge(contract: &Contract, result: &str) -> Finding {
     };
     let compared = apart(move || {
         let output = result.get("output").unwrap_or(&result);
-        let schema = read(&schema)?;
+        let schema = schema::read(&schema)?;
         schema.validate(output).map_err(|error| {
             let place = error.instance_path().to_string();
             format!("{place}: {error}")
@@ -77,16 +76,6 @@ fn not_installed(part: &Part, result: &Value) -> Option<String> {
         "expected \"installed\": {{\"name\": \"{name}\", \"version\": \"{version}\"}} in the result, found {installed}"
     ))
     .breach
-}
-
-fn read(schema: &str) -> Result<Validator, String> {
-    let schema: Value = serde_json::from_str(schema).map_err(|error| error.to_string())?;
-    jsonschema::options()
-        .offline()
-        .with_pattern_options(PatternOptions::regex())
-        .should_validate_formats(true)
-        .build(&schema)
-        .map_err(|error| format!("the schema cannot be used: {error}"))
 }
 
 /// On a stack of its own, and no longer than it may take.
