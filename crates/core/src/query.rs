@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use crate::attempt::Attempt;
 use crate::incident::Incident;
 use crate::job::{Job, JobGroup};
-use crate::record::Listed;
+use crate::record::{Kind, Listed};
 use crate::token::Token;
 use crate::{
     Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, LeasePath, Logged, Message,
@@ -71,6 +71,8 @@ pub trait Readable {
     fn record(&self, key: &RecordKey) -> Result<Option<Record>, Self::Error>;
     /// Private rows of an owner, by position.
     fn records(&self, range: &RecordRange) -> Result<Vec<Record>, Self::Error>;
+    /// How many private rows of a kind each owner has in its list, by owner.
+    fn record_counts(&self, kind: Kind) -> Result<Vec<(String, u64)>, Self::Error>;
     /// Events after a number, in order.
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Self::Error>;
     /// The oldest event that is still kept.

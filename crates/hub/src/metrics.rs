@@ -13,6 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use switchboard_core::job::JobGroup;
 use switchboard_core::query::AgentCounts;
 use switchboard_core::{Head, TaskStatus};
 
@@ -48,12 +49,7 @@ impl Metrics {
     }
 
     /// All figures as text; those of the ledger only if it could be read.
-    pub fn print(
-        &self,
-        ledger: Option<(Head, AgentCounts)>,
-        stats: Stats,
-        unknown_body_bytes: usize,
-    ) -> String {
+    pub fn print(&self, ledger: Option<Ledger>, stats: Stats, unknown_body_bytes: usize) -> String {
         let mut registry = Registry::with_prefix("switchboard");
         registry.register_collector(Box::new(Collected {
             routes: self.routes.lock().clone(),
@@ -68,11 +64,19 @@ impl Metrics {
     }
 }
 
+/// What the ledger knows.
+pub struct Ledger {
+    pub head: Head,
+    pub agents: AgentCounts,
+    /// Jobs by group.
+    pub jobs: Vec<(String, u64)>,
+}
+
 /// One look at everything.
 struct Collected {
     routes: Vec<(&'static str, Tally)>,
     doors: Vec<Figures>,
-    ledger: Option<(Head, AgentCounts)>,
+    ledger: Option<Ledger>,
     stats: Stats,
     unknown_body_bytes: u64,
 }
@@ -91,7 +95,7 @@ impl Collector for Collected {
         }
         self.process(&mut out)?;
         match &self.ledger {
-            Some((head, agents)) => ledger(&mut out, head, agents),
+            Some(figures) => ledger(&mut out, figures),
             None => Ok(()),
         }
     }
@@ -129,11 +133,8 @@ impl Collected {
 }
 
 #[rustfmt::skip]
-fn ledger(
-    out: &mut DescriptorEncoder<'_>,
-    head: &Head,
-    agents: &AgentCounts,
-) -> fmt::Result {
+fn ledger(out: &mut DescriptorEncoder<'_>, figures: &Ledger) -> fmt::Result {
+    let Ledger { head, agents, jobs } = figures;
     counter(out, "events", "Events in the log since it began", head.seq)?;
     gauge(out, "leases", "Live leases", head.leases)?;
     gauge(out, "messages_queued", "Queued deliveries of messages", head.queued_deliveries)?;
@@ -147,7 +148,10 @@ fn ledger(
         ("error", agents.error),
         ("offline", agents.offline),
         ("shutting_down", agents.shutting_down),
-    ])
+    ])?;
+    let in_group = |group: &JobGroup| jobs.iter().find(|(name, _)| name == group.as_str()).map_or(0, |found| found.1);
+    let by_group = JobGroup::ALL.iter().map(|group| (group.as_str(), in_group(group)));
+    family(out, "jobs", "Jobs by what they wait for", by_group)
 }
 
 pub fn counter<N: EncodeCounterValue>(
@@ -203,7 +207,12 @@ mod tests {
             idle: 3,
             ..AgentCounts::default()
         };
-        let text = metrics.print(Some((Head::default(), agents)), stats, 0);
+        let ledger = Ledger {
+            head: Head::default(),
+            agents,
+            jobs: vec![("steward".to_owned(), 2)],
+        };
+        let text = metrics.print(Some(ledger), stats, 0);
         for line in [
             "switchboard_requests_total{operation=\"claim\",status=\"2xx\"} 2",
             "switchboard_requests_total{operation=\"claim\",status=\"4xx\"} 1",
@@ -212,6 +221,8 @@ mod tests {
             "switchboard_commit_seconds_total 1.5",
             "switchboard_tasks{status=\"needs_review\"} 0",
             "switchboard_agents{status=\"idle\"} 3",
+            "switchboard_jobs{status=\"steward\"} 2",
+            "switchboard_jobs{status=\"ready\"} 0",
             "# EOF",
         ] {
             assert!(

@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use serde_json::json;
+use switchboard_core::record::Kind;
 use switchboard_core::rights::Right;
 use switchboard_core::verb::Serve;
 use switchboard_core::{Director, Head, Incident, limits};
@@ -23,6 +24,7 @@ use super::reply::Reply;
 use super::{App, AppState, gate};
 use crate::call;
 use crate::hub::Error;
+use crate::metrics::Ledger;
 
 /// A ledger that does not answer within this is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
@@ -169,9 +171,13 @@ pub async fn proof(app: AppState, call: Call) -> Result<Reply, Failure> {
 
 pub async fn metrics(app: AppState, call: Call) -> Result<Response, Failure> {
     may_know(&app, &call).await?;
-    let read = app
-        .hub
-        .read(|reader| Ok((reader.head()?, reader.agent_counts()?)));
+    let read = app.hub.read(|reader| {
+        Ok(Ledger {
+            head: reader.head()?,
+            agents: reader.agent_counts()?,
+            jobs: reader.record_counts(Kind::Job)?,
+        })
+    });
     // While the ledger is away the figures of this process are all the more of use.
     let ledger = match tokio::time::timeout(READY_WITHIN, read).await {
         Ok(Ok(figures)) => Some(figures),

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use switchboard_core::attempt::Attempt;
+use switchboard_core::record::Kind;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, Head, Learning, Lease, Logged, Message, MessageId, Record,
@@ -55,6 +56,7 @@ impl Readable for FailingReader {
         engram_texts(words: &str, limit: usize) -> Vec<Record>;
         record(key: &RecordKey) -> Option<Record>;
         records(range: &RecordRange) -> Vec<Record>;
+        record_counts(kind: Kind) -> Vec<(String, u64)>;
         events(after: u64, limit: usize) -> Vec<Logged>;
         oldest_event() -> Option<u64>;
         tokens() -> Vec<Token>;

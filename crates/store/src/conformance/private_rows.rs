@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use switchboard_core::record::{Listed, Place, RecordRange, Sample};
+use switchboard_core::record::{Kind, Listed, Place, RecordRange, Sample};
 use switchboard_core::verb::{Prune, Retention};
 use switchboard_core::{Ask, Record, Timestamp, Want};
 
@@ -54,6 +54,16 @@ pub(super) fn by_owner_and_position(world: &mut World<'_>) {
         }
         changes.put(alone.clone());
     });
+    let counts = must("count rows", ledger.reader().record_counts(Kind::Sample));
+    let counts: Vec<(&str, u64)> = counts
+        .iter()
+        .map(|(owner, count)| (&**owner, *count))
+        .collect();
+    assert_eq!(
+        counts,
+        [("", 1), ("ann", 4), ("bob", 1)],
+        "those that are in a list"
+    );
     let ann = RecordRange::of::<Sample>("ann", 9);
     let names = |of: &[&str]| of.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(samples(&mut ledger, &ann), names(&["a.1", "a", "b", "c"]));

@@ -1,8 +1,10 @@
 //! Readers: lists by looking at every row, pages by the key of their last row.
 
+use std::collections::BTreeMap;
+
 use switchboard_core::attempt::Attempt;
 use switchboard_core::ledger::Ledger;
-use switchboard_core::record::Listed;
+use switchboard_core::record::{Kind, Listed};
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, DeliveryState, Doing, EngramText, Head, Learning, Lease,
@@ -226,6 +228,22 @@ impl Readable for MemoryReader {
     fn records(&self, range: &RecordRange) -> Result<Vec<Record>, Error> {
         let rows = self.0.get();
         Ok(rows.records_in(range).into_iter().cloned().collect())
+    }
+
+    fn record_counts(&self, kind: Kind) -> Result<Vec<(String, u64)>, Error> {
+        let mut counts = BTreeMap::new();
+        for record in self
+            .0
+            .get()
+            .records
+            .values()
+            .filter(|record| record.kind() == kind)
+        {
+            if record.position().is_some() {
+                *counts.entry(record.owner().to_owned()).or_default() += 1;
+            }
+        }
+        Ok(counts.into_iter().collect())
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {

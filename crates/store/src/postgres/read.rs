@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use switchboard_core::attempt::Attempt;
+use switchboard_core::record::Kind;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, EngramText, Head, Learning, Lease, Logged, Message,
@@ -401,6 +402,17 @@ impl Readable for PostgresReader {
 
     fn records(&self, range: &RecordRange) -> Result<Vec<Record>, Error> {
         self.rows(&load::records(range), rows::record)
+    }
+
+    fn record_counts(&self, kind: Kind) -> Result<Vec<(String, u64)>, Error> {
+        let query = select(
+            "owner, count(*)",
+            "sb_record WHERE kind = $1 AND position IS NOT NULL GROUP BY owner ORDER BY owner",
+        );
+        self.rows(&query.text(kind.as_str()), |row| {
+            let count = row.int(1)?.unwrap_or_default();
+            Ok((text(row, 0)?, count.unsigned_abs()))
+        })
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Logged>, Error> {

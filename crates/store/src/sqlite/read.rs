@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, ToSql, params, params_from_iter};
 use switchboard_core::attempt::Attempt;
+use switchboard_core::record::Kind;
 use switchboard_core::token::Token;
 use switchboard_core::{
     Agent, AgentId, Baseline, Delivery, EngramText, Head, Learning, Lease, Logged, Message,
@@ -503,6 +504,15 @@ impl Readable for SqliteReader {
 
     fn records(&self, range: &RecordRange) -> Result<Vec<Record>, Error> {
         load::records(&self.db, range).map_err(|error| self.alarm.hear(error))
+    }
+
+    fn record_counts(&self, kind: Kind) -> Result<Vec<(String, u64)>, Error> {
+        let sql = "SELECT owner, count(*) FROM sb_record INDEXED BY sb_record_owned
+                   WHERE kind = ? AND position IS NOT NULL GROUP BY owner ORDER BY owner";
+        let found = list(&self.db, sql, [kind.as_str()], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        });
+        found.map_err(|error| self.alarm.hear(error))
     }
 
     fn tokens(&self) -> Result<Vec<Token>, Error> {
