@@ -31,6 +31,7 @@ mod events;
 mod external;
 mod gate;
 mod incidents;
+mod jobs;
 mod leases;
 mod memory;
 mod messages;
@@ -52,13 +53,14 @@ pub use error::Error;
 pub use events::{Events, REWOUND};
 pub use external::{External, ExternalAgent};
 pub use incidents::Incidents;
+pub use jobs::{Jobs, check_response, is_valid_response};
 pub use leases::Leases;
 pub use memory::Memory;
 pub use messages::Messages;
 pub use nodes::Nodes;
 pub use quality::Quality;
 pub use retry::RetryPolicy;
-pub use switchboard_wire::{Fingerprint, jetpack, runtime};
+pub use switchboard_wire::{Fingerprint, jetpack, logist, runtime};
 pub use tasks::Tasks;
 
 #[cfg(test)]

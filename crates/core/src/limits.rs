@@ -315,6 +315,10 @@ pub const UNROUTED_WITHIN: Duration = Duration::from_secs(600);
 pub const JOBS_MAX: u32 = 100_000;
 pub const JOB_ID_BYTES_MAX: usize = 100;
 pub const JOB_PHASES_MAX: usize = 200;
+/// Criteria of success that a spec names.
+pub const JOB_CRITERIA_MAX: usize = 200;
+/// Cents and minutes that a limit of a job may be at most.
+pub const JOB_LIMIT_MAX: u64 = 1_000_000_000_000;
 /// Files that one request lists.
 pub const JOB_CONTEXT_FILES_MAX: usize = 1000;
 /// A prompt and a raw response, each, in the ledger; beyond it their length and hash are kept.

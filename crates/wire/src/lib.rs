@@ -19,6 +19,7 @@ mod words;
 pub mod agentbus;
 pub mod hrana;
 pub mod jetpack;
+pub mod logist;
 pub mod openapi;
 pub mod redact;
 pub mod runtime;

@@ -12,6 +12,7 @@ pub mod certificates;
 pub mod files;
 pub mod hrana;
 pub mod http;
+pub mod jobs;
 pub mod ndjson;
 pub mod queries;
 pub mod redaction;
@@ -28,6 +29,7 @@ pub const TARGETS: &[&str] = &[
     "files",
     "hrana",
     "http",
+    "jobs",
     "ndjson",
     "queries",
     "redaction",

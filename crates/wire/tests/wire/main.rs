@@ -7,6 +7,7 @@ mod events;
 mod from_wire;
 mod golden;
 mod jose;
+mod logist;
 mod openapi;
 mod refusals;
 mod runtime_events;

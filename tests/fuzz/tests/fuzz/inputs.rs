@@ -225,6 +225,13 @@ pub const SECRET: &[&str] = &[
     "ü", "日本", "x", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6",
 ];
 #[rustfmt::skip]
+pub const JOB: &[&str] = &[
+    "{", "}", "[", "]", ",", ":", " ", "\n", "```", "```json\n", "\u{feff}", "\"action\":", "\"COMPLETED\"", "\"RETRY\"", "[\"STUCK\"]", "\"evidence_files\":", "[\"a.txt\"]", "[\"../a\",\"/a\",\"\"]",
+    "\"summary_for_supervisor\":", "\"Done. \"", "\"\\u0000\"", "\"response\":", "\"metrics\":", "{\"cost_usd\":1e308,\"token_input\":-1}", "\"error\":{\"type\":\"api_error\"}", "LOGIST_METRICS {", "429", "quota",
+    "\"job_id\":\"j\",\"status\":\"PAUSED\",\"metrics\":{}", "\"schema_version\":\"1.0\"", "\"phases\":", "[\"a\",{\"name\":\"b\"}]", "\"interactions\":", "{\"timestamp\":\"2025-01-29T14:30:45Z\",\"response\":{\"status\":\"SUCCESS\",\"action\":\"RETRY\"}}",
+    "\"recovery_points\":[{\"id\":\"p\"}]", "\"jobs\":{\"a\":\"/a\"}", "\"queue\":[]", "\"cost_threshold\":", "1e300", "-1", "0.5", "null", "ghp_0123456789abcdefghij", "\"job_spec\":", "ü",
+];
+#[rustfmt::skip]
 pub const TOKEN: &[&str] = &[
     "sbt_", "sbk_", "SBT_", "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef", "0123456789ABCDEF0123456789ABCDEF", "f", "g", " ", "\n", "sbt_sbk_",
     "2026", "-01-19", "T10:00:00", ".000", "Z", "+01:00", "-00:00", "T24:00:00", "steward", "STEWARD", "a1", "٠١",

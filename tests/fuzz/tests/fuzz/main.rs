@@ -104,6 +104,11 @@ fn queries() {
 }
 
 #[test]
+fn jobs() {
+    run("jobs", 1000, inputs::words(inputs::JOB), fuzz::jobs::check);
+}
+
+#[test]
 fn redaction() {
     run(
         "redaction",

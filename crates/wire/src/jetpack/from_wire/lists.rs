@@ -34,7 +34,7 @@ fn numbered(limit: Option<u32>, after: Option<String>) -> Result<Page, Malformed
     page(limit, after)
 }
 
-pub(super) fn bad_place() -> Malformed {
+pub(crate) fn bad_place() -> Malformed {
     Malformed::field("after", "must be the 'next' of the previous page")
 }
 

@@ -33,7 +33,8 @@ fn members(event: &Recorded) -> Map<String, Value> {
         unreachable!("an event is an object of texts and numbers");
     };
     members.remove("type");
-    if let Some(Value::Array(fields)) = members.get_mut("fields") {
+    let is_of_task = matches!(event, Recorded::TaskChanged { .. });
+    if let Some(Value::Array(fields)) = members.get_mut("fields").filter(|_| is_of_task) {
         for field in fields {
             *field = member_of_task(field.as_str().unwrap_or_default()).into();
         }
