@@ -107,8 +107,7 @@ fn fill(task: &mut Task) {
     task.about.branch = Some("feature/x".to_owned());
     task.about.audience = vec!["eve".into(), "ann".into()];
     task.about.barred = vec!["mallory".into()];
-    task.retries = 3;
-    task.about.max_retries = 9;
+    (task.retries, task.about.max_retries) = (3, 9);
     task.previous_agents = vec!["ann".into(), "bob".into()];
     task.last_failure = Some(Failure {
         kind: FailureKind::ResourceError,

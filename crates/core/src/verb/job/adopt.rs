@@ -139,3 +139,68 @@ impl Verb for AdoptHistory {
         Ok(turn.end("", ""))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::word;
+    use super::super::testing::*;
+    use super::*;
+    use crate::job::{JobAction, JobState, JobSums};
+
+    fn adopted(state: JobState) -> AdoptJob {
+        let mut job = job(&in_state(state));
+        job.sums = JobSums {
+            cost_micros: 5,
+            ..JobSums::default()
+        };
+        (job.last_sequence, job.last_entry) = (0, 0);
+        AdoptJob {
+            job,
+            spec: spec("J"),
+        }
+    }
+
+    #[test]
+    fn a_job_of_another_program_is_taken_over_as_it_rests() {
+        for state in JobState::ALL {
+            let mut swarm = crate::verb::testing::Swarm::new();
+            let job = swarm.ok(adopted(*state));
+            assert_eq!((job.state, job.run), (state.resting(), None), "{state}");
+            assert_eq!(job.sums.cost_micros, 5);
+            assert_eq!(job.ended_at.is_some(), state.is_terminal());
+            assert_eq!(word(&swarm.run(adopted(*state))), "job_already_exists");
+        }
+    }
+
+    #[test]
+    fn its_history_follows_in_pieces_under_numbers_without_a_gap() {
+        let mut other = in_state(JobState::ApprovalRequired);
+        run_all(&mut other);
+        let exchanges = |sequence| row::<Exchange>(&other, &format!("J/{sequence}"));
+        let interactions: Vec<(Interaction, Exchange)> = interactions(&other)
+            .into_iter()
+            .map(|one| (one.clone(), exchanges(one.sequence)))
+            .collect();
+        let mut swarm = crate::verb::testing::Swarm::new();
+        swarm.ok(adopted(JobState::ApprovalRequired));
+        for piece in interactions.chunks(3) {
+            swarm.ok(AdoptHistory {
+                job: "J".into(),
+                interactions: piece.to_vec(),
+                points: points(&other),
+                entries: Vec::new(),
+            });
+        }
+        let kept = super::super::testing::interactions(&swarm);
+        assert_eq!(kept, super::super::testing::interactions(&other));
+        assert_eq!(points(&swarm), points(&other));
+        let job = job(&swarm);
+        assert_eq!(job.last_sequence, kept.len() as u64);
+        assert!(job.runs >= job.last_sequence);
+    }
+
+    fn run_all(swarm: &mut crate::verb::testing::Swarm) {
+        swarm.ok(decide(super::super::Decision::Reject { guidance: None }));
+        run(swarm, JobAction::Completed);
+    }
+}

@@ -89,7 +89,6 @@ impl ChangeJob {
         }
         turn.job.phase = phase;
         turn.job.state = turn.job.state.resting();
-        turn.begin_anew();
         turn.interrupt();
         fields.push("current_phase".to_owned());
         Ok(())
@@ -100,7 +99,6 @@ impl ChangeJob {
 fn put_state(turn: &mut Turn<'_>, state: JobState) {
     let before = turn.job.state.resting();
     turn.interrupt();
-    turn.begin_anew();
     turn.job.state = state.resting();
     turn.job.resume_to = state.halt().is_some().then_some(match before.halt() {
         Some(_) => turn.job.resume_to.unwrap_or(JobState::Pending),
@@ -136,10 +134,8 @@ fn changed(was: &JobSpec, is: &JobSpec) -> Vec<String> {
         ("objective", was.objective != is.objective),
         ("phases", was.phases != is.phases),
     ];
-    let mut fields: Vec<String> = differs
-        .iter()
-        .filter_map(|(field, differs)| differs.then(|| (*field).to_owned()))
-        .collect();
+    let differs = differs.iter().filter(|(_, differs)| *differs);
+    let mut fields: Vec<String> = differs.map(|(field, _)| (*field).to_owned()).collect();
     let rest = |spec: &JobSpec| JobSpec {
         description: String::new(),
         objective: String::new(),
@@ -150,4 +146,123 @@ fn changed(was: &JobSpec, is: &JobSpec) -> Vec<String> {
         fields.push("spec".to_owned());
     }
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::word;
+    use super::super::testing::*;
+    use super::*;
+    use crate::job::{JobAction, RunBy};
+    use crate::limits;
+
+    fn spec_with(edit: impl FnOnce(&mut JobSpec)) -> ChangeJob {
+        let mut edited = spec("J");
+        edit(&mut edited);
+        ChangeJob {
+            spec: Some(Box::new(edited)),
+            ..change()
+        }
+    }
+
+    #[test]
+    fn its_owner_sets_any_state_and_nothing_runs_because_somebody_says_so() {
+        for before in JobState::ALL {
+            for after in JobState::ALL {
+                let mut swarm = in_state(*before);
+                let job = swarm.ok(ChangeJob {
+                    state: Some(*after),
+                    ..change()
+                });
+                if before != after {
+                    assert_eq!(job.state, after.resting(), "{before} {after}");
+                    assert_eq!(job.run, None);
+                    assert_eq!(job.resume_to.is_some(), after.halt().is_some());
+                    assert_eq!(job.suspended_in.is_some(), *after == JobState::Suspended);
+                    assert_eq!(job.ended_at.is_some(), after.is_terminal());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn phases_that_have_begun_stay_as_they_are() {
+        type Edit = fn(&mut JobSpec);
+        let edits: [(Edit, &str, &str); 5] = [
+            (|spec| spec.phases[1].name = "shine".to_owned(), "ok", "ok"),
+            (
+                |spec| spec.phases[0].name = "make".to_owned(),
+                "ok",
+                "invalid",
+            ),
+            (|spec| spec.phases.truncate(1), "ok", "ok"),
+            (|spec| spec.phases.clear(), "invalid", "invalid"),
+            (|spec| spec.description = "other".to_owned(), "ok", "ok"),
+        ];
+        for (edit, fresh, begun) in edits {
+            let mut swarm = plain();
+            assert_eq!(word(&swarm.run(spec_with(edit))), fresh);
+            let mut swarm = in_state(JobState::Running);
+            assert_eq!(word(&swarm.run(spec_with(edit))), begun);
+        }
+    }
+
+    #[test]
+    fn a_job_has_as_many_phases_as_it_may() {
+        for (phases, expected) in [
+            (limits::JOB_PHASES_MAX - 1, "ok"),
+            (limits::JOB_PHASES_MAX, "ok"),
+            (limits::JOB_PHASES_MAX + 1, "invalid"),
+        ] {
+            let mut swarm = plain();
+            let many = spec_with(|spec| spec.phases = vec![JobPhase::default(); phases]);
+            assert_eq!(word(&swarm.run(many)), expected, "{phases}");
+        }
+    }
+
+    #[test]
+    fn a_sensitive_job_does_not_go_into_the_queue() {
+        let mut swarm = plain();
+        let outcome = swarm.run(spec_with(|spec| {
+            spec.is_sensitive = true;
+            spec.run_by = RunBy::Queue;
+        }));
+        assert_eq!(word(&outcome), "invalid");
+    }
+
+    #[test]
+    fn what_changed_is_told_and_what_did_not_is_not() {
+        let mut swarm = plain();
+        let before = job(&swarm);
+        swarm.ok(spec_with(|_| {}));
+        assert_eq!((swarm.said(), job(&swarm)), (vec![], before));
+        swarm.ok(spec_with(|spec| {
+            spec.description = "other".to_owned();
+            spec.max_retries = 9;
+        }));
+        assert_eq!(swarm.said(), ["job_changed"]);
+        let fields = match &swarm.said[0] {
+            Event::JobChanged { fields, .. } => fields.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(fields, ["description", "spec"]);
+        assert_eq!(entries(&swarm), ["activated", "configured"]);
+    }
+
+    #[test]
+    fn another_phase_is_the_current_one_and_its_run_is_due() {
+        let mut swarm = in_state(JobState::Reviewing);
+        let late = ends(&swarm, said(JobAction::Completed));
+        let job = swarm.ok(ChangeJob {
+            phase: Some(1),
+            ..change()
+        });
+        assert_eq!((job.phase, job.state), (1, JobState::ReviewRequired));
+        assert_eq!(word(&swarm.run(late)), "not_this_run");
+        let beyond = ChangeJob {
+            phase: Some(2),
+            ..change()
+        };
+        assert_eq!(word(&swarm.run(beyond)), "invalid");
+    }
 }

@@ -112,7 +112,6 @@ impl DecideJob {
             | Decision::Cancel => {}
             Decision::Reject { guidance } => {
                 turn.job.guidance.clone_from(guidance);
-                turn.begin_anew();
             }
             Decision::Resubmit { guidance, limits } => {
                 turn.job.limits = turn.job.limits.with(*limits);
@@ -123,7 +122,6 @@ impl DecideJob {
                 if guidance.is_some() {
                     turn.job.guidance.clone_from(guidance);
                 }
-                turn.begin_anew();
                 turn.warn();
             }
             Decision::Correct { action } => correct(slice, turn, *action)?,
@@ -142,7 +140,6 @@ impl DecideJob {
                 turn.job.phase = *phase;
                 turn.job.sums = JobSums::default();
                 turn.job.warned.clear();
-                forget_stop(turn);
             }
         }
         Ok(())
@@ -212,7 +209,6 @@ fn correct(slice: &Slice, turn: &mut Turn<'_>, action: JobAction) -> Result<(), 
         evidence: last.evidence_files.len(),
         checkpoint: None,
     })?;
-    turn.begin_anew();
     answer::follow_up(turn, last.role, act, &last.summary, last.phase);
     Ok(())
 }
@@ -238,13 +234,286 @@ fn go_back(slice: &Slice, turn: &mut Turn<'_>, named: Option<&str>) -> Result<()
     turn.job.phase = point.map_or(0, |point| point.resume_phase);
     turn.job.state = point.map_or(JobState::Pending, |point| point.resume_state);
     turn.job.restore = point.map(|point| point.id.clone());
-    forget_stop(turn);
     Ok(())
 }
 
-/// What it was kept from or interrupted in no longer counts.
-fn forget_stop(turn: &mut Turn<'_>) {
-    turn.job.resume_to = None;
-    turn.job.suspended_in = None;
-    turn.begin_anew();
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::word;
+    use super::super::testing::*;
+    use super::*;
+
+    fn resubmit(cost_micros: Option<u64>) -> Decision {
+        Decision::Resubmit {
+            guidance: Some("try the other way".to_owned()),
+            limits: NewLimits {
+                cost_micros,
+                millis: cost_micros.map(|_| 1 << 50),
+                iterations: cost_micros.map(|_| 100),
+            },
+        }
+    }
+
+    fn all() -> Vec<Decision> {
+        vec![
+            Decision::Activate { rank: None },
+            Decision::Approve,
+            Decision::Reject { guidance: None },
+            resubmit(Some(1 << 50)),
+            Decision::Terminate,
+            Decision::Suspend,
+            Decision::Resume,
+            Decision::Cancel,
+            Decision::GoBack { to: None },
+            Decision::Rerun { phase: 0 },
+        ]
+    }
+
+    #[test]
+    fn each_decision_in_each_state_is_what_the_table_says() {
+        for state in JobState::ALL {
+            for decision in all() {
+                let mut swarm = in_state(*state);
+                let before = job(&swarm);
+                let act = decision.act();
+                let actor = match act {
+                    Act::Activate => JobRole::System,
+                    _ => JobRole::Steward,
+                };
+                let next = state.next(actor, act);
+                let outcome = swarm.run(decide(decision.clone()));
+                let expected = if next.is_some() { "ok" } else { "job_state" };
+                assert_eq!(word(&outcome), expected, "{state} {decision:?}");
+                let after = job(&swarm);
+                match next {
+                    None => assert_eq!(after, before, "{state} {decision:?}"),
+                    Some(Next::To(to)) => assert_eq!(after.state, to, "{state} {decision:?}"),
+                    Some(_) => {}
+                }
+                let noted = after.last_entry - before.last_entry;
+                assert_eq!(noted, u64::from(next.is_some()), "{state} {decision:?}");
+                assert!(
+                    after.run.is_none() || next.is_none(),
+                    "{state} {decision:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_suspended_job_resumes_where_it_was() {
+        for state in JobState::ALL {
+            if state.is_terminal() || *state == JobState::Suspended {
+                continue;
+            }
+            let mut swarm = in_state(*state);
+            let before = job(&swarm);
+            let suspended = swarm.ok(decide(Decision::Suspend));
+            assert_eq!(
+                (suspended.state, suspended.run),
+                (JobState::Suspended, None)
+            );
+            let resumed = swarm.ok(decide(Decision::Resume));
+            assert_eq!(resumed.state, state.resting(), "{state}");
+            assert_eq!(resumed.resume_to, before.resume_to, "{state}");
+        }
+    }
+
+    #[test]
+    fn a_halted_job_goes_on_once_its_limit_is_above_what_was_used() {
+        // logist.flow.steward_continue
+        for state in [
+            JobState::HaltedCost,
+            JobState::HaltedTime,
+            JobState::HaltedIteration,
+        ] {
+            let mut swarm = in_state(state);
+            let none = Decision::Resubmit {
+                guidance: None,
+                limits: NewLimits::default(),
+            };
+            assert_eq!(word(&swarm.run(decide(none))), "limit_reached", "{state}");
+            let job = swarm.ok(decide(resubmit(Some(1 << 50))));
+            assert_eq!(job.state, JobState::ReviewRequired, "{state}");
+            assert_eq!(job.resume_to, None);
+            assert_eq!(job.guidance.as_deref(), Some("try the other way"));
+            assert!(job.warned.is_empty());
+        }
+        let used = 1 << 40;
+        for (limit, expected) in [
+            (used - 1, "limit_reached"),
+            (used, "limit_reached"),
+            (used + 1, "ok"),
+        ] {
+            let mut swarm = in_state(JobState::HaltedCost);
+            let limits = NewLimits {
+                cost_micros: Some(limit),
+                ..NewLimits::default()
+            };
+            let again = Decision::Resubmit {
+                guidance: None,
+                limits,
+            };
+            assert_eq!(word(&swarm.run(decide(again))), expected, "{limit}");
+        }
+    }
+
+    #[test]
+    fn guidance_reaches_the_next_request_and_its_interaction() {
+        let mut swarm = in_state(JobState::InterventionRequired);
+        swarm.ok(decide(resubmit(None)));
+        let ended = run(&mut swarm, JobAction::Completed);
+        assert_eq!(
+            ended.interaction.guidance.as_deref(),
+            Some("try the other way")
+        );
+        let mut swarm = in_state(JobState::ApprovalRequired);
+        let guidance = Some("not yet".to_owned());
+        let rejected = swarm.ok(decide(Decision::Reject {
+            guidance: guidance.clone(),
+        }));
+        assert_eq!((rejected.state, rejected.phase), (JobState::Pending, 1));
+        assert_eq!(rejected.guidance, guidance);
+    }
+
+    #[test]
+    fn a_malformed_action_is_replaced_as_if_the_agent_had_said_it() {
+        // logist.escalate.action_clarified
+        use JobAction::{Completed, Retry, Stuck};
+        for (from, action, to, phase) in [
+            (JobState::Running, Completed, JobState::ReviewRequired, 0),
+            (JobState::Running, Retry, JobState::Pending, 0),
+            (JobState::Running, Stuck, JobState::InterventionRequired, 0),
+            (JobState::Reviewing, Completed, JobState::Pending, 1),
+            (JobState::Reviewing, Retry, JobState::Pending, 0),
+        ] {
+            let mut swarm = in_state(from);
+            end(&mut swarm, invalid());
+            let job = swarm.ok(decide(Decision::Correct { action }));
+            assert_eq!((job.state, job.phase), (to, phase), "{from} {action}");
+            assert_eq!(entries(&swarm).pop().as_deref(), Some("corrected"));
+            let guides = from == JobState::Reviewing && action == Retry;
+            assert_eq!(job.guidance.is_some(), guides);
+        }
+        let mut swarm = in_state(JobState::InterventionRequired);
+        let correct = decide(Decision::Correct { action: Completed });
+        assert_eq!(
+            word(&swarm.run(correct)),
+            "nothing_to_correct",
+            "it was valid"
+        );
+        assert_eq!(interactions(&swarm).len(), 1);
+    }
+
+    #[test]
+    fn a_job_goes_back_to_a_recovery_point_and_keeps_its_sums() {
+        // logist.recovery.restore, logist.recovery.resume_phase
+        let mut swarm = in_state(JobState::ApprovalRequired);
+        let sums = job(&swarm).sums;
+        let back = |to: Option<&str>| {
+            decide(Decision::GoBack {
+                to: to.map(str::to_owned),
+            })
+        };
+        assert_eq!(
+            word(&swarm.run(back(Some("phase-9-complete")))),
+            "checkpoint_not_found"
+        );
+        let after = swarm.ok(back(Some("phase-1-complete")));
+        assert_eq!((after.state, after.phase), (JobState::Pending, 1));
+        assert_eq!(after.restore.as_deref(), Some("phase-1-complete"));
+        assert_eq!(after.sums, sums);
+        run(&mut swarm, JobAction::Stuck);
+        let last = swarm.ok(back(None));
+        assert_eq!(
+            (last.state, last.phase),
+            (JobState::ApprovalRequired, 1),
+            "the last one"
+        );
+        let mut swarm = in_state(JobState::InterventionRequired);
+        let start = swarm.ok(back(None));
+        assert_eq!(
+            (start.state, start.phase, start.restore),
+            (JobState::Pending, 0, None)
+        );
+    }
+
+    #[test]
+    fn a_rerun_begins_anew_from_a_phase() {
+        for state in [
+            JobState::Success,
+            JobState::InterventionRequired,
+            JobState::HaltedCost,
+        ] {
+            for (phase, expected) in [(0, "ok"), (1, "ok"), (2, "phase_not_found")] {
+                let mut swarm = in_state(state);
+                let outcome = swarm.run(decide(Decision::Rerun { phase }));
+                assert_eq!(word(&outcome), expected, "{state} {phase}");
+                if let Ok(job) = outcome {
+                    assert_eq!((job.state, job.phase), (JobState::Pending, phase));
+                    assert_eq!((job.sums, job.resume_to), (JobSums::default(), None));
+                    assert_eq!(job.ended_at, None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_rank_is_a_place_among_jobs_that_wait() {
+        let order = |swarm: &crate::verb::testing::Swarm| {
+            let rows = swarm
+                .records
+                .values()
+                .filter_map(<Job as crate::record::Listed>::of);
+            let mut jobs: Vec<&Job> = rows.collect();
+            jobs.sort_by_key(|job| (job.rank, job.id.clone()));
+            let ids: Vec<String> = jobs.iter().map(|job| job.id.to_string()).collect();
+            ids.concat()
+        };
+        for (rank, expected) in [
+            (None, "abcJ"),
+            (Some(-1), "abcJ"),
+            (Some(0), "Jabc"),
+            (Some(1), "aJbc"),
+            (Some(2), "abJc"),
+            (Some(3), "abcJ"),
+            (Some(99), "abcJ"),
+            (Some(limits::JOB_RANK_MAX as i64 + 1), "abcJ"),
+        ] {
+            let mut swarm = crate::verb::testing::Swarm::new();
+            for id in ["a", "b", "c", "J"] {
+                swarm.ok(create(id));
+                let rank = if id == "J" { rank } else { None };
+                let activate = DecideJob {
+                    job: id.into(),
+                    ..decide(Decision::Activate { rank })
+                };
+                swarm.ok(activate);
+            }
+            assert_eq!(order(&swarm), expected, "{rank:?}");
+        }
+    }
+
+    #[test]
+    fn who_decided_and_why_is_in_the_history() {
+        // logist.manifest.audit_trail, logist.flow.steward_halt
+        let mut swarm = in_state(JobState::InterventionRequired);
+        swarm.ok(DecideJob {
+            actor: JobActor {
+                why: Some("too dear".to_owned()),
+                ..steward()
+            },
+            ..decide(Decision::Terminate)
+        });
+        assert_eq!(swarm.said(), ["job_moved"]);
+        let entry: crate::job_history::JobEntry = row(&swarm, "J/2");
+        assert_eq!(
+            (entry.by.as_str(), entry.why.as_deref()),
+            ("ann", Some("too dear"))
+        );
+        assert_eq!(entry.state_before, JobState::InterventionRequired);
+        assert_eq!((entry.new_status, entry.after), (JobState::Canceled, 1));
+        let next = begins(&swarm);
+        assert_eq!(word(&swarm.run(next)), "job_state", "no further runs");
+    }
 }

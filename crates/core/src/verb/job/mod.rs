@@ -17,10 +17,14 @@ mod create;
 mod decide;
 mod end_run;
 mod follow;
+#[cfg(test)]
+mod laws;
 mod note;
 mod note_run;
 mod prune;
 mod queue;
+#[cfg(test)]
+mod queue_tests;
 mod rank;
 mod recover;
 mod select;

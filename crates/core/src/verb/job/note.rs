@@ -30,3 +30,30 @@ impl Verb for NoteJob {
         Ok(((), turn.end("", "").1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{entries, in_state, job, steward};
+    use super::*;
+    use crate::job::JobState;
+
+    #[test]
+    fn what_changes_nothing_is_in_the_history_whatever_the_state() {
+        for state in JobState::ALL {
+            let mut swarm = in_state(*state);
+            let before = job(&swarm);
+            swarm.ok(NoteJob {
+                job: "J".into(),
+                actor: steward(),
+                word: "edit undone",
+            });
+            assert_eq!(entries(&swarm).pop().as_deref(), Some("edit undone"));
+            let after = job(&swarm);
+            assert_eq!(
+                (after.state, after.ended_at),
+                (before.state, before.ended_at)
+            );
+            assert_eq!(swarm.said(), [""; 0]);
+        }
+    }
+}

@@ -85,3 +85,75 @@ fn parts(want: &mut Want<'_>, job: &Job) -> Vec<crate::RecordKey> {
     }
     keys
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::super::testing::Swarm;
+    use super::super::testing::*;
+    use super::*;
+    use crate::job::{JobAction, JobState};
+
+    fn sweep(swarm: &mut Swarm) -> usize {
+        let mut steps = 0;
+        while swarm.ok(PruneJobs).more {
+            steps += 1;
+        }
+        steps
+    }
+
+    fn rows(swarm: &Swarm) -> usize {
+        let is_of_a_job = |row: &&Record| {
+            let key = row.key();
+            !matches!(row, Record::ServedTime(_) | Record::JobShelf(_)) && key.key.contains('J')
+        };
+        swarm.records.values().filter(is_of_a_job).count()
+    }
+
+    #[test]
+    fn a_job_goes_ninety_days_after_its_end_with_all_that_is_known_of_it() {
+        for (after, goes) in [
+            (limits::JOBS_KEPT_FOR, false),
+            (limits::JOBS_KEPT_FOR + Duration::from_millis(1), true),
+        ] {
+            let mut swarm = in_state(JobState::Success);
+            swarm.wait(after);
+            assert_eq!(sweep(&mut swarm) > 0, goes);
+            assert_eq!(rows(&swarm) == 0, goes, "{:?}", swarm.records.keys());
+            let shelf: JobShelf = row(&swarm, "");
+            assert_eq!(
+                (shelf.count, shelf.current.is_none()),
+                (u32::from(!goes), goes)
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_that_has_not_ended_never_goes() {
+        for state in JobState::ALL.iter().filter(|state| !state.is_terminal()) {
+            let mut swarm = in_state(*state);
+            swarm.wait(limits::JOBS_KEPT_FOR * 2);
+            assert_eq!(sweep(&mut swarm), 0, "{state}");
+        }
+    }
+
+    #[test]
+    fn a_long_history_goes_in_steps() {
+        let mut swarm = plain();
+        for _ in 0..limits::CARETAKER_STEP + 1 {
+            swarm.ok(super::super::ChangeJob {
+                limits: crate::job::NewLimits {
+                    iterations: Some(1_000_000),
+                    ..Default::default()
+                },
+                ..change()
+            });
+            run(&mut swarm, JobAction::Retry);
+        }
+        swarm.ok(decide(super::super::Decision::Cancel));
+        swarm.wait(limits::JOBS_KEPT_FOR + Duration::from_millis(1));
+        assert_eq!(sweep(&mut swarm), 3);
+        assert_eq!(rows(&swarm), 0);
+    }
+}

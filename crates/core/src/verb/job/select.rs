@@ -43,3 +43,27 @@ impl Verb for SelectJob {
         Ok(((), changes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::word;
+    use super::super::testing::{plain, row};
+    use super::*;
+
+    #[test]
+    fn only_a_job_that_is_there_is_selected() {
+        let mut swarm = plain();
+        for (job, expected) in [
+            (Some("J"), "ok"),
+            (Some("K"), "job_not_found"),
+            (None, "ok"),
+        ] {
+            let job = job.map(JobId::from);
+            let outcome = swarm.run(SelectJob { job: job.clone() });
+            assert_eq!(word(&outcome), expected, "{job:?}");
+            if outcome.is_ok() {
+                assert_eq!(row::<JobShelf>(&swarm, "").current, job);
+            }
+        }
+    }
+}

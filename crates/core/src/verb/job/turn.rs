@@ -104,6 +104,7 @@ impl<'a> Turn<'a> {
     pub fn interrupt(&mut self) {
         self.job.run = None;
         self.drops_task = true;
+        self.begin_anew();
     }
 
     /// Whether nothing was decided.
@@ -207,7 +208,14 @@ impl<'a> Turn<'a> {
     pub fn end(mut self, by: &str, why: &str) -> (Job, Changes) {
         self.job.version += 1;
         self.job.updated_at = self.now;
-        let ends = self.job.state.is_terminal();
+        let state = self.job.state;
+        // What belongs to a state goes with it.
+        self.job
+            .suspended_in
+            .take_if(|_| state != JobState::Suspended);
+        let stopped = self.job.suspended_in.unwrap_or(state).halt();
+        self.job.resume_to.take_if(|_| stopped.is_none());
+        let ends = state.is_terminal();
         let ended_at = self.job.ended_at.filter(|_| self.was.0.is_terminal());
         self.job.ended_at = ends.then(|| ended_at.unwrap_or(self.now));
         if let Some(task) = self.job.task.take_if(|_| self.drops_task || ends) {
