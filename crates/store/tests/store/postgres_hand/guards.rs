@@ -1,6 +1,7 @@
 //! What no rule allows is refused before it is committed, with a sentence that names the column and the reason.
 
 use switchboard_core::limits;
+use switchboard_core::verb::{CreateTasks, NewTask};
 
 use super::desk::{Desk, Room, said};
 
@@ -405,6 +406,25 @@ fn instants_are_kept_in_one_form_and_rows_show_what_they_became() {
         .hand
         .sql("SELECT epoch, lane FROM tasks WHERE id = 'free'");
     assert_eq!(found, [["1", "NULL"]], "claimed, and out of its queue");
+}
+
+#[test]
+fn an_agent_that_is_barred_from_a_task_does_not_claim_it() {
+    let Some(room) = Room::new("barred agents") else {
+        return;
+    };
+    let mut desk = desk(&room);
+    let mut task = NewTask::plain("barred", "not for bob");
+    task.about.barred = vec!["bob".into()];
+    let tasks = vec![task];
+    desk.run(100, &[&CreateTasks { tasks }]);
+    let claim = |by: &str| {
+        format!("UPDATE tasks SET status = 'claimed', assigned_agent = '{by}' WHERE id = 'barred'")
+    };
+    refused(&desk, &claim("bob"), "this agent may not have this task");
+    let set_free = "UPDATE tasks SET barred = NULL WHERE id = 'barred'";
+    refused(&desk, set_free, "tasks.barred is set by the hub");
+    desk.hand.sql(&claim("ann"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Hand writes that no rule allows: each is refused with its own sentence, and changes nothing.
 
-use switchboard_core::verb::TRANSITIONS;
+use switchboard_core::verb::{CreateTasks, NewTask, TRANSITIONS};
 
 use super::desk::Desk;
 use super::stage::{WORDS, stage};
@@ -75,6 +75,26 @@ fn a_status_changes_only_as_the_table_of_transitions_says() {
             assert_eq!(wrong, None);
         }
     }
+}
+
+#[test]
+fn an_agent_that_is_barred_from_a_task_does_not_claim_it() {
+    let mut desk = stage();
+    let mut task = NewTask::plain("barred", "not for bob");
+    task.about.barred = vec!["bob".into()];
+    let tasks = vec![task];
+    desk.run(512, &[&CreateTasks { tasks }]);
+    let claim = |by: &str| {
+        format!("UPDATE tasks SET status = 'claimed', assigned_agent = '{by}' WHERE id = 'barred'")
+    };
+    let wrong = refused(&desk, &claim("bob"), "this agent may not have this task");
+    assert_eq!(wrong, None);
+    let set_free = "UPDATE tasks SET barred = NULL WHERE id = 'barred'";
+    assert_eq!(
+        refused(&desk, set_free, "tasks.barred is set by the hub"),
+        None
+    );
+    desk.by_hand(&claim("ann"));
 }
 
 #[test]
