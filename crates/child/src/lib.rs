@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of tasks, roles or the ledger. `typing` is the pure part of writing to a program as a person would.
 
+pub mod git;
 mod group;
 pub mod orphans;
 pub mod preset;
@@ -11,7 +12,7 @@ pub mod stream;
 mod tail;
 pub mod typing;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -22,7 +23,7 @@ use tokio::process::{Child, Command};
 pub use group::{Group, end};
 pub use preset::Preset;
 pub use pty::{Output, Pty, Size};
-pub use run::{Cause, Ended, Piece, Pipe, Run};
+pub use run::{Cause, Ended, Piece, Pipe, Run, Running};
 pub use tail::Tail;
 
 /// What is told to end has so long before it is killed.
@@ -37,6 +38,8 @@ pub struct Program {
     pub argv: Vec<OsString>,
     /// Beside our own environment.
     pub env: Vec<(OsString, OsString)>,
+    /// Of our own environment only these; a `*` at the end stands for any rest. All of it if absent.
+    pub only: Option<Vec<String>>,
     /// Ours if absent.
     pub dir: Option<PathBuf>,
 }
@@ -60,13 +63,24 @@ impl Program {
         self
     }
 
+    /// What is left of our own environment, unless it is all of it.
+    fn inherited(&self) -> Option<Vec<(OsString, OsString)>> {
+        let only = self.only.as_ref()?;
+        let kept = std::env::vars_os().filter(|(name, _)| is_among(name, only));
+        Some(kept.collect())
+    }
+
     /// In a process group of its own, with pipes for all that it reads and writes.
     pub fn in_group(&self) -> io::Result<(Child, Group)> {
         let [program, args @ ..] = &self.argv[..] else {
             return Err(io::Error::other("there is no program"));
         };
         let mut command = Command::new(program);
-        command.args(args).envs(self.env.iter().cloned());
+        command.args(args);
+        if let Some(kept) = self.inherited() {
+            command.env_clear().envs(kept);
+        }
+        command.envs(self.env.iter().cloned());
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
@@ -81,6 +95,13 @@ impl Program {
     pub fn in_terminal(&self, size: Size) -> io::Result<(Pty, Output)> {
         pty::start(self, size)
     }
+}
+
+fn is_among(name: &OsStr, only: &[String]) -> bool {
+    only.iter().any(|one| match one.strip_suffix('*') {
+        Some(start) => name.as_encoded_bytes().starts_with(start.as_bytes()),
+        None => name == OsStr::new(one),
+    })
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub struct Preset {
     pub yolo: Vec<String>,
     /// Hands it a file of settings with hooks, at `{settings}`.
     pub settings: Vec<String>,
+    /// Of our environment, what it cannot do without beside what any program needs; see [`Program::only`].
+    pub keys: Vec<String>,
     /// Hands it a file of MCP servers, at `{mcp}`.
     pub mcp: Vec<String>,
 }
@@ -69,6 +71,7 @@ impl Preset {
                 yolo: words("--dangerously-skip-permissions"),
                 settings: words("--settings {settings}"),
                 mcp: words("--mcp-config {mcp}"),
+                keys: words("ANTHROPIC_* CLAUDE_* AWS_*"),
                 ..Preset::default()
             },
             "codex" => Preset {
@@ -77,6 +80,7 @@ impl Preset {
                 output: Format::Codex,
                 checked: words("--sandbox workspace-write"),
                 yolo: words("--dangerously-bypass-approvals-and-sandbox"),
+                keys: words("OPENAI_* CODEX_*"),
                 ..Preset::default()
             },
             "gemini" => Preset {
@@ -85,6 +89,7 @@ impl Preset {
                 output: Format::Gemini,
                 checked: words("--approval-mode auto_edit"),
                 yolo: words("--approval-mode yolo"),
+                keys: words("GEMINI_* GOOGLE_*"),
                 ..Preset::default()
             },
             "sh" => Preset {

@@ -55,6 +55,12 @@ pub(crate) fn start(program: &Program, size: Size) -> io::Result<(Pty, Output)> 
         None => std::env::current_dir()?,
     };
     command.cwd(dir);
+    if let Some(kept) = program.inherited() {
+        command.env_clear();
+        for (name, value) in kept {
+            command.env(name, value);
+        }
+    }
     if command
         .get_env("TERM")
         .is_none_or(|term| term == OsStr::new("dumb"))

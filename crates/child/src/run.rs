@@ -5,11 +5,12 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::process::Child;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::{Program, end};
+use crate::{Group, Program, end};
 
 /// What a program left running may hold its output open; it is not waited for longer.
 const DRAIN_WITHIN: Duration = Duration::from_secs(1);
@@ -23,6 +24,20 @@ pub struct Run {
     pub input: Vec<u8>,
     /// It is ended when it takes longer.
     pub time_max: Option<Duration>,
+    /// It is ended when it prints nothing for so long.
+    pub quiet_max: Option<Duration>,
+}
+
+/// One that has begun; killed with whatever it started when dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    group: Group,
+    feed: JoinHandle<()>,
+    readers: [JoinHandle<()>; 2],
+    heard: watch::Receiver<()>,
+    time_max: Option<Duration>,
+    quiet_max: Option<Duration>,
 }
 
 /// Something that it printed. Where these are not read, the program waits.
@@ -53,6 +68,8 @@ pub enum Cause {
     Stopped,
     /// Its time was over.
     Overtime,
+    /// It printed nothing for too long.
+    Silent,
 }
 
 impl Run {
@@ -62,6 +79,11 @@ impl Run {
         pieces: mpsc::Sender<Piece>,
         stop: impl Future<Output = ()>,
     ) -> io::Result<Ended> {
+        self.begin(pieces)?.to_end(stop).await
+    }
+
+    /// Begins it. What it prints is read from now on.
+    pub fn begin(self, pieces: mpsc::Sender<Piece>) -> io::Result<Running> {
         let (mut child, group) = self.program.in_group()?;
         let given = child.stdin.take();
         let feed = tokio::spawn(async move {
@@ -70,19 +92,49 @@ impl Run {
                 let _ = given.write_all(&self.input).await;
             }
         });
+        let (bell, heard) = watch::channel(());
         let readers = [
-            watch(child.stdout.take(), Pipe::Stdout, pieces.clone()),
-            watch(child.stderr.take(), Pipe::Stderr, pieces),
+            watch(
+                child.stdout.take(),
+                Pipe::Stdout,
+                pieces.clone(),
+                bell.clone(),
+            ),
+            watch(child.stderr.take(), Pipe::Stderr, pieces, bell),
         ];
+        Ok(Running {
+            child,
+            group,
+            feed,
+            readers,
+            heard,
+            time_max: self.time_max,
+            quiet_max: self.quiet_max,
+        })
+    }
+}
+
+impl Running {
+    /// The number of its process, which is that of its group.
+    pub fn number(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Until it ends, or `stop` comes.
+    pub async fn to_end(self, stop: impl Future<Output = ()>) -> io::Result<Ended> {
+        let Running {
+            mut child, group, ..
+        } = self;
         let cause = tokio::select! {
             biased;
             status = child.wait() => Ended { status: status?, cause: Cause::Itself },
             () = stop => Ended { status: end(&mut child, &group).await?, cause: Cause::Stopped },
             () = over(self.time_max) => Ended { status: end(&mut child, &group).await?, cause: Cause::Overtime },
+            () = silent(self.quiet_max, self.heard) => Ended { status: end(&mut child, &group).await?, cause: Cause::Silent },
         };
         group.bury();
-        feed.abort();
-        for reader in readers {
+        self.feed.abort();
+        for reader in self.readers {
             let abort = reader.abort_handle();
             // What still has it open is gone or no longer ours.
             let _ = timeout(DRAIN_WITHIN, reader).await;
@@ -99,10 +151,25 @@ async fn over(time_max: Option<Duration>) {
     }
 }
 
+async fn silent(quiet_max: Option<Duration>, mut heard: watch::Receiver<()>) {
+    let Some(quiet) = quiet_max else {
+        return std::future::pending().await;
+    };
+    loop {
+        match timeout(quiet, heard.changed()).await {
+            Ok(Ok(())) => {}
+            // It closed its output and runs on.
+            Ok(Err(_)) => return sleep(quiet).await,
+            Err(_) => return,
+        }
+    }
+}
+
 fn watch(
     output: Option<impl AsyncRead + Send + Unpin + 'static>,
     from: Pipe,
     pieces: mpsc::Sender<Piece>,
+    bell: watch::Sender<()>,
 ) -> JoinHandle<()> {
     tokio::spawn(async move {
         let Some(mut output) = output else { return };
@@ -113,6 +180,7 @@ fn watch(
             if count == 0 {
                 return;
             }
+            bell.send_replace(());
             let piece = Piece {
                 from,
                 bytes: bytes[..count].to_vec(),

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 /// Longest text that is taken out of a line.
 const TEXT_CHARS_MAX: usize = 2000;
+/// Of its last words, so much is kept.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// What is looked into for a reset time is no deeper.
 const DEPTH_MAX: usize = 6;
 
@@ -30,6 +32,8 @@ pub struct Told {
     pub session: Option<String>,
     /// What was said last to the person who asked.
     pub summary: Option<String>,
+    /// The whole of it.
+    pub answer: Option<String>,
     pub tokens: Option<u64>,
     pub cost_usd: Option<f64>,
     /// Of the program's own list of things to do, so much is done.
@@ -116,12 +120,12 @@ impl Told {
                     "output_tokens",
                 ];
                 self.keep_tokens(&event["usage"], &names);
-                let said = event["result"].as_str().map(short);
+                let said = event["result"].as_str();
                 if event["is_error"] == true {
                     let subtype = event["subtype"].as_str().map(str::to_owned);
-                    self.fail(said.or(subtype));
-                } else {
-                    self.summary = said.or(self.summary.take());
+                    self.fail(said.map(short).or(subtype));
+                } else if let Some(said) = said {
+                    self.say(said.to_owned());
                 }
                 None
             }
@@ -132,11 +136,7 @@ impl Told {
     /// Of what the model says: its words, or the tool that it uses.
     fn part(&mut self, part: &Value) -> Option<String> {
         match part["type"].as_str()? {
-            "text" => {
-                let text = part["text"].as_str().map(short)?;
-                self.summary = Some(text.clone());
-                Some(text)
-            }
+            "text" => Some(self.say(part["text"].as_str()?.to_owned())),
             "tool_use" => {
                 let name = part["name"].as_str()?;
                 if name == "TodoWrite" {
@@ -180,11 +180,7 @@ impl Told {
         let item = &event["item"];
         let is_done = event["type"] == "item.completed";
         match item["type"].as_str()? {
-            "agent_message" if is_done => {
-                let text = item["text"].as_str().map(short)?;
-                self.summary = Some(text.clone());
-                Some(text)
-            }
+            "agent_message" if is_done => Some(self.say(item["text"].as_str()?.to_owned())),
             "command_execution" if event["type"] == "item.started" => item["command"]
                 .as_str()
                 .map(|command| format!("$ {}", short(command))),
@@ -209,15 +205,15 @@ impl Told {
             "message" if event["role"] == "assistant" => {
                 let text = event["content"].as_str()?;
                 let so_far = match event["delta"] == true {
-                    true => self.summary.take().unwrap_or_default(),
+                    true => self.answer.take().unwrap_or_default(),
                     false => String::new(),
                 };
-                self.summary = Some(short(&(so_far + text)));
+                self.say(so_far + text);
                 Some(short(text))
             }
             "tool_use" => {
                 // What it says after a tool is a message of its own.
-                self.summary = None;
+                (self.summary, self.answer) = (None, None);
                 Some(tool(event["tool_name"].as_str()?, &event["parameters"]))
             }
             "error" => {
@@ -235,6 +231,15 @@ impl Told {
             }
             _ => None,
         }
+    }
+
+    /// What it said last; as much of it as is shown.
+    fn say(&mut self, mut text: String) -> String {
+        text.truncate(text.floor_char_boundary(ANSWER_BYTES_MAX));
+        let shown = short(&text);
+        self.answer = Some(text);
+        self.summary = Some(shown.clone());
+        shown
     }
 
     fn keep_session(&mut self, id: &Value) {

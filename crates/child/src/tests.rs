@@ -268,3 +268,62 @@ async fn a_program_is_ended_with_its_group_when_its_time_is_over_or_it_is_told_t
         gone(&id).await;
     }
 }
+
+#[tokio::test]
+async fn a_program_that_prints_nothing_for_too_long_is_ended_also_if_it_closed_its_output() {
+    for (name, script) in [
+        ("quiet", "echo once; sleep 600"),
+        ("closed", "exec >&- 2>&-; sleep 600"),
+        ("deaf", "trap '' INT TERM; exec sleep 600 >&- 2>&-"),
+    ] {
+        let id = run_id(name);
+        let quiet = Run {
+            quiet_max: Some(Duration::from_millis(200)),
+            ..run(script, &id)
+        };
+        let (ended, _, _) = to_end(quiet, std::future::pending()).await;
+        assert_eq!(ended.cause, Cause::Silent, "{script}");
+        gone(&id).await;
+    }
+    let id = run_id("talks");
+    let talks = Run {
+        quiet_max: Some(LONG),
+        ..run("for i in 1 2 3; do echo $i; sleep 0.05; done", &id)
+    };
+    let (ended, seen, _) = to_end(talks, std::future::pending()).await;
+    assert_eq!((ended.cause, &seen[..]), (Cause::Itself, &b"1\n2\n3\n"[..]));
+}
+
+#[tokio::test]
+async fn a_program_inherits_what_it_may_and_nothing_else() {
+    let program = Program {
+        only: Some(vec!["PATH".to_owned(), "CARGO_PKG_*".to_owned()]),
+        ..sh("env | sed s/=.*//").env("GIVEN", "yes")
+    };
+    let run = Run {
+        program: program.clone(),
+        ..Run::default()
+    };
+    let (_, seen, _) = to_end(run, std::future::pending()).await;
+    let (pty, mut output) = program.in_terminal(SIZE).expect("it starts");
+    let mut typed = Vec::new();
+    while let Some(piece) = output.recv().await {
+        typed.extend(piece);
+    }
+    drop(pty);
+    for seen in [seen, typed] {
+        let seen = String::from_utf8_lossy(&seen).into_owned();
+        let names: Vec<&str> = seen.lines().map(str::trim).collect();
+        let may = |name: &&str| {
+            let shells_own = ["PWD", "SHLVL", "_", "TERM", "OLDPWD", "SHELL"];
+            ["PATH", "GIVEN"].contains(name)
+                || name.starts_with("CARGO_PKG_")
+                || shells_own.contains(name)
+        };
+        assert!(
+            names.contains(&"PATH") && names.contains(&"GIVEN"),
+            "{seen}"
+        );
+        assert!(names.iter().all(may), "{seen}");
+    }
+}

@@ -128,3 +128,30 @@ fn the_last_line_of_a_plain_program_is_its_summary() {
     assert_eq!(told.summary.as_deref(), Some("two"));
     assert_eq!(shown.len(), 3);
 }
+
+#[test]
+fn a_long_answer_is_kept_whole_and_its_summary_is_short() {
+    let long = "x".repeat(TEXT_CHARS_MAX + 1);
+    for (format, line) in [
+        (
+            Format::Claude,
+            format!(r#"{{"type":"result","result":"{long}"}}"#),
+        ),
+        (
+            Format::Codex,
+            format!(
+                r#"{{"type":"item.completed","item":{{"type":"agent_message","text":"{long}"}}}}"#
+            ),
+        ),
+        (
+            Format::Gemini,
+            format!(r#"{{"type":"message","role":"assistant","content":"{long}"}}"#),
+        ),
+    ] {
+        let mut told = Told::new(format);
+        told.line(&line);
+        assert_eq!(told.answer.as_deref(), Some(&*long), "{format:?}");
+        let summary = told.summary.expect("it said something");
+        assert_eq!(summary.len(), TEXT_CHARS_MAX);
+    }
+}

@@ -159,6 +159,7 @@ impl Drive<'_> {
             program,
             input,
             time_max: Some(self.time_left),
+            quiet_max: None,
         })
     }
 

@@ -9,7 +9,6 @@ mod desk;
 mod drive;
 mod error;
 mod gate;
-mod git;
 mod log;
 mod outbox;
 mod prompt;

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use switchboard_child::git::{git, identity, line, maybe, paths, try_git};
 use switchboard_child::{Piece, Program, Run, Tail};
 use switchboard_wire::jetpack::Task;
 use switchboard_wire::limits::{FILES_MAX, PATH_BYTES_MAX};
@@ -14,7 +15,6 @@ use tokio::sync::mpsc;
 
 use super::WorkerError;
 use super::error::TreeError;
-use super::git::{git, line, maybe, paths, try_git};
 
 /// Branches of one name that several ledgers may have.
 const NAMESAKES_MAX: u32 = 99;
@@ -218,19 +218,9 @@ impl Trees {
             args.extend(["--amend", "--no-edit", "--no-verify"].map(str::to_owned));
             args.extend(trailers.map(|trailer| format!("--trailer={trailer}")));
         }
-        let email = format!("{}@switchboard.invalid", by.agent);
-        let ours = [
-            ("GIT_AUTHOR_NAME", by.agent),
-            ("GIT_AUTHOR_EMAIL", &email),
-            ("GIT_COMMITTER_NAME", by.agent),
-            ("GIT_COMMITTER_EMAIL", &email),
-        ];
-        let named = maybe(&tree.path, &["config", "user.email"])
-            .await?
-            .is_some();
-        let named = named || std::env::var_os("GIT_AUTHOR_EMAIL").is_some();
-        let env = if named { &[][..] } else { &ours[..] };
-        let done = try_git(&tree.path, &args, env, message.as_bytes()).await?;
+        let ours = identity(&tree.path, by.agent, &[]).await?;
+        let env: Vec<(&str, &str)> = ours.iter().map(|(name, value)| (*name, &**value)).collect();
+        let done = try_git(&tree.path, &args, &env, message.as_bytes()).await?;
         match done.code {
             Some(0) => Ok(Committed::At(
                 line(&tree.path, &["rev-parse", "HEAD"]).await?,

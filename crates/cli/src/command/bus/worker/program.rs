@@ -73,6 +73,7 @@ async fn work(program: Program, input: Vec<u8>, notes: Notes, stop: Stop) -> io:
         program,
         input,
         time_max: None,
+        quiet_max: None,
     };
     let (pieces, mut printed) = mpsc::channel::<Piece>(PIECES_MAX);
     let stop = async {

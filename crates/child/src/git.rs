@@ -1,4 +1,6 @@
 //! Git, called as a program: it never asks anybody, never signs, and looks at no repository but the one it is called in.
+//!
+//! For whoever has worktrees made and committed in; what is made of an answer is theirs.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -27,14 +29,15 @@ const NOT_INHERITED: [&str; 8] = [
 ];
 
 /// What git did.
-pub(super) struct Done {
+#[derive(Debug)]
+pub struct Done {
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: String,
 }
 
 /// Runs git in `dir` and takes whatever it answers.
-pub(super) async fn try_git<S: AsRef<OsStr>>(
+pub async fn try_git<S: AsRef<OsStr>>(
     dir: &Path,
     args: &[S],
     env: &[(&str, &str)],
@@ -93,7 +96,7 @@ pub(super) async fn try_git<S: AsRef<OsStr>>(
 }
 
 /// Runs git in `dir`; what it printed, if it succeeded.
-pub(super) async fn git<S: AsRef<OsStr>>(dir: &Path, args: &[S]) -> Result<Vec<u8>, String> {
+pub async fn git<S: AsRef<OsStr>>(dir: &Path, args: &[S]) -> Result<Vec<u8>, String> {
     let done = try_git(dir, args, &[], b"").await?;
     match done.code {
         Some(0) => Ok(done.stdout),
@@ -102,28 +105,44 @@ pub(super) async fn git<S: AsRef<OsStr>>(dir: &Path, args: &[S]) -> Result<Vec<u
 }
 
 /// As [`git`], for an answer that is one line of text.
-pub(super) async fn line<S: AsRef<OsStr>>(dir: &Path, args: &[S]) -> Result<String, String> {
+pub async fn line<S: AsRef<OsStr>>(dir: &Path, args: &[S]) -> Result<String, String> {
     let bytes = git(dir, args).await?;
     Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
 
 /// The same, where git may have nothing to say.
-pub(super) async fn maybe<S: AsRef<OsStr>>(
-    dir: &Path,
-    args: &[S],
-) -> Result<Option<String>, String> {
+pub async fn maybe<S: AsRef<OsStr>>(dir: &Path, args: &[S]) -> Result<Option<String>, String> {
     let done = try_git(dir, args, &[], b"").await?;
     let text = String::from_utf8_lossy(&done.stdout).trim_end().to_owned();
     Ok((done.code == Some(0) && !text.is_empty()).then_some(text))
 }
 
 /// Paths that git separated by zero bytes.
-pub(super) fn paths(printed: &[u8]) -> impl Iterator<Item = OsString> {
+pub fn paths(printed: &[u8]) -> impl Iterator<Item = OsString> {
     use std::os::unix::ffi::OsStrExt as _;
     let parts = printed
         .split(|byte| *byte == 0)
         .filter(|part| !part.is_empty());
     parts.map(|part| OsStr::from_bytes(part).to_owned())
+}
+
+/// In the environment of a commit where nobody told git who commits.
+pub async fn identity(
+    dir: &Path,
+    name: &str,
+    env: &[(&str, &str)],
+) -> Result<Vec<(&'static str, String)>, String> {
+    let done = try_git(dir, &["config", "user.email"], env, b"").await?;
+    if done.code == Some(0) || std::env::var_os("GIT_AUTHOR_EMAIL").is_some() {
+        return Ok(Vec::new());
+    }
+    let email = format!("{name}@switchboard.invalid");
+    Ok(vec![
+        ("GIT_AUTHOR_NAME", name.to_owned()),
+        ("GIT_AUTHOR_EMAIL", email.clone()),
+        ("GIT_COMMITTER_NAME", name.to_owned()),
+        ("GIT_COMMITTER_EMAIL", email),
+    ])
 }
 
 fn first<S: AsRef<OsStr>>(args: &[S]) -> String {
