@@ -72,6 +72,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     let Cli { options, command } = cli;
     match command {
         Command::Up(args) => command::up::run(*args, options.data_dir.as_ref()),
+        Command::MockAgent(args) => command::mock_agent::run(args),
         Command::Errand(errand) => {
             log_quietly(options.verbose);
             let runtime = tokio::runtime::Builder::new_current_thread()

@@ -24,6 +24,7 @@ pub mod lease;
 pub mod memory;
 pub mod message;
 pub mod migrate;
+pub mod mock_agent;
 pub mod node;
 pub mod pause;
 pub mod quality;
@@ -48,11 +49,12 @@ use crate::failure::Failure;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Up(Box<up::Args>),
+    MockAgent(mock_agent::Args),
     #[command(flatten)]
     Errand(Errand),
 }
 
-/// Everything but running a hub: it does one thing and ends.
+/// Everything but running a hub or being an agent: it does one thing and ends.
 #[derive(Debug, Subcommand)]
 pub enum Errand {
     Demo(demo::Args),
