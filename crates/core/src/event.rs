@@ -447,6 +447,20 @@ impl Event {
         )
     }
 
+    /// Of which job it tells.
+    pub fn job(&self) -> Option<&JobId> {
+        match self {
+            Event::JobCreated { job, .. }
+            | Event::JobChanged { job, .. }
+            | Event::JobMoved { job, .. }
+            | Event::JobRunBegan { job, .. }
+            | Event::JobRunEnded { job, .. }
+            | Event::JobWarned { job, .. }
+            | Event::JobForgotten { job } => Some(job),
+            _ => None,
+        }
+    }
+
     /// Whether a key or a token no longer counts after it.
     pub fn ends_credential(&self) -> bool {
         matches!(

@@ -16,6 +16,7 @@ mod git;
 mod greeting;
 mod http;
 pub mod hub;
+pub mod jobs;
 mod listener;
 mod memory;
 mod metrics;

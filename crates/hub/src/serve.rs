@@ -25,6 +25,7 @@ use crate::config::{AddressSafety, AuthMode, Config, ConfigError, StoreAt, Tls};
 use crate::data_dir::{Card, DataDir, DataDirError, HubFile, Key, Keys, private};
 use crate::http::{App, url};
 use crate::hub::{self, Hub, HubConfig};
+use crate::jobs::Jobs;
 use crate::listener;
 use crate::projection::folder;
 use crate::raw_sql;
@@ -32,7 +33,7 @@ use crate::sql::Sql;
 use crate::surface::{Open, Surface};
 use crate::swarm_db::{self, SwarmDb};
 use crate::tls::{self, TlsError};
-use crate::{broker, bus, files, greeting, http, runtime, squidrun, telegram, unserved};
+use crate::{broker, bus, files, greeting, http, jobs, runtime, squidrun, telegram, unserved};
 
 /// The doors, in the order in which they open: whoever gets an answer over HTTP finds the others open too.
 pub(crate) const SURFACES: &[Surface] = &[
@@ -42,6 +43,7 @@ pub(crate) const SURFACES: &[Surface] = &[
     broker::SURFACE,
     telegram::SURFACE,
     runtime::SURFACE,
+    jobs::SURFACE,
     http::SURFACE,
 ];
 
@@ -224,6 +226,11 @@ impl Running {
 
     pub fn data_dir(&self) -> &Path {
         self.data_dir.path()
+    }
+
+    /// The jobs of its ledger.
+    pub fn jobs(&self) -> &Arc<Jobs> {
+        &self.app.jobs
     }
 
     /// Where the bus listens, if it does; the first of its addresses.

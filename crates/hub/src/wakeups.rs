@@ -2,14 +2,15 @@
 //!
 //! One new task wakes one waiting agent. A waiter that was woken but goes away, or finds nothing, passes it on.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use switchboard_core::lane::Rep;
 use switchboard_core::verb::Filter;
 use switchboard_core::{
-    Agent, AgentId, Changes, Event, LaneKey, Logged, Refusal, Slice, TaskId, Timestamp, Verb, Want,
+    Agent, AgentId, Changes, Event, JobId, LaneKey, Logged, Refusal, Slice, TaskId, Timestamp,
+    Verb, Want,
 };
 use tokio::sync::{Notify, broadcast, watch};
 
@@ -24,6 +25,22 @@ pub(crate) struct Wakeups {
     /// Counts keys and tokens that ended.
     credentials: watch::Sender<u64>,
     news: News,
+    jobs: Jobs,
+}
+
+/// Jobs of which the log told something. `None` where some may have gone by unseen.
+struct Jobs {
+    bell: watch::Sender<()>,
+    told: Mutex<Option<HashSet<JobId>>>,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Jobs {
+            bell: watch::Sender::new(()),
+            told: Mutex::new(None),
+        }
+    }
 }
 
 /// What the log has for streams: releases, and that a message of one of their agents was acknowledged. `None` where some
@@ -175,6 +192,25 @@ impl Wakeups {
         self.credentials.receiver_count() > 0
     }
 
+    /// Rings when the log tells of a job.
+    pub fn jobs_bell(&self) -> watch::Receiver<()> {
+        self.jobs.bell.subscribe()
+    }
+
+    /// Those of which it told since this was last asked. `None` at first, and where some may have gone by unseen.
+    pub fn jobs_told(&self) -> Option<HashSet<JobId>> {
+        self.jobs.told.lock().replace(HashSet::new())
+    }
+
+    /// They are looked at again.
+    pub fn jobs_untold(&self, jobs: Option<HashSet<JobId>>) {
+        let mut told = self.jobs.told.lock();
+        match (&mut *told, jobs) {
+            (Some(told), Some(jobs)) => told.extend(jobs),
+            (told, _) => *told = None,
+        }
+    }
+
     pub fn news(&self) -> broadcast::Receiver<Option<Logged>> {
         self.news.0.subscribe()
     }
@@ -188,6 +224,16 @@ impl Wakeups {
         let ends = |logged: &Logged| logged.event.ends_credential();
         if self.has_credentials() && events.iter().any(ends) {
             self.credentials.send_modify(|ended| *ended += 1);
+        }
+        let mut jobs = events
+            .iter()
+            .filter_map(|logged| logged.event.job())
+            .peekable();
+        if jobs.peek().is_some() {
+            if let Some(told) = &mut *self.jobs.told.lock() {
+                told.extend(jobs.cloned());
+            }
+            self.jobs.bell.send_replace(());
         }
         if self.has_news() {
             let is_news = |logged: &&Logged| match &logged.event {
@@ -271,6 +317,8 @@ impl Wakeups {
         self.credentials.send_modify(|ended| *ended += 1);
         self.inboxes.ring_all();
         let _ = self.news.0.send(None);
+        *self.jobs.told.lock() = None;
+        self.jobs.bell.send_replace(());
     }
 
     pub fn has_claims(&self) -> bool {

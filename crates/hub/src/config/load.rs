@@ -9,8 +9,8 @@ use super::file::{flatten, is_section, read_file};
 use super::read::{Given, read};
 use super::settings::{self, Draft, variable};
 use super::{
-    BotToken, CONFIG_FILE, Config, DATA_DIR, PostgresUrl, StoreAt, TELEGRAM_CHAT, TELEGRAM_TOKEN,
-    Tls,
+    BotToken, CONFIG_FILE, Config, DATA_DIR, LOGIST_JOBS_DIR, LOGIST_KEY, PostgresUrl, StoreAt,
+    TELEGRAM_CHAT, TELEGRAM_TOKEN, Tls,
 };
 use crate::serve::SURFACES;
 
@@ -69,7 +69,10 @@ impl Config {
     ) -> Result<Loaded, ConfigError> {
         let env: HashMap<String, String> = env
             .into_iter()
-            .filter(|(name, _)| name.starts_with("SWITCHBOARD_") || name.starts_with("TELEGRAM_"))
+            .filter(|(name, _)| {
+                let ours = ["SWITCHBOARD_", "TELEGRAM_", "LOGIST_"];
+                ours.iter().any(|start| name.starts_with(start))
+            })
             .collect();
         let project = project(&env, overrides)?;
         let file = file
@@ -112,6 +115,10 @@ impl Config {
         };
         draft.config.telegram.token = set(TELEGRAM_TOKEN).map(BotToken);
         draft.config.telegram.chat = set(TELEGRAM_CHAT);
+        let logist = &mut draft.config.logist;
+        logist.key.text = set(LOGIST_KEY);
+        let named = logist.dir_name.take();
+        logist.dir_name = named.or_else(|| set(LOGIST_JOBS_DIR).map(PathBuf::from));
         let config = draft.finish()?;
         for surface in SURFACES {
             warnings.extend((surface.doubts)(&config));

@@ -6,6 +6,7 @@ mod broker;
 mod bus;
 mod file;
 mod load;
+mod logist;
 mod net;
 mod read;
 mod runtime;
@@ -31,6 +32,8 @@ pub use bus::{
 };
 pub(crate) use bus::{DEV_SETTINGS, OWN_SETTINGS};
 pub use load::{ConfigError, Loaded, Overrides};
+pub use logist::{Agent, Logist, PromptKey};
+pub(crate) use logist::{LOGIST_JOBS_DIR, LOGIST_KEY, LOGIST_SETTINGS, MOCK};
 pub use net::Network;
 pub(crate) use read::read;
 pub(crate) use runtime::RUNTIME_SETTINGS;
@@ -74,6 +77,7 @@ pub struct Config {
     pub bus: Bus,
     pub broker: Broker,
     pub telegram: Telegram,
+    pub logist: Logist,
     pub runtime: Runtime,
     pub auth: AuthMode,
     /// Whether `/metrics` and the details of `/readyz` take no token where authentication is on.
@@ -260,6 +264,7 @@ impl Config {
             files: Files::of_project(&project),
             squidrun: Squidrun::of_project(&project),
             bus: Bus::of_project(&project, &data_dir),
+            logist: Logist::below(&data_dir),
             broker: Broker::default(),
             telegram: Telegram::default(),
             runtime: Runtime::default(),

@@ -34,7 +34,7 @@ pub(crate) const WORKER_SETTINGS: &[Entry] = &[
     ("gate", |d, g| table(g, "sections [[gate]]").map(|v| d.config.gates = v)),
 ];
 
-fn table<T: DeserializeOwned>(given: &Given, wanted: &str) -> Result<T, String> {
+pub fn table<T: DeserializeOwned>(given: &Given, wanted: &str) -> Result<T, String> {
     match given {
         Given::Toml(value) => {
             let read = value.clone().try_into::<T>();

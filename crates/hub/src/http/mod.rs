@@ -56,6 +56,7 @@ use crate::auth::Caller;
 use crate::broker::Broker;
 use crate::call::{Calls, Class};
 use crate::config::{Config, Tls};
+use crate::jobs::Jobs;
 use crate::metrics::Metrics;
 use crate::runtime::Peers;
 use crate::sql::Sql;
@@ -80,6 +81,8 @@ pub struct App {
     pub is_announced: AtomicBool,
     /// What anybody says under a role.
     pub(crate) broker: Arc<Broker>,
+    /// Jobs, their agents and their files.
+    pub(crate) jobs: Arc<Jobs>,
     /// The directory with the journal.
     squidrun: PathBuf,
     /// The other nodes, as they are called.
@@ -104,6 +107,7 @@ impl App {
     ) -> Self {
         App {
             broker: Arc::new(Broker::new(config, &calls)),
+            jobs: Arc::new(Jobs::new(config, &calls)),
             squidrun: config.squidrun.dir.clone(),
             calls,
             metrics: Metrics::default(),

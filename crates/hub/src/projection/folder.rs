@@ -21,7 +21,7 @@ pub type Probe<'a> = &'a mut dyn FnMut(&'static str) -> io::Result<()>;
 /// Begins the names of files that are still being written by [`put`].
 pub const TEMPORARY: &str = ".sb-";
 /// A file of ours that is larger than this was not written by us.
-const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);

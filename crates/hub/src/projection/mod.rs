@@ -149,6 +149,23 @@ impl Projection {
         Ok(work.repairs)
     }
 
+    /// The version in which a file was written, if it is there; what is in it now is not looked at.
+    pub fn version(&self, path: &Path) -> io::Result<Option<String>> {
+        let written = self.read_record()?.files.remove(&self.key(path)).flatten();
+        Ok(written
+            .filter(|_| path.is_file())
+            .map(|written| written.version))
+    }
+
+    /// What somebody else made of a file that was written.
+    pub fn altered(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        let written = self.read_record()?.files.remove(&self.key(path)).flatten();
+        let (Some(written), Some(there)) = (written, read(path)?) else {
+            return Ok(None);
+        };
+        Ok((hash(&there) != written.sha256).then_some(there))
+    }
+
     fn key(&self, path: &Path) -> String {
         let below = path.strip_prefix(&self.root).unwrap_or(path);
         below.to_string_lossy().into_owned()
@@ -287,6 +304,9 @@ impl Work<'_> {
             return Ok(());
         }
         let path = &self.projection.record;
+        if let Some(above) = path.parent() {
+            folder::make(above, 0o777)?;
+        }
         let name = path.file_name().unwrap_or_default();
         let text = serde_json::to_vec(&self.record)?;
         folder::open(path.parent().unwrap_or(path))

@@ -26,6 +26,7 @@ mod files_kit;
 mod harness;
 mod idempotency;
 mod incidents;
+mod jobs;
 mod lifecycle;
 mod limits;
 mod master_key;
