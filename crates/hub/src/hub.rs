@@ -1,16 +1,18 @@
 //! The handle everything goes through: changes by [`Hub::run`], lists by [`Hub::read`].
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use switchboard_core::changes::Nonce;
 use switchboard_core::verb::{Retention, Serve, ServeRoot};
-use switchboard_core::{Agent, AgentId, GatePolicy, LedgerEpoch, Refusal, Timestamp, Verb, limits};
+use switchboard_core::{
+    Agent, AgentId, GatePolicy, LedgerEpoch, NodeId, Refusal, Timestamp, Verb, limits,
+};
 use switchboard_store::{Engine, Error as StoreError, Readable, Reader, Tail};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -140,6 +142,8 @@ pub(crate) struct HubState {
     pub(crate) agents_bell: watch::Sender<()>,
     /// Rings when this process tells other nodes something.
     pub(crate) outbox_bell: watch::Sender<()>,
+    /// See [`crate::runtime::node_id`].
+    pub(crate) node_id: OnceLock<NodeId>,
     pub(crate) keep: Retention,
     pub(crate) stale_after: Duration,
     on_fatal: fn(&StoreError) -> !,
@@ -485,6 +489,7 @@ impl HubState {
             due_bell: Notify::new(),
             agents_bell: watch::Sender::new(()),
             outbox_bell: watch::Sender::new(()),
+            node_id: OnceLock::new(),
             keep: config.keep,
             stale_after: config.stale_after,
             on_fatal: config.on_fatal,

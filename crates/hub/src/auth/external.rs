@@ -18,8 +18,16 @@ use super::Auth;
 use crate::config::Network;
 use crate::hub::{self, Hub};
 
-/// The keys of a few periods, made when they are needed.
-pub type AccessKeys = HashMap<i64, Arc<TokenKey>>;
+/// So many tokens are known again by their text: their signatures are not verified at each call.
+const OPENED_MAX: usize = 1024;
+
+#[derive(Debug, Default)]
+pub struct AccessKeys {
+    /// Of a few periods, made when they are needed.
+    keys: HashMap<i64, Arc<TokenKey>>,
+    /// What these keys signed, as far as it was shown.
+    opened: HashMap<String, Claims>,
+}
 
 /// What an external agent showed: a token, and that it has the key.
 pub struct Shown {
@@ -64,13 +72,38 @@ impl Auth {
         let token = authorization.and_then(|given| given.strip_prefix("DPoP "));
         let token = token.ok_or(Denied::AccessToken)?.trim();
         let now = hub.time();
-        let claims = Claims::open(token, node, |kid| {
-            self.access_key(TokenKey::period(kid)?, now)
-        })?;
+        let known = self.access.lock().opened.get(token).cloned();
+        let claims = match known {
+            Some(claims) => claims,
+            None => self.open_anew(token, node, now)?,
+        };
         match claims.exp.saturating_mul(1000) <= now.0 {
             true => Err(Denied::ExpiredAccess(Timestamp(claims.exp * 1000))),
             false => Ok((claims, token)),
         }
+    }
+
+    fn open_anew(&self, token: &str, node: &str, now: Timestamp) -> Result<Claims, Denied> {
+        let mut by = None;
+        let claims = Claims::open(token, node, |kid| {
+            let period = TokenKey::period(kid)?;
+            let key = self.access_key(period, now)?;
+            by = Some((period, Arc::clone(&key)));
+            Some(key)
+        })?;
+        let mut access = self.access.lock();
+        // Another master key may hold by now.
+        let counts = |(period, key): (i64, Arc<TokenKey>)| {
+            let held = access.keys.get(&period);
+            held.is_some_and(|held| Arc::ptr_eq(held, &key))
+        };
+        if by.is_some_and(counts) {
+            if access.opened.len() >= OPENED_MAX {
+                access.opened.clear();
+            }
+            access.opened.insert(token.to_owned(), claims.clone());
+        }
+        Ok(claims)
     }
 
     /// An access token of a session, for a context or for all.
@@ -137,14 +170,14 @@ impl Auth {
     }
 
     fn key_of(&self, period: i64) -> Option<Arc<TokenKey>> {
-        if let Some(known) = self.access.lock().get(&period) {
+        if let Some(known) = self.access.lock().keys.get(&period) {
             return Some(Arc::clone(known));
         }
         let key = Arc::new(TokenKey::new(
             &self.master.read().access_seed(period),
             period,
         )?);
-        let mut keys = self.access.lock();
+        let keys = &mut self.access.lock().keys;
         keys.retain(|known, _| known.abs_diff(period) <= 2);
         keys.insert(period, Arc::clone(&key));
         Some(key)

@@ -23,7 +23,7 @@ use super::error::Failure;
 use super::external::place;
 use super::reply::Reply;
 use super::{App, AppState};
-use crate::runtime::{Own, Peer, Trouble};
+use crate::runtime::{Peer, Trouble, node_id};
 
 /// A node that does not answer within this is named instead.
 const ASKED_FOR: Duration = Duration::from_secs(5);
@@ -149,7 +149,7 @@ pub async fn read(app: AppState, call: Call) -> Result<Reply, Failure> {
             from_wire::context_id(field, given)?;
         }
     }
-    let own = Own::read(&app.hub).await?.gateway.node_id;
+    let own = node_id(&app.hub).await?;
     let mut parts = vec![app.own_part(&query, &own, limit).await?];
     let mut unanswered = Vec::new();
     // A node that asks, asks every other one itself.

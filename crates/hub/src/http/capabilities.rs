@@ -24,12 +24,12 @@ use super::reply::Reply;
 use super::{App, AppState};
 use crate::call::{self, to_json};
 use crate::hub;
-use crate::runtime::{Own, Skills};
+use crate::runtime::{Skills, node_id};
 
 /// Not kept under a key: the same version of the same manifest is the same publication.
 pub async fn publish(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, _) = Change::read::<CapabilityRecord>(&app, &call).await?;
-    let own = Own::read(&app.hub).await?.gateway.node_id;
+    let own = node_id(&app.hub).await?;
     let given = manifest(&call.body, &own)?;
     let provenance = app.provenance(&given);
     let Given {
@@ -96,7 +96,7 @@ fn rejected(release: &Release) -> Failure {
 
 pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
-    let own = Own::read(&app.hub).await?.gateway.node_id;
+    let own = node_id(&app.hub).await?;
     let found = app.hub.read(move |reader| {
         let mut found = Vec::new();
         let nodes = reader.privates::<Node>(&Node::all())?;

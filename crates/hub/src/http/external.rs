@@ -31,7 +31,7 @@ use crate::auth::{is_from, proven};
 use crate::call::{self, Outcome};
 use crate::config::Network;
 use crate::hub;
-use crate::runtime::Own;
+use crate::runtime::node_id;
 
 /// What is remembered of an invite under a key: its id, from which the secret follows.
 fn id_only(invite: &AgentInvite) -> Vec<u8> {
@@ -267,7 +267,7 @@ impl App {
 
     /// What a session is given at each turn.
     async fn tokens(&self, session: &ExternalSession) -> Result<Reply, Failure> {
-        let own = Own::read(&self.hub).await?.gateway.node_id;
+        let own = node_id(&self.hub).await?;
         let (jti, now) = (self.ids.fresh("at"), self.hub.time());
         let refresh = self.auth.refresh_token(&session.id, session.turn);
         let seconds = |at: Timestamp| Timestamp(at.0.div_euclid(1000) * 1000);

@@ -22,7 +22,7 @@ use super::reply::Reply;
 use super::{App, AppState, agents, messages, outbox, status, tasks};
 use crate::auth::{Caller, Shown};
 use crate::call::{self, Guard, Nothing};
-use crate::runtime::{Own, encoded};
+use crate::runtime::{encoded, node_id};
 
 pub async fn invoke(app: AppState, call: Call) -> Result<Reply, Failure> {
     let mut step = Step::of("invoke");
@@ -212,7 +212,7 @@ impl App {
     /// Whose token a call shows, with the proof of its key.
     async fn shown(&self, call: &Call, step: &mut Step) -> Result<Shown, Failure> {
         self.is_safe(call)?;
-        let own = Own::read(&self.hub).await?.gateway.node_id;
+        let own = node_id(&self.hub).await?;
         let given = call.header("authorization");
         let opened = self
             .auth

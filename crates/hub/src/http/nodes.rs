@@ -23,7 +23,7 @@ use super::reply::Reply;
 use super::{App, AppState};
 use crate::call::Outcome;
 use crate::hub;
-use crate::runtime::{self, Joining, Own, encoded, is_cut};
+use crate::runtime::{self, Joining, Own, encoded, is_cut, node_id};
 
 /// Another node is told that this one leaves it, if it can be within this time.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
@@ -111,7 +111,7 @@ pub async fn show(app: AppState, call: Call) -> Result<Reply, Failure> {
 pub async fn leave(app: AppState, call: Call) -> Result<Reply, Failure> {
     let caller = call.caller(&app, None).await?;
     let id = from_wire::node_id("id", &call.id()?)?;
-    let own = Own::read(&app.hub).await?.gateway.node_id;
+    let own = node_id(&app.hub).await?;
     let left = match caller.node() {
         Some(node) if *node == id => vec![app.part(id, node.as_str()).await?],
         Some(_) => return Err(refused(NotAdmitted::Mismatch(id))),
@@ -182,7 +182,7 @@ pub async fn ticket(app: AppState, call: Call) -> Result<Reply, Failure> {
     let id = from_wire::node_id("nodeId", &request.node_id)?;
     from_wire::nonce(&request.nonce)?;
     from_wire::proof(&request.proof)?;
-    let own = Own::read(&app.hub).await?.gateway.node_id;
+    let own = node_id(&app.hub).await?;
     let known = app.node(&id).await?.filter(Node::is_joined);
     let known = known.ok_or_else(|| refused(NotAdmitted::Mismatch(id.clone())))?;
     let signed = proof::ticket(id.as_str(), own.as_str(), request.at, &request.nonce);

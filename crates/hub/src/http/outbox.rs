@@ -28,7 +28,7 @@ use super::outbox_stream::stream;
 use super::reply::Reply;
 use crate::call::{self, to_json};
 use crate::hub;
-use crate::runtime::{Own, Place, find, look_again, page, take_in};
+use crate::runtime::{Own, Place, find, look_again, node_id, page, take_in};
 
 pub async fn publish(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (mut change, request) = Change::read::<PublishRequest>(&app, &call).await?;
@@ -190,7 +190,7 @@ pub async fn reset(app: AppState, call: Call) -> Result<Reply, Failure> {
         let message = format!("must be at most {}", limits::EVENT_SEQ_MAX);
         return Err(Malformed::field("after", message).into());
     }
-    let own = Own::read(&app.hub).await?.gateway.node_id;
+    let own = node_id(&app.hub).await?;
     let to = Reset::After(request.after);
     let cursor = app.hub.run(ResetCursor { source, to }).await?;
     let mut reply = Reply::ok(&event_to_wire::cursor(&cursor, &own));

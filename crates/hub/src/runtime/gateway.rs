@@ -1,6 +1,7 @@
 //! Which node this ledger is.
 
 use aws_lc_rs::rand;
+use switchboard_core::NodeId;
 use switchboard_core::node::{Gateway, NodeKey};
 use switchboard_core::verb::OpenGateway;
 use switchboard_wire::runtime::proof::Signer;
@@ -43,4 +44,14 @@ impl Own {
         let signer = Signer::from_hex(&gateway.key.0).ok_or(Error::Broken)?;
         Ok(Own { gateway, signer })
     }
+}
+
+/// Which node this is: the same for as long as its ledger is served.
+pub async fn node_id(hub: &Hub) -> Result<NodeId, Error> {
+    let known = &hub.shared.node_id;
+    if let Some(id) = known.get() {
+        return Ok(id.clone());
+    }
+    let own = Own::read(hub).await?.gateway.node_id;
+    Ok(known.get_or_init(|| own).clone())
 }

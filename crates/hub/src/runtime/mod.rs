@@ -21,8 +21,8 @@ mod surface;
 mod work;
 
 pub use control::{control, is_cut};
-pub use gateway::Own;
 pub(crate) use gateway::opens;
+pub use gateway::{Own, node_id};
 pub use intake::take_in;
 pub use join::{Joining, join};
 pub(crate) use judge::{find, judge, judged};

@@ -6,8 +6,10 @@ mod coordinators;
 mod kit;
 
 use serde_json::{Value, json};
+use switchboard_hub::data_dir::Keys;
 
 use crate::harness::{Client, start};
+use crate::world::eventually;
 use kit::{ALL, AUDIT, Far, REVOKE, SESSIONS, fresh, invite, send, text};
 
 async fn audit(client: Client, query: &str) -> Vec<Value> {
@@ -250,5 +252,23 @@ async fn one_invite_is_one_session() {
     far.exchange(client, &invite)
         .await
         .refused(409, "invite_used");
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_token_that_was_shown_before_ends_with_the_master_key() {
+    let hub = start().await;
+    let (client, far) = (hub.client, Far::new("far", 1));
+    let access = text(&far.admitted(client, ALL).await, "accessToken");
+    let call = async || {
+        far.invoke(client, &access, "ansible_status", json!({}))
+            .await
+    };
+    for _ in 0..2 {
+        call().await.expect(200);
+    }
+    Keys::of(hub.running.data_dir()).keep_own(&[9; 32]).unwrap();
+    eventually(async || call().await.status == 401).await;
+    call().await.refused(401, "invalid_access_token");
     hub.running.shutdown().await;
 }
