@@ -328,6 +328,21 @@ impl Halt {
     }
 }
 
+impl JobTask {
+    /// Phases and iterations as people count, from 1.
+    pub fn id_of(job: &Job) -> TaskId {
+        format!("job:{}:{}:{}", job.id, job.phase + 1, job.runs + 1).into()
+    }
+
+    /// Whose phase a task is, if it is one.
+    pub fn job_of(task: &TaskId) -> Option<JobId> {
+        let (job, iteration) = task.as_str().strip_prefix("job:")?.rsplit_once(':')?;
+        let (job, phase) = job.rsplit_once(':')?;
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        (is_number(phase) && is_number(iteration)).then(|| job.into())
+    }
+}
+
 impl JobRole {
     /// Who does it, among the agents: a job's worker and its supervisor are two.
     pub fn agent(self, job: &JobId) -> AgentId {

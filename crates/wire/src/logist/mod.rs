@@ -12,6 +12,7 @@ pub mod history;
 pub mod http;
 pub mod manifest;
 pub mod metrics;
+pub mod queued;
 pub mod request;
 pub mod response;
 pub mod schemas;

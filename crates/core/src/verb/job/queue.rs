@@ -4,7 +4,7 @@ use super::turn::{Turn, ask};
 use super::{Verb, no};
 use crate::changes::Changes;
 use crate::description::Description;
-use crate::id::{JobId, TaskId};
+use crate::id::JobId;
 use crate::job::refusal::JobRefusal;
 use crate::job::step::Act;
 use crate::job::{Halt, Job, JobRole, JobSpec, JobTask};
@@ -90,7 +90,7 @@ impl QueueJobPhase {
         };
         CreateTasks {
             tasks: vec![NewTask {
-                id: task_id(job),
+                id: JobTask::id_of(job),
                 about: Description {
                     title: limits::cut(&self.title, limits::TITLE_BYTES_MAX).to_owned(),
                     description: Some(self.description.clone()),
@@ -105,9 +105,4 @@ impl QueueJobPhase {
             }],
         }
     }
-}
-
-/// Phases and iterations as people count, from 1.
-fn task_id(job: &Job) -> TaskId {
-    format!("job:{}:{}:{}", job.id, job.phase + 1, job.runs + 1).into()
 }
