@@ -7,7 +7,7 @@ use crate::id::{
     AgentId, CapabilityId, CommandId, EngramId, GrantId, JobId, MessageId, NodeId, RequestId,
     SnapshotId, TaskId,
 };
-use crate::job::{Halt, JobAction, JobRole, JobState};
+use crate::job::{Halt, JobAction, JobRole, JobState, JobTask};
 use crate::job_history::RunStatus;
 use crate::task::{FailureKind, Phase, Priority};
 use crate::time::Timestamp;
@@ -458,6 +458,22 @@ impl Event {
             | Event::JobWarned { job, .. }
             | Event::JobForgotten { job } => Some(job),
             _ => None,
+        }
+    }
+
+    /// Of which job's phase in the queue it tells, or of which job.
+    pub fn phase(&self) -> Option<JobId> {
+        match self {
+            Event::TaskClaimed { task, .. }
+            | Event::TaskHandedOver { task, .. }
+            | Event::TaskCompleted { task, .. }
+            | Event::TaskNeedsPerson { task, .. }
+            | Event::TaskRetryPlanned { task, .. }
+            | Event::TaskRequeued { task, .. }
+            | Event::TaskReady { task, .. }
+            | Event::TaskFailed { task, .. }
+            | Event::TaskCanceled { task, .. } => JobTask::job_of(task),
+            other => other.job().cloned(),
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Wakeups {
 struct Jobs {
     bell: watch::Sender<()>,
     told: Mutex<Option<HashSet<JobId>>>,
+    /// The same for whoever follows phases in the queue, which tasks tell of, too.
+    phases: Mutex<Option<HashSet<JobId>>>,
 }
 
 impl Default for Jobs {
@@ -39,6 +41,7 @@ impl Default for Jobs {
         Jobs {
             bell: watch::Sender::new(()),
             told: Mutex::new(None),
+            phases: Mutex::new(None),
         }
     }
 }
@@ -211,6 +214,16 @@ impl Wakeups {
         }
     }
 
+    /// Jobs whose phases in the queue it told of since this was last asked, as [`Wakeups::jobs_told`].
+    pub fn phases_told(&self) -> Option<HashSet<JobId>> {
+        self.jobs.phases.lock().replace(HashSet::new())
+    }
+
+    /// All are looked at the next time.
+    pub fn phases_untold(&self) {
+        *self.jobs.phases.lock() = None;
+    }
+
     pub fn news(&self) -> broadcast::Receiver<Option<Logged>> {
         self.news.0.subscribe()
     }
@@ -225,11 +238,13 @@ impl Wakeups {
         if self.has_credentials() && events.iter().any(ends) {
             self.credentials.send_modify(|ended| *ended += 1);
         }
-        let mut jobs = events
-            .iter()
-            .filter_map(|logged| logged.event.job())
-            .peekable();
-        if jobs.peek().is_some() {
+        let phases = events.iter().filter_map(|logged| logged.event.phase());
+        let mut phases = phases.peekable();
+        if phases.peek().is_some() {
+            if let Some(told) = &mut *self.jobs.phases.lock() {
+                told.extend(phases);
+            }
+            let jobs = events.iter().filter_map(|logged| logged.event.job());
             if let Some(told) = &mut *self.jobs.told.lock() {
                 told.extend(jobs.cloned());
             }
@@ -318,6 +333,7 @@ impl Wakeups {
         self.inboxes.ring_all();
         let _ = self.news.0.send(None);
         *self.jobs.told.lock() = None;
+        *self.jobs.phases.lock() = None;
         self.jobs.bell.send_replace(());
     }
 

@@ -11,6 +11,7 @@ mod edited;
 mod files;
 mod import;
 mod pack;
+mod queue;
 mod replay;
 pub mod roles;
 mod run;

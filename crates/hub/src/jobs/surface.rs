@@ -8,7 +8,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use tokio::time::timeout;
 
 use super::pack::Packer;
-use super::{Jobs, files, runner};
+use super::{Jobs, files, queue, runner};
 use crate::config::{Config, LOGIST_SETTINGS};
 use crate::http::App;
 use crate::metrics::gauge;
@@ -33,13 +33,14 @@ fn open(app: &Arc<App>) -> Open {
     let kept = tokio::spawn(Arc::clone(&jobs.duty).keep(jobs.stopping.clone()));
     let written = tokio::spawn(files::follow(Arc::clone(&jobs)));
     let run = tokio::spawn(runner::run(Arc::clone(&jobs)));
+    let queued = tokio::spawn(queue::run(Arc::clone(&jobs)));
     Open {
         addr: None,
         card: Vec::new(),
         line: None,
         figures: Some(Arc::new(move |out| figures(&jobs, out))),
         close: Box::new(|| {
-            let all = async { drop(tokio::join!(run, written, kept)) };
+            let all = async { drop(tokio::join!(run, queued, written, kept)) };
             // What is cut off is ended and recovered at the next start.
             timeout(GRACE, all).map(drop).boxed()
         }),

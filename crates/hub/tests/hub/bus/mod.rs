@@ -7,7 +7,7 @@ mod drift;
 mod failures;
 mod framing;
 mod identity;
-mod kit;
+pub mod kit;
 mod leaving;
 mod mail;
 mod memory;

@@ -1,6 +1,7 @@
 //! Jobs whose agents are real programs in real workspaces.
 
 mod files;
+mod queue;
 mod runs;
 
 use std::fs;
