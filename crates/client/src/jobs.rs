@@ -11,6 +11,7 @@ use switchboard_wire::logist::http::{
     ActivateJobRequest, ChangeJobRequest, CorrectJobRequest, CreateJobRequest, JobChangedResponse,
     JobHistoryPage, JobHistoryQuery, JobPage, JobQuery, JobResponse, JobVersionQuery,
     RejectJobRequest, RerunJobRequest, ResubmitJobRequest, ResumeJobRequest, SteerJobRequest,
+    StewardQuery, StewardResponse,
 };
 use switchboard_wire::logist::{Terms, Workspace, validate};
 
@@ -25,6 +26,12 @@ pub struct Jobs<'a> {
 }
 
 impl Client {
+    /// What waits for a person, the longest first.
+    pub async fn for_steward(&self, query: &StewardQuery) -> Result<StewardResponse, Error> {
+        let call = Call::get(&["steward"]).query(query.to_query());
+        self.transport.send(call).await
+    }
+
     /// Calls about jobs.
     pub fn jobs(&self) -> Jobs<'_> {
         Jobs { client: self }

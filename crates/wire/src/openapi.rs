@@ -44,6 +44,10 @@ const TAGS: &[(&str, &str)] = &[
         "Tasks are created, claimed, reported on, and steered by people.",
     ),
     ("messages", "Messages between agents."),
+    (
+        "jobs",
+        "Work in phases: done, reviewed, and decided on by a person.",
+    ),
     ("leases", "Who may write which file, until when."),
     (
         "quality",
@@ -202,9 +206,11 @@ fn parameters(route: &Route) -> Vec<Value> {
             "nodes" => "The id of the node.",
             "capabilities" => "The id of the capability.",
             "reviews" => "The id of the review.",
+            "jobs" => "The id of the job.",
             _ => "The id of the incident.",
         };
-        Bound::Id.put(&mut schema);
+        let bound = if family == "jobs" { Bound::Job } else { Bound::Id };
+        bound.put(&mut schema);
         json!({ "name": "id", "in": "path", "required": true, "description": about, "schema": schema })
     });
     let is_get = route.is_api() && !route.method.is_mutating();

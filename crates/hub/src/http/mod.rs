@@ -19,6 +19,7 @@ mod external;
 mod gate;
 mod incidents;
 mod invoke;
+mod jobs;
 mod leases;
 mod memory;
 mod messages;

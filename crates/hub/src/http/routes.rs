@@ -16,8 +16,8 @@ use super::operation::{on_path, protocol};
 use super::reply::{Reply, may_come_again};
 use super::{
     AppState, admin, agents, audit, batch, capabilities, claims, events, external, incidents,
-    invoke, leases, memory, messages, nodes, outbox, pause, pipeline, quality, release_gate, roles,
-    status, tasks,
+    invoke, jobs, leases, memory, messages, nodes, outbox, pause, pipeline, quality, release_gate,
+    roles, status, tasks,
 };
 
 /// Every call and who answers it.
@@ -57,6 +57,8 @@ pub fn router(app: AppState) -> Router {
         .get("/api/v1/leases/check", "checkLease", leases::check)
         .get("/api/v1/quality/baseline", "getBaseline", quality::baseline)
         .put("/api/v1/quality/baseline", "setBaseline", quality::set_baseline)
+        .with(of_jobs)
+        .get("/api/v1/steward", "listForSteward", jobs::for_steward)
         .get("/api/v1/quality/history", "listSnapshots", quality::history)
         .get("/api/v1/memory/search", "searchMemory", memory::search)
         .post("/api/v1/pause", "pause", pause::pause)
@@ -89,6 +91,27 @@ pub fn router(app: AppState) -> Router {
         .get("/metrics", "metrics", status::metrics)
         .get("/openapi.json", "openapi", status::openapi)
         .finish()
+}
+
+#[rustfmt::skip]
+fn of_jobs(table: Table) -> Table {
+    table
+        .post("/api/v1/jobs", "createJob", jobs::create)
+        .get("/api/v1/jobs", "listJobs", jobs::list)
+        .get("/api/v1/jobs/{id}", "getJob", jobs::show)
+        .patch("/api/v1/jobs/{id}", "changeJob", jobs::change)
+        .post("/api/v1/jobs/{id}/select", "selectJob", jobs::select)
+        .get("/api/v1/jobs/{id}/history", "jobHistory", jobs::history)
+        .post("/api/v1/jobs/{id}/activate", "activateJob", jobs::activate)
+        .post("/api/v1/jobs/{id}/approve", "approveJob", jobs::approve)
+        .post("/api/v1/jobs/{id}/reject", "rejectJob", jobs::reject)
+        .post("/api/v1/jobs/{id}/resubmit", "resubmitJob", jobs::resubmit)
+        .post("/api/v1/jobs/{id}/correct", "correctJob", jobs::correct)
+        .post("/api/v1/jobs/{id}/cancel", "cancelJob", jobs::cancel)
+        .post("/api/v1/jobs/{id}/suspend", "suspendJob", jobs::suspend)
+        .post("/api/v1/jobs/{id}/resume", "resumeJob", jobs::resume)
+        .post("/api/v1/jobs/{id}/restep", "restepJob", jobs::restep)
+        .post("/api/v1/jobs/{id}/rerun", "rerunJob", jobs::rerun)
 }
 
 /// Nodes of one swarm, and agents that live behind none.

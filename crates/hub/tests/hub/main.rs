@@ -27,6 +27,7 @@ mod harness;
 mod idempotency;
 mod incidents;
 mod jobs;
+mod jobs_http;
 mod lifecycle;
 mod limits;
 mod master_key;

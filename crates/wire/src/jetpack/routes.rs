@@ -8,6 +8,12 @@ use super::route::{Answer, Method, RequestBody, Route, of};
 use super::*;
 use crate::Query;
 use crate::hrana::{CursorRequest, PipelineRequest, PipelineResponse};
+use crate::logist::http::{
+    ActivateJobRequest, ChangeJobRequest, CorrectJobRequest, CreateJobRequest, JobChangedResponse,
+    JobHistoryPage, JobHistoryQuery, JobPage, JobQuery, JobResponse, JobVersionQuery,
+    RejectJobRequest, RerunJobRequest, ResubmitJobRequest, ResumeJobRequest, SteerJobRequest,
+    StewardQuery, StewardResponse,
+};
 use crate::runtime::{
     AgentExchangeRequest, AgentRefreshRequest, AgentTokens, AuditQuery, AuditResponse,
     ContextTokenRequest, ContextTokenResponse, InviteAgentRequest, InviteAgentResponse,
@@ -53,6 +59,7 @@ const HELD: &[ErrorCode] = &[
 ];
 const NO_AGENT: &[ErrorCode] = &[E::AgentNotRegistered];
 const NO_TASK: &[ErrorCode] = &[E::TaskNotFound];
+const NO_JOB: &[ErrorCode] = &[E::NotFound];
 
 const NODE_AUTH: &[ErrorCode] = &[
     E::InvalidInvite,
@@ -175,6 +182,40 @@ pub const ROUTES: &[Route] = &[
         .tag("leases").query(LeaseQuery::PARAMETERS),
     get("/api/v1/leases/check", "checkLease", "Check whether a file is free.", json::<CheckLeaseResponse>())
         .tag("leases").query(CheckLeaseQuery::PARAMETERS),
+    post("/api/v1/jobs", "createJob", "Create a job, or change the one of this id.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").takes(of::<CreateJobRequest>).creates(),
+    get("/api/v1/jobs", "listJobs", "All jobs, filtered: those that run first, then the queue, then the others.", json::<JobPage>())
+        .tag("jobs").query(JobQuery::PARAMETERS),
+    get("/api/v1/jobs/{id}", "getJob", "One job with all that happened to it: its manifest.", json::<JobResponse>())
+        .tag("jobs").query(JobVersionQuery::PARAMETERS).errors(NO_JOB),
+    Route::new(Method::Patch, "/api/v1/jobs/{id}", "changeJob", "Change a job, or move it in the queue.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").takes(of::<ChangeJobRequest>).errors(NO_JOB),
+    get("/api/v1/steward", "listForSteward", "What waits for a person, the longest first: jobs, tasks in review, open incidents.", json::<StewardResponse>())
+        .tag("hub").query(StewardQuery::PARAMETERS),
+    post("/api/v1/jobs/{id}/select", "selectJob", "Select a job: commands that name none mean it.", json::<Done>())
+        .right(Right::Steer).tag("jobs").errors(NO_JOB),
+    get("/api/v1/jobs/{id}/history", "jobHistory", "Every exchange with an agent, and the recovery points.", json::<JobHistoryPage>())
+        .right(Right::Steer).tag("jobs").query(JobHistoryQuery::PARAMETERS).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/activate", "activateJob", "Activate a draft: its first run may begin.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").may_take(of::<ActivateJobRequest>).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/approve", "approveJob", "Approve the work of a job: it is done.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").may_take(of::<SteerJobRequest>).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/reject", "rejectJob", "Reject the work of a job: its last phase is done again.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").may_take(of::<RejectJobRequest>).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/resubmit", "resubmitJob", "Resubmit a job that is stuck or halted, with guidance and higher limits.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").may_take(of::<ResubmitJobRequest>).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/correct", "correctJob", "Correct the action of a response that is not valid.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").takes(of::<CorrectJobRequest>).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/cancel", "cancelJob", "Cancel a job, and end what is running of it.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").may_take(of::<SteerJobRequest>).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/suspend", "suspendJob", "Suspend a job, and end what is running of it.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").may_take(of::<SteerJobRequest>).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/resume", "resumeJob", "Resume a suspended job; or any, from a recovery point.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").may_take(of::<ResumeJobRequest>).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/restep", "restepJob", "Go back to the last recovery point; what was used up counts.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").may_take(of::<SteerJobRequest>).errors(NO_JOB),
+    post("/api/v1/jobs/{id}/rerun", "rerunJob", "Run a job again from a phase on, as if nothing had been used up.", json::<JobChangedResponse>())
+        .right(Right::Steer).tag("jobs").may_take(of::<RerunJobRequest>).errors(NO_JOB),
     get("/api/v1/quality/baseline", "getBaseline", "The quality baseline.", json::<BaselineResponse>())
         .tag("quality"),
     Route::new(Method::Put, "/api/v1/quality/baseline", "setBaseline", "Set the quality baseline.", json::<BaselineResponse>())

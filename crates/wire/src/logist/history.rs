@@ -28,6 +28,7 @@ pub struct History {
 
 /// One interaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobInteraction")]
 pub struct Exchanged {
     #[serde(default)]
     pub sequence: u64,
@@ -42,6 +43,7 @@ pub struct Exchanged {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobAsked")]
 pub struct Asked {
     /// What the agent received, byte for byte; of a sensitive job it is encrypted.
     #[serde(default)]
@@ -62,6 +64,7 @@ pub struct Given {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobAskedBy")]
 pub struct AskedBy {
     #[serde(default)]
     pub role: String,
@@ -79,6 +82,7 @@ pub struct AskedBy {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobAnswered")]
 pub struct Answered {
     pub status: String,
     pub action: String,
@@ -116,6 +120,7 @@ pub struct Answered {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobTokens")]
 pub struct TokenCounts {
     pub input: u64,
     pub output: u64,
@@ -132,6 +137,7 @@ pub struct TextLength {
 
 /// A recovery point, with the names of both of the document's shapes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobCheckpoint")]
 pub struct Point {
     #[serde(default)]
     pub checkpoint_id: String,

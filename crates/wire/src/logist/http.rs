@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use switchboard_core::job::Job;
+use switchboard_core::query::ForSteward;
 
 use super::history::{Exchanged, Point};
 use super::manifest::{Manifest, Metrics};
@@ -155,6 +156,39 @@ pub struct JobHistoryPage {
     pub next: Option<u64>,
 }
 
+/// Something that waits for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StewardItem {
+    /// `job`, `task` or `incident`.
+    pub kind: String,
+    pub id: String,
+    pub since: IsoTime,
+    /// The state of the job, the title of the task, the message of the incident.
+    pub what: String,
+}
+
+/// `GET /steward`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StewardResponse {
+    pub success: bool,
+    /// The longest first.
+    pub items: Vec<StewardItem>,
+}
+
+pub fn for_steward(item: &ForSteward) -> StewardItem {
+    let (kind, id, what) = match item {
+        ForSteward::Job(job) => ("job", job.id.to_string(), job.state.to_string()),
+        ForSteward::Task(task) => ("task", task.id.to_string(), task.about.title.clone()),
+        ForSteward::Incident(incident) => ("incident", incident.id(), incident.message.clone()),
+    };
+    StewardItem {
+        kind: kind.to_owned(),
+        id,
+        since: item.since().into(),
+        what,
+    }
+}
+
 pub fn standing(job: &Job) -> JobStanding {
     JobStanding {
         job_id: job.id.to_string(),
@@ -177,6 +211,13 @@ query! {
         "status" => status: Vec<String>, "Only jobs in these states.";
         "limit" => limit: Option<u32>, "Page size, at most 1000.";
         "after" => after: Option<String>, "The `next` of the previous page.";
+    }
+}
+
+query! {
+    /// `GET /steward`.
+    pub struct StewardQuery {
+        "limit" => limit: Option<u32>, "At most so many, up to 1000.";
     }
 }
 

@@ -15,6 +15,7 @@ use crate::{IsoTime, Malformed, parse};
 
 /// `job_manifest.json`, and a job over HTTP. What is read may lack anything but the document's three members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobManifest")]
 pub struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_version: Option<String>,
@@ -53,6 +54,7 @@ pub struct Manifest {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobMetrics")]
 pub struct Metrics {
     /// In cents.
     #[serde(default, serialize_with = "plain")]
@@ -89,6 +91,7 @@ impl Metrics {
 
 /// One line of the manifest's history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobEvent")]
 pub struct Event {
     pub timestamp: IsoTime,
     pub role: String,

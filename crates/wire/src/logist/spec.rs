@@ -22,6 +22,7 @@ const LIMIT_MAX: f64 = limits::JOB_LIMIT_MAX as f64;
 
 /// The members of a spec. What it does not say is left as it is, or gets its default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobSpec")]
 pub struct Spec {
     /// Letters, digits, `_` and `-`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +79,7 @@ pub struct Spec {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobPhase")]
 pub struct Phase {
     pub name: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -87,6 +89,7 @@ pub struct Phase {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobFallback")]
 pub struct Fallback {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 use switchboard_core::external::AgentScope;
+use switchboard_core::job::{JobAction, JobRole, JobState, RunBy};
 use switchboard_core::{Event, limits as max};
 
 use crate::jetpack::{SUPPORTED_VERSIONS, from_wire};
@@ -52,6 +53,10 @@ pub(super) enum Bound {
     Nonce,
     /// The hash of a certificate's public key.
     Pin,
+    /// A job's id.
+    Job,
+    /// One of these words.
+    Word(&'static [&'static str]),
 }
 
 use Bound::{AtLeast, Between, Filled, Id, Items, Line, Percent, Text};
@@ -229,6 +234,30 @@ pub(super) const MEMBERS: &[(&str, &str, Bound)] = &[
     ("PushRequest", "events", Items(0, max::OUTBOX_PAGE_MAX, &Text(usize::MAX))),
     ("BaselineRequest", "/anyOf/0/properties/fromTask", Id),
     ("NewBaseline", "testCoverage", Percent),
+    ("JobSpec", "job_id", Bound::Job),
+    ("JobSpec", "description", Text(max::DESCRIPTION_BYTES_MAX)),
+    ("JobSpec", "objective", Text(max::DESCRIPTION_BYTES_MAX)),
+    ("JobSpec", "roles", Items(0, JobRole::ALL.len(), &Bound::Text(max::NAME_BYTES_MAX))),
+    ("JobSpec", "phases", Bound::Objects(max::JOB_PHASES_MAX)),
+    ("JobSpec", "success_criteria", Items(0, max::JOB_CRITERIA_MAX, &NOTE)),
+    ("JobSpec", "cost_threshold", Between(0, max::JOB_LIMIT_MAX)),
+    ("JobSpec", "time_threshold_minutes", Between(0, max::JOB_LIMIT_MAX)),
+    ("JobSpec", "run", Bound::Word(RunBy::WORDS)),
+    ("JobSpec", "repository", Bound::Path),
+    ("JobFallback", "max_retries", RETRIES),
+    ("JobPhase", "name", NAME),
+    ("JobPhase", "description", Text(max::DESCRIPTION_BYTES_MAX)),
+    ("JobPhase", "worker_instructions", Text(max::DESCRIPTION_BYTES_MAX)),
+    ("CreateJobRequest", "directory", Bound::Path),
+    ("ChangeJobRequest", "status", Bound::Word(JobState::WORDS)),
+    ("SteerJobRequest", "reason", NOTE),
+    ("RejectJobRequest", "guidance", NOTE),
+    ("ResubmitJobRequest", "guidance", NOTE),
+    ("ResubmitJobRequest", "cost_threshold", Between(0, max::JOB_LIMIT_MAX)),
+    ("ResubmitJobRequest", "time_threshold_minutes", Between(0, max::JOB_LIMIT_MAX)),
+    ("CorrectJobRequest", "action", Bound::Word(JobAction::WORDS)),
+    ("CorrectJobRequest", "reason", NOTE),
+    ("ResumeJobRequest", "from", NAME),
     ("BatchRequest", "operations", Items(0, max::BATCH_OPERATIONS_MAX, &Text(usize::MAX))),
 ];
 
@@ -262,6 +291,9 @@ pub(super) const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("", "sessionId", Id),
     ("listSessions", "after", Bound::RecordPlace),
     ("readAudit", "after", Bound::RecordPlace),
+    ("listJobs", "status", Items(1, JobState::ALL.len(), &Bound::Word(JobState::WORDS))),
+    ("listJobs", "after", Text(max::NAME_BYTES_MAX)),
+    ("getJob", "schema_version", Bound::Word(&["1.0", "1.1"])),
     ("readOutbox", "last", Id),
     ("readOutbox", "limit", Between(1, max::OUTBOX_PAGE_MAX as u64)),
 ];
@@ -321,12 +353,7 @@ impl Bound {
                 r"^(custom|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+)$".to_owned(),
             ),
             Bound::Key => text(1, max::IDEMPOTENCY_KEY_BYTES_MAX, "^[!-~]+$".to_owned()),
-            Bound::Version => {
-                let mut words: Vec<Value> =
-                    SUPPORTED_VERSIONS.iter().map(|word| json!(word)).collect();
-                words.extend(is_nullable.then_some(Value::Null));
-                json!({ "enum": words })
-            }
+            Bound::Version => return Bound::Word(SUPPORTED_VERSIONS).keywords(is_nullable),
             Bound::Percent => json!({ "minimum": 0, "maximum": 100 }),
             Bound::AtLeast(min) => json!({ "minimum": min }),
             Bound::Between(min, max) => json!({ "minimum": min, "maximum": max }),
@@ -345,6 +372,12 @@ impl Bound {
             }
             Bound::Nonce => text(1, max::ID_BYTES_MAX, "^[!-{}~]+$".to_owned()),
             Bound::Pin => json!({ "pattern": "^sha256:[0-9a-f]{64}$" }),
+            Bound::Job => text(1, max::JOB_ID_BYTES_MAX, "^[A-Za-z0-9_-]+$".to_owned()),
+            Bound::Word(known) => {
+                let mut words: Vec<Value> = known.iter().map(|word| json!(word)).collect();
+                words.extend(is_nullable.then_some(Value::Null));
+                json!({ "enum": words })
+            }
             Bound::Items(..) | Bound::Objects(_) => {
                 unreachable!("a list is bounded where its items are")
             }
