@@ -482,3 +482,23 @@ impl Job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_task_of_a_phase_names_its_job() {
+        for (task, job) in [
+            ("job:j:1:1", Some("j")),
+            ("job:a-b_C:200:17", Some("a-b_C")),
+            ("job:j:1", None),
+            ("job:j:x:1", None),
+            ("sq:j:1:1", None),
+            ("jobs", None),
+        ] {
+            let found = JobTask::job_of(&task.into());
+            assert_eq!(found, job.map(JobId::from), "{task}");
+        }
+    }
+}

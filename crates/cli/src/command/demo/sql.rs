@@ -32,6 +32,7 @@ const CLAIM: &str = "UPDATE tasks
       AND CASE WHEN t.audience <> '[]' THEN EXISTS (SELECT 1 FROM json_each(t.audience) one WHERE one.value = a.id)
           ELSE NOT EXISTS (SELECT 1 FROM json_each(t.required_skills) need
             WHERE lower(need.value) NOT IN (SELECT lower(has.value) FROM json_each(a.skills) has)) END
+      AND (t.barred IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(t.barred) kept WHERE kept.value = a.id))
       AND NOT EXISTS (SELECT 1 FROM json_each(t.dependencies) dep JOIN tasks d ON d.id = dep.value
         WHERE d.status <> 'completed')
     ORDER BY t.priority_order, t.created_at LIMIT 1)

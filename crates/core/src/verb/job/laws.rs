@@ -93,15 +93,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Whether it was done.
 fn take(swarm: &mut Swarm, step: &Step) -> bool {
-    let run = job(swarm).run;
-    let task = job(swarm).task.map(|task| task.id);
-    let task = || task.clone().unwrap_or_else(|| TaskId::from("none"));
-    let holder = swarm
-        .tasks
-        .get(&task())
-        .and_then(|task| task.holder().cloned());
-    let holder = holder.unwrap_or_else(|| "A".into());
     match step {
         Step::Begin => {
             let begins = begins(swarm);
@@ -117,6 +110,7 @@ fn take(swarm: &mut Swarm, step: &Step) -> bool {
             swarm.run(ends).is_ok()
         }
         Step::Recover => {
+            let run = job(swarm).run;
             let recover = RecoverJob {
                 job: "J".into(),
                 run: run.map_or(String::new(), |run| run.id),
@@ -141,43 +135,53 @@ fn take(swarm: &mut Swarm, step: &Step) -> bool {
             };
             swarm.run(puts).is_ok()
         }
+        Step::Follow(action) => swarm.run(follows(swarm, *action)).is_ok(),
+        Step::Wait(seconds) => {
+            swarm.wait(std::time::Duration::from_secs(*seconds));
+            swarm.run(crate::verb::ReleaseRetries).is_ok()
+        }
+        Step::Claim(_) | Step::Complete | Step::Fail(_) | Step::Release => work(swarm, step),
+    }
+}
+
+fn follows(swarm: &Swarm, action: JobAction) -> FollowJobTask {
+    let number = job(swarm).task.map(|task| task.number);
+    let attempts = swarm.attempts.iter();
+    let attempts = attempts.filter(|attempt| Some(attempt.number) == number);
+    FollowJobTask {
+        job: "J".into(),
+        attempts: attempts.cloned().collect(),
+        judged: Some(said(action)),
+        exchange: NewExchange::default(),
+        waits: CallWaits::default(),
+    }
+}
+
+/// What agents do with the task that is the job's phase.
+fn work(swarm: &mut Swarm, step: &Step) -> bool {
+    let task = job(swarm).task.map_or("none".into(), |task| task.id);
+    let holder = swarm.tasks.get(&task);
+    let holder = holder.and_then(|task| task.holder().cloned());
+    let holder = holder.unwrap_or_else(|| "A".into());
+    match step {
         Step::Claim(by_a) => {
             let claims = claim(if *by_a { "A" } else { "B" });
             matches!(swarm.run(claims), Ok(Claimed::Task(_)))
         }
-        Step::Complete => swarm
-            .run(complete(holder.as_str(), task().as_str()))
-            .is_ok(),
         Step::Fail(recoverable) => {
-            let mut fails = fail(holder.as_str(), task().as_str());
+            let mut fails = fail(holder.as_str(), task.as_str());
             fails.recoverable = *recoverable;
             swarm.run(fails).is_ok()
         }
         Step::Release => {
             let release = ReleaseTask {
-                task: task(),
+                task,
                 agent: None,
                 epoch: None,
             };
             swarm.run(release).is_ok()
         }
-        Step::Follow(action) => {
-            let number = job(swarm).task.map(|task| task.number);
-            let attempts = swarm.attempts.iter();
-            let attempts = attempts.filter(|attempt| Some(attempt.number) == number);
-            let follows = FollowJobTask {
-                job: "J".into(),
-                attempts: attempts.cloned().collect(),
-                judged: Some(said(*action)),
-                exchange: NewExchange::default(),
-                waits: CallWaits::default(),
-            };
-            swarm.run(follows).is_ok()
-        }
-        Step::Wait(seconds) => {
-            swarm.wait(std::time::Duration::from_secs(*seconds));
-            swarm.run(crate::verb::ReleaseRetries).is_ok()
-        }
+        _ => swarm.run(complete(holder.as_str(), task.as_str())).is_ok(),
     }
 }
 
