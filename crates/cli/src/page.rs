@@ -6,6 +6,7 @@ use switchboard_client::jetpack::{
 };
 use switchboard_client::runtime::{AuditResponse, SessionsResponse};
 use switchboard_core::limits;
+use switchboard_wire::logist::http::JobPage;
 
 /// Most rows the hub gives in one page.
 const ROWS_MAX: u32 = limits::PAGE_MAX as u32;
@@ -60,6 +61,7 @@ pages! {
     SessionsResponse.sessions by String,
     AuditResponse.entries by String,
     TaskPage.tasks by String,
+    JobPage.jobs by String,
     AgentPage.agents by String,
     ClaimPage.claims by String,
     MessagePage.messages by String,

@@ -1,4 +1,6 @@
-//! `switchboard inbox`: what waits for a role or came to it, and the person's own mailbox.
+//! `switchboard inbox`: what waits for a role or came to it, the person's own mailbox, and what waits for a decision.
+
+mod steward;
 
 use std::pin::pin;
 use std::time::Duration;
@@ -17,16 +19,18 @@ use crate::failure::Failure;
 use crate::screen::{Screen, Tone, clean, paint};
 use crate::show::{age, now};
 
-/// Show the messages of a role, or read your own
+/// Show the messages of a role, read your own, or list what waits for your decision
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 With --role it only looks: nothing counts as delivered. With --user it is your own mailbox: what it prints is
-delivered, and --follow waits for more until Ctrl-C, also while the hub is restarted.
+delivered, and --follow waits for more until Ctrl-C, also while the hub is restarted. With --steward it lists jobs that are
+stuck, over a limit or ready for approval, tasks in review, and open incidents, among them overdue acknowledgements.
 
 Examples:
   switchboard inbox --role builder
   switchboard inbox --role builder --follow
-  switchboard inbox --user --follow")]
+  switchboard inbox --user --follow
+  switchboard inbox --steward")]
 pub struct Args {
     /// Look at the messages to this role [default: SQUIDRUN_ROLE]
     #[arg(long, value_name = "ROLE", conflicts_with = "user")]
@@ -34,6 +38,9 @@ pub struct Args {
     /// Read the messages to 'user'
     #[arg(long)]
     user: bool,
+    /// List what waits for a person's decision, the oldest first
+    #[arg(long, conflicts_with_all = ["role", "user", "follow"])]
+    steward: bool,
     /// Keep printing messages as they come, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
@@ -46,6 +53,9 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    if args.steward {
+        return steward::run(args.limit, context).await;
+    }
     if args.user {
         return read(args.follow, args.broker.as_deref(), context).await;
     }

@@ -18,6 +18,7 @@ pub mod gate;
 pub mod inbox;
 pub mod incident;
 pub mod init;
+pub mod job;
 pub mod journal;
 pub mod key;
 pub mod lease;
@@ -34,6 +35,7 @@ pub mod review;
 pub mod role;
 pub mod roll_call;
 pub mod say;
+pub mod schema;
 pub mod status;
 pub mod task;
 pub mod token;
@@ -63,6 +65,9 @@ pub enum Errand {
     /// Add, list and control tasks
     #[command(subcommand, visible_alias = "tasks", after_help = task::EXAMPLES)]
     Task(task::Command),
+    /// Run jobs: phases that a worker does, a supervisor judges and a person decides on
+    #[command(subcommand, visible_alias = "jobs", after_help = job::EXAMPLES)]
+    Job(job::Command),
     /// Add, list and stop agents
     #[command(subcommand, visible_alias = "agents", after_help = agent::EXAMPLES)]
     Agent(agent::Command),
@@ -123,6 +128,9 @@ pub enum Errand {
     /// Show and set the quality baseline, show measurements
     #[command(subcommand, after_help = quality::EXAMPLES)]
     Quality(quality::Command),
+    /// Show the schemas of jobs, check and migrate files by them
+    #[command(subcommand, after_help = schema::EXAMPLES)]
+    Schema(schema::Command),
     /// Search what agents learned and claimed
     #[command(subcommand, after_help = memory::EXAMPLES)]
     Memory(memory::Command),
@@ -142,6 +150,7 @@ impl Errand {
             Errand::Init(args) => init::run(args, context),
             Errand::Status(args) => status::run(args, context).await,
             Errand::Task(command) => command.run(context).await,
+            Errand::Job(command) => command.run(context).await,
             Errand::Agent(command) => command.run(context).await,
             Errand::Token(command) => command.run(context).await,
             Errand::Key(command) => command.run(context).await,
@@ -168,6 +177,7 @@ impl Errand {
             Errand::Audit(args) => audit::run(args, context).await,
             Errand::Incident(command) => command.run(context).await,
             Errand::Quality(command) => command.run(context).await,
+            Errand::Schema(command) => command.run(context),
             Errand::Memory(command) => command.run(context).await,
             Errand::Pause(args) => pause::run(args, context).await,
             Errand::Resume(args) => resume::run(args, context).await,

@@ -10,6 +10,8 @@ mod plan;
 mod tags;
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use switchboard_client::jetpack::NewTask;
@@ -47,6 +49,22 @@ pub struct Draft {
 pub struct Problem {
     pub line: usize,
     pub reason: String,
+}
+
+/// The text of a file, or of stdin for `-`.
+pub fn text(file: &Path) -> io::Result<String> {
+    let source: Box<dyn Read> = match file == Path::new("-") {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(file)?),
+    };
+    let mut text = String::new();
+    source.take(FILE_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_MAX {
+        return Err(io::Error::other(format!(
+            "it is larger than {FILE_MAX} bytes; split it"
+        )));
+    }
+    Ok(text)
 }
 
 impl Problem {

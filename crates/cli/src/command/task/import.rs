@@ -1,8 +1,7 @@
 //! `switchboard task import`: many tasks from a file. All is checked before anything is sent.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
@@ -14,7 +13,7 @@ use switchboard_client::jetpack::{
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::import::{CHUNK_MAX, FILE_MAX, Format, Plan, Problem, detect, identify, plan, read};
+use crate::import::{CHUNK_MAX, Format, Plan, Problem, detect, identify, plan, read, text};
 use crate::screen::{Table, brief, cell};
 use crate::show::{maybe, priority};
 
@@ -72,7 +71,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     } else {
         args.file.display().to_string()
     };
-    let text = text(&args.file, stdin)
+    let text = text(&args.file)
         .map_err(|error| Failure::Failed(format!("{name} cannot be read: {error}")))?;
     let wrong = |problems| Failure::Import {
         file: name.clone(),
@@ -112,22 +111,6 @@ fn source(file: &Path, stdin: bool, text: &str) -> String {
     }
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     file.to_string_lossy().into_owned()
-}
-
-fn text(file: &Path, stdin: bool) -> io::Result<String> {
-    let source: Box<dyn Read> = if stdin {
-        Box::new(io::stdin())
-    } else {
-        Box::new(File::open(file)?)
-    };
-    let mut text = String::new();
-    source.take(FILE_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > FILE_MAX {
-        return Err(io::Error::other(format!(
-            "it is larger than {FILE_MAX} bytes; split it"
-        )));
-    }
-    Ok(text)
 }
 
 /// Shows what would be made; with a hub also what it has already.
