@@ -1,7 +1,7 @@
 //! Clause coverage: every clause of the protocol and every settled question names a test that exists, or what it waits for.
 //!
 //! `docs/clauses/*.txt` list what is to be proven, one id a line; `docs/jetpack-clauses.md`, `docs/agentbus.md`,
-//! `docs/squidrun.md` and `docs/runtime.md` have a table row for each. This test does not know whether a proof is good; a reviewer does.
+//! `docs/squidrun.md`, `docs/runtime.md` and `docs/logist.md` have a table row for each. This test does not know whether a proof is good; a reviewer does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -196,6 +196,13 @@ fn every_clause_of_runtime_names_its_test_or_what_it_waits_for() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
+#[test]
+fn every_clause_of_logist_names_its_test_or_what_it_waits_for() {
+    let list = "docs/clauses/logist.txt";
+    let complaints = complaints(list, "docs/logist.md", "logist.");
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
 /// Each role, status and golden frame has its line in the tables of the page.
 #[test]
 fn every_role_status_and_frame_of_squidrun_is_described() {
@@ -240,6 +247,7 @@ fn every_scene_proves_something() {
         "docs/agentbus.md",
         "docs/squidrun.md",
         "docs/runtime.md",
+        "docs/logist.md",
     ];
     let document = pages.map(read).concat();
     let folder = std::fs::read_dir(root().join("tests/scenarios")).expect("scenes can be listed");

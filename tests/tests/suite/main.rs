@@ -25,6 +25,7 @@ mod exchange;
 mod external;
 mod files;
 mod found;
+mod jobs;
 mod keys;
 mod libsql;
 mod libsql_hostile;
