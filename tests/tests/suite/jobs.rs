@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use switchboard_tests::{Project, switchboard, until};
 
@@ -25,17 +26,21 @@ impl Jobs {
         fs::write(file, spec.to_string()).expect("it is ours");
     }
 
-    fn cli(&self, line: &str) -> Output {
-        Command::new(switchboard())
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(switchboard());
+        command
             .args(line.split(' '))
             .current_dir(self.project.root())
             .env_remove("SWITCHBOARD_URL")
             .env_remove("SWITCHBOARD_TOKEN")
             .env_remove("LOGIST_JOB_ID")
             .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .output()
-            .expect("it starts")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn cli(&self, line: &str) -> Output {
+        self.command(line).output().expect("it starts")
     }
 
     /// What a command says that ends with this exit code, on both.
@@ -204,6 +209,40 @@ fn what_a_person_decides_is_shown_and_refused_in_plain_words() {
     assert_eq!(shown["job_id"], "odd");
     has(&jobs.says(0, "job rerun odd"), &["job odd is"]);
     has(&jobs.says(0, "job cancel odd"), &["job odd is CANCELED"]);
+    hub.stop();
+}
+
+#[test]
+fn ctrl_c_suspends_a_job_and_the_next_run_goes_on() {
+    let jobs = Jobs::new();
+    let phase = json!([{ "name": "one", "worker_instructions": "mock: hang,success" }]);
+    let spec = json!({ "job_id": "j", "roles": ["worker"], "approval": false, "phases": phase });
+    jobs.spec("j.json", &spec);
+    let hub = jobs.project.start();
+    jobs.says(0, "job create j.json");
+    let run = jobs
+        .command("job run j")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let attempt = jobs.project.data_dir().join("jobs/j/workspace/one.md");
+    until("the agent hangs", || attempt.exists().then_some(()));
+    let pid = Pid::from_child(&run);
+    kill_process(pid, Signal::INT).expect("it runs");
+    let ended = run.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130));
+    let said = String::from_utf8_lossy(&ended.stdout);
+    has(
+        &said,
+        &[
+            "one: Worker begins",
+            "job j is SUSPENDED",
+            "switchboard job run j",
+        ],
+    );
+    has(&jobs.says(0, "job status j"), &["SUSPENDED", "Ctrl-C"]);
+    has(&jobs.says(0, "job run j"), &["job j is SUCCESS"]);
     hub.stop();
 }
 
