@@ -143,6 +143,15 @@ impl DataDir {
 
     /// The same, for a ledger that its group may read too.
     pub fn open_as(path: &Path, mode: StoreMode) -> Result<DataDir, DataDirError> {
+        Self::open_within(path, mode, Duration::ZERO)
+    }
+
+    /// The same; another hub that has it is waited for. Not on a thread that others need.
+    pub fn open_within(
+        path: &Path,
+        mode: StoreMode,
+        wait: Duration,
+    ) -> Result<DataDir, DataDirError> {
         let unusable = |source| DataDirError::Unusable {
             path: path.to_owned(),
             source,
@@ -150,7 +159,7 @@ impl DataDir {
         make_private(path).map_err(unusable)?;
         ignore_all(path);
         let (mut lock, is_ours) =
-            open_locked(&path.join(LOCK_FILE), LOOKED_AT_FOR).map_err(unusable)?;
+            open_locked(&path.join(LOCK_FILE), wait.max(LOOKED_AT_FOR)).map_err(unusable)?;
         if !is_ours {
             let holder = Holder {
                 pid: pid_in(&mut lock),

@@ -153,7 +153,7 @@ impl Running {
         store: &'static str,
     ) -> Result<Running, ServeError> {
         let safety = config.check_address()?;
-        let data_dir = DataDir::open_as(&config.data_dir, config.store_mode)?;
+        let data_dir = DataDir::open_within(&config.data_dir, config.store_mode, config.lock_wait)?;
         warn_of(&config, safety);
         tls::add_names(&mut config.http)?;
         let mut openers = Vec::new();

@@ -79,13 +79,17 @@ fn answer(modes: &[Mode], request: &Value, workspace: &Path) -> Result<String, F
     let attempts = text.lines().count();
     let mode = modes.get(attempts).or(modes.last()).copied();
     let mode = mode.unwrap_or(Mode::Success);
-    let _ = writeln!(
-        text,
-        "- attempt {} by the mock agent: {mode:?}",
-        attempts + 1
-    );
-    fs::write(workspace.join(&file), text)
-        .map_err(|error| Failure::Failed(format!("{file}: {error}")))?;
+    let is_made = suffix.is_empty() || modes.len() > 1;
+    if is_made {
+        let _ = writeln!(
+            text,
+            "- attempt {} by the mock agent: {mode:?}",
+            attempts + 1
+        );
+        fs::write(workspace.join(&file), text)
+            .map_err(|error| Failure::Failed(format!("{file}: {error}")))?;
+    }
+    let files: &[&String] = if is_made { &[&file] } else { &[] };
     let said = |action: &str, summary: &str, cost_usd: f64| {
         let metrics = json!({
             "cost_usd": cost_usd,
@@ -95,8 +99,8 @@ fn answer(modes: &[Mode], request: &Value, workspace: &Path) -> Result<String, F
         });
         json!({
             "action": action,
-            "evidence_files": [&file],
-            "summary_for_supervisor": format!("Phase {phase} {summary}. See {file}."),
+            "evidence_files": files,
+            "summary_for_supervisor": format!("Phase {phase} {summary}."),
             "metrics": metrics,
         })
         .to_string()
@@ -169,7 +173,8 @@ mod tests {
             let text = answer(&[*mode], &request, dir.path()).expect("it answers");
             assert!(text.contains(word), "{text}");
         }
-        assert!(dir.path().join("ax2fbx20c-review.md").is_file());
+        let mut there = fs::read_dir(dir.path()).expect("it is there");
+        assert!(there.next().is_none(), "a supervisor changes nothing");
     }
 
     #[test]

@@ -90,6 +90,8 @@ pub struct Config {
     pub worker: Worker,
     pub gates: Vec<GateSetting>,
     pub log: Log,
+    /// For this start only: another hub that has the data directory is waited for.
+    pub lock_wait: Duration,
     /// For this start only: the clock's word is taken, however long nobody served.
     pub clock_is_right: bool,
 }
@@ -284,6 +286,7 @@ impl Config {
             worker: Worker::default(),
             gates: Vec::new(),
             log: Log::default(),
+            lock_wait: Duration::ZERO,
             clock_is_right: false,
         }
     }

@@ -39,6 +39,7 @@ pub async fn create(app: AppState, call: Call) -> Result<Reply, Failure> {
         Some(given) => job_id("job_spec.job_id", given)?,
         None => JobId::from(app.ids.fresh("job")),
     };
+    app.jobs.look(Some(&id)).await?;
     let wanted = id.clone();
     let known = app.hub.read(move |ledger| known(ledger, &wanted)).await?;
     let Some((_, spec)) = known else {
@@ -46,7 +47,7 @@ pub async fn create(app: AppState, call: Call) -> Result<Reply, Failure> {
         let directory = app.jobs.place(&id, asked);
         let directory = directory.map_err(|why| Malformed::field("directory", why))?;
         let verb = from_wire::create(request, id, directory.display().to_string())?;
-        return change.run(verb, 201, changed).await;
+        return written(&app, change.run(verb, 201, changed).await).await;
     };
     let request = ChangeJobRequest {
         job_spec: Some(request.job_spec),
@@ -54,7 +55,13 @@ pub async fn create(app: AppState, call: Call) -> Result<Reply, Failure> {
     };
     let actor = from_wire::steward(change.caller.name(), None);
     let verb = from_wire::change(request, spec, actor)?;
-    change.run(verb, 201, changed).await
+    written(&app, change.run(verb, 201, changed).await).await
+}
+
+/// Answers when the files say so, too.
+async fn written(app: &App, reply: Result<Reply, Failure>) -> Result<Reply, Failure> {
+    app.jobs.write().await;
+    reply
 }
 
 fn changed(job: &Job) -> Vec<u8> {
@@ -67,20 +74,21 @@ fn changed(job: &Job) -> Vec<u8> {
 pub async fn change(app: AppState, call: Call) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<ChangeJobRequest>(&app, &call).await?;
     let id = job_id("id", &call.id()?)?;
+    app.jobs.look(Some(&id)).await?;
     let wanted = id.clone();
     let known = app.hub.read(move |ledger| known(ledger, &wanted)).await?;
     let (_, spec) = known.ok_or_else(|| unknown(id))?;
     let actor = from_wire::steward(change.caller.name(), None);
-    change
-        .run(from_wire::change(request, spec, actor)?, 200, changed)
-        .await
+    let verb = from_wire::change(request, spec, actor)?;
+    written(&app, change.run(verb, 200, changed).await).await
 }
 
 pub async fn select(app: AppState, call: Call) -> Result<Reply, Failure> {
     let change = Change::new(&app, &call).await?;
     let job = Some(job_id("id", &call.id()?)?);
     let done = |(): &()| to_json(&Done { success: true });
-    change.run(SelectJob { job }, 200, done).await
+    app.jobs.look(None).await?;
+    written(&app, change.run(SelectJob { job }, 200, done).await).await
 }
 
 /// What a person decides, by the name of the step.
@@ -112,17 +120,20 @@ async fn decide<T: DeserializeOwned>(
 ) -> Result<Reply, Failure> {
     let (change, request) = Change::read::<T>(app, call).await?;
     let (decision, why) = read(request)?;
+    let job = job_id("id", &call.id()?)?;
+    app.jobs.look(Some(&job)).await?;
     let verb = DecideJob {
-        job: job_id("id", &call.id()?)?,
+        job,
         actor: from_wire::steward(change.caller.name(), why),
         decision,
     };
-    change.run(verb, 200, changed).await
+    written(app, change.run(verb, 200, changed).await).await
 }
 
 pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let wanted = from_wire::list(call.query::<JobQuery>()?)?;
+    app.jobs.glance(None).await?;
     let page = app.hub.read(move |ledger| page(ledger, &wanted)).await?;
     Ok(Reply::ok(&page))
 }
@@ -186,6 +197,7 @@ pub async fn show(app: AppState, call: Call) -> Result<Reply, Failure> {
     app.reader(&call).await?;
     let is_strict = from_wire::is_strict(&call.query::<JobVersionQuery>()?)?;
     let id = job_id("id", &call.id()?)?;
+    app.jobs.glance(Some(&id)).await?;
     let wanted = id.clone();
     let read = app.hub.read(move |ledger| whole(ledger, &wanted));
     let found = read.await?.ok_or_else(|| unknown(id))?;

@@ -121,9 +121,8 @@ impl Call {
         let (pieces, printed) = mpsc::channel(PIECES);
         let at = Instant::now();
         let running = run.begin(pieces)?;
-        began(running.number()).await;
-        let heard = Heard::new(self.format, &self.log);
-        let (ended, heard) = tokio::join!(running.to_end(stop), heard.all(printed));
+        let (began, heard) = (began(running.number()), Heard::new(self.format, &self.log));
+        let (ended, heard, ()) = tokio::join!(running.to_end(stop), heard.all(printed), began);
         Ok(heard.told(ended?, at.elapsed()))
     }
 }

@@ -43,11 +43,26 @@ impl Jobs {
     /// Takes in what was edited of a job and of the index, and writes them anew. Comes before commands and runs.
     pub async fn look(&self, id: Option<&JobId>) -> Result<(), Error> {
         let mut files = self.files.lock().await;
-        self.look_at_index(&mut files).await?;
-        if let Some(id) = id {
-            self.look_at_job(&mut files, id).await?;
+        self.look_at(&mut files, id).await
+    }
+
+    /// The same for who only reads: while files are written, whoever writes them looks.
+    pub async fn glance(&self, id: Option<&JobId>) -> Result<(), Error> {
+        match self.files.try_lock() {
+            Ok(mut files) => self.look_at(&mut files, id).await,
+            Err(_) => Ok(()),
         }
-        Ok(())
+    }
+
+    async fn look_at(&self, files: &mut Files, id: Option<&JobId>) -> Result<(), Error> {
+        if !self.duty.standing().is_held {
+            return Ok(());
+        }
+        self.look_at_index(files).await?;
+        match id {
+            Some(id) => self.look_at_job(files, id).await,
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn look_at_job(&self, files: &mut Files, id: &JobId) -> Result<(), Error> {

@@ -50,16 +50,14 @@ struct Known {
 pub(super) async fn follow(jobs: Arc<Jobs>) {
     let mut bell = jobs.hub.shared.wakeups().jobs_bell();
     loop {
-        let is_done = !jobs.duty.standing().is_held || jobs.write().await;
+        let is_done = jobs.write().await;
         tokio::select! {
             () = jobs.stopping.cancelled() => break,
             changed = bell.changed() => if changed.is_err() { return },
             () = sleep(RETRY_AFTER), if !is_done || jobs.hub.is_shared() => {}
         }
     }
-    if jobs.duty.standing().is_held {
-        jobs.write().await;
-    }
+    jobs.write().await;
 }
 
 impl Files {
@@ -138,6 +136,9 @@ impl Known {
 impl Jobs {
     /// Writes what was told of since this was last done; whether all of it could be.
     pub async fn write(&self) -> bool {
+        if !self.duty.standing().is_held {
+            return true;
+        }
         let mut files = self.files.lock().await;
         let wakeups = self.hub.shared.wakeups();
         let told = wakeups.jobs_told();

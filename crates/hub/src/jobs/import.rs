@@ -350,8 +350,6 @@ fn interaction(
         Some(word) => state("new_status", word)?,
         None => landed().unwrap_or(JobState::InterventionRequired),
     };
-    let (prompt, prompt_length) = Kept::of(&one.request.prompt);
-    let (raw, raw_length) = Kept::of(&answered.raw_response);
     let tokens = answered.tokens.unwrap_or(history::TokenCounts {
         input: 0,
         output: 0,
@@ -389,18 +387,23 @@ fn interaction(
         model: asked.model.clone(),
         guidance: None,
         run: format!("imported-{sequence}"),
-        prompt: prompt_length,
-        raw: raw_length,
+        prompt: Kept::of(&one.request.prompt).1,
+        raw: Kept::of(&answered.raw_response).1,
     };
-    let exchange = Exchange {
+    Ok((row, exchange(id, one, sequence)))
+}
+
+fn exchange(id: &JobId, one: &Exchanged, sequence: u64) -> Exchange {
+    let packed = |text: &str| Packer::pack(&Kept::of(text).0);
+    let given = serde_json::to_string::<Given>(&one.request.given);
+    Exchange {
         job: id.clone(),
         sequence,
-        prompt: Packer::pack(&prompt),
-        raw: Packer::pack(&raw),
-        request: serde_json::to_string::<Given>(&one.request.given).expect("it was read from JSON"),
+        prompt: packed(&one.request.prompt),
+        raw: packed(&one.response.raw_response),
+        request: given.expect("it was read from JSON"),
         workspace: one.workspace_path.clone(),
-    };
-    Ok((row, exchange))
+    }
 }
 
 fn role(word: &str) -> JobRole {

@@ -36,7 +36,7 @@ pub use import::Imported;
 pub use pack::{Packer, SealError};
 pub use replay::{Replayed, replay};
 pub(crate) use surface::SURFACE;
-pub use workspace::Workspace;
+pub use workspace::{Workspace, repository_around};
 
 use crate::call::{Calls, Ids};
 use crate::config::{self, Config};
@@ -114,11 +114,6 @@ impl Jobs {
             ));
         }
         Ok(place)
-    }
-
-    /// The repository that a job's workspace is a worktree of.
-    pub async fn repository(&self, around: &Path) -> Option<PathBuf> {
-        workspace::repository_around(around).await
     }
 
     pub async fn job(&self, id: &JobId) -> Result<Option<Job>, Error> {

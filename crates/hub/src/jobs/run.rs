@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use switchboard_child::{Cause, orphans};
-use switchboard_core::job::{Job, JobRole, JobSpec, RunBy, Tokens};
+use switchboard_core::job::{Job, JobAction, JobRole, JobSpec, RunBy, Tokens};
 use switchboard_core::job_history::{
     Answer, CallWaits, Checkpoint, Interaction, Judged, Length, NewExchange, RecoveryPoint,
     Violation,
@@ -28,7 +28,7 @@ use super::agent::{Call, Kept, Printed, started};
 use super::directory::Directory;
 use super::pack::Packer;
 use super::roles;
-use super::workspace::Workspace;
+use super::workspace::{Stamp, Workspace};
 use crate::config;
 use crate::hub::Error;
 
@@ -82,12 +82,13 @@ async fn step(jobs: &Jobs, job: &Job, stop: &CancellationToken) -> Result<(), Er
         return Ok(());
     };
     let ready = work.prepare().await;
-    let begun = work.begin(ready.as_ref().ok()).await?;
+    let base = ready.as_ref().ok().and_then(Option::as_ref);
+    let begun = work.begin(base).await?;
     if !begun {
         return Ok(());
     }
     let outcome = match ready {
-        Ok(base) => work.ask(base, stop).await?,
+        Ok(_) => work.ask(stop).await?,
         Err(why) => Some(work.broken(why)),
     };
     match outcome {
@@ -135,13 +136,16 @@ impl<'a> Work<'a> {
         }))
     }
 
-    /// Makes the workspace as the run is to find it; the commit it is at.
-    async fn prepare(&self) -> Result<String, String> {
+    /// Makes the workspace as the run is to find it; before the first one, the commit it is at.
+    async fn prepare(&self) -> Result<Option<String>, String> {
         let repository = self.spec.repository.as_deref().map(Path::new);
         self.workspace.open(repository).await?;
-        let message = format!("job {}: before run {}", self.job.id, self.job.runs + 1);
         let Some(id) = &self.job.restore else {
-            return self.workspace.checkpoint(&message).await;
+            let message = format!("job {}: before the first run", self.job.id);
+            return match self.job.runs {
+                0 => self.workspace.checkpoint(&message).await.map(Some),
+                _ => Ok(None),
+            };
         };
         let key = RecoveryPoint::key_of(&self.job.id, id);
         let point = self
@@ -155,6 +159,7 @@ impl<'a> Work<'a> {
         self.workspace
             .restore(&commit, &format!("job {}: back to {id}", self.job.id))
             .await
+            .map(Some)
     }
 
     /// False if the job is kept by a limit.
@@ -172,7 +177,7 @@ impl<'a> Work<'a> {
     }
 
     /// Runs the agent and judges its answer; nothing if the hub stops.
-    async fn ask(&self, base: String, stop: &CancellationToken) -> Result<Option<Outcome>, Error> {
+    async fn ask(&self, stop: &CancellationToken) -> Result<Option<Outcome>, Error> {
         let request = self.request();
         let prompt =
             serde_json::to_string_pretty(&request).expect("text and numbers are always JSON");
@@ -189,6 +194,7 @@ impl<'a> Work<'a> {
                 }));
             }
         };
+        let before = Stamp::of(&self.workspace);
         let began = async |process: Option<u32>| self.note(process).await;
         let stopped = async {
             tokio::select! {
@@ -211,22 +217,15 @@ impl<'a> Work<'a> {
         if printed.ended.cause == Cause::Stopped {
             return Ok(None);
         }
-        let message = format!(
-            "job {}, phase {}: {}",
-            self.job.id, request.phase, self.role
-        );
-        let kept = self.workspace.checkpoint(&message).await;
         let (mut judged, raw) = self.judge(&printed);
         (exchange.raw, exchange.raw_length) = (Packer::pack(&raw), printed.length);
-        let checkpoint = match kept {
-            Ok(commit) => Some(self.checkpoint(&mut judged, &base, commit).await),
-            Err(why) => {
-                judged.answer = Answer::Broken {
-                    why: format!("the workspace cannot be kept: {why}"),
-                };
-                None
-            }
-        };
+        let checkpoint = self.keep(&mut judged, &before).await;
+        let checkpoint = checkpoint.unwrap_or_else(|why| {
+            judged.answer = Answer::Broken {
+                why: format!("the workspace cannot be kept: {why}"),
+            };
+            None
+        });
         Ok(Some(Outcome {
             judged,
             exchange,
@@ -378,33 +377,65 @@ impl<'a> Work<'a> {
         (judged, raw)
     }
 
-    /// The files of this moment, and a warning of those that the agent changed and did not mention.
-    async fn checkpoint(&self, judged: &mut Judged, base: &str, commit: String) -> Checkpoint {
-        let changed = self.workspace.changed(base, &commit).await;
-        let changed = changed.unwrap_or_else(|error| {
-            tracing::debug!(%error, "what a run changed is not known");
-            Vec::new()
-        });
-        let named: Vec<&Path> = judged.evidence_files.iter().map(Path::new).collect();
-        let is_named = |file: &&String| named.iter().any(|named| is_in(Path::new(file), named));
-        let unnamed: Vec<&str> = changed
+    /// A checkpoint where the phase is done, and a warning of files that the agent changed and did not mention.
+    async fn keep(
+        &self,
+        judged: &mut Judged,
+        before: &Stamp,
+    ) -> Result<Option<Checkpoint>, String> {
+        let Answer::Said(action) = judged.answer else {
+            return Ok(None);
+        };
+        let changed = match before.changed(&Stamp::of(&self.workspace)) {
+            Some(changed) => changed,
+            None => self.workspace.changed().await?,
+        };
+        if let Some(warning) = self.unnamed(&judged.evidence_files, &changed).await? {
+            judged.warnings.push(warning);
+        }
+        let is_last_word = self.role == JobRole::Supervisor || !self.spec.has_supervisor();
+        if action != JobAction::Completed || !is_last_word {
+            return Ok(None);
+        }
+        let phase = self.spec.phases.get(self.job.phase);
+        let phase = phase.map_or("", |phase| phase.name.as_str());
+        let message = format!("job {}: phase {phase} is done", self.job.id);
+        // What the worker made is part of the phase that its supervisor accepts.
+        let made = self
+            .last
             .iter()
-            .filter(|file| !is_named(file))
-            .map(String::as_str)
-            .collect();
-        if matches!(judged.answer, Answer::Said(_)) && !unnamed.is_empty() {
-            let (count, shown) = (
-                unnamed.len(),
-                unnamed[..unnamed.len().min(NAMED_MAX)].join(", "),
-            );
-            judged.warnings.push(format!(
-                "evidence_incomplete: {count} changed files are not in evidence_files: {shown}"
-            ));
+            .filter(|_| self.role == JobRole::Supervisor);
+        let made = made.flat_map(|last| last.evidence_files.iter().cloned());
+        Ok(Some(Checkpoint {
+            files: made.chain(changed).take(limits::JOB_EVIDENCE_MAX).collect(),
+            commit: Some(self.workspace.checkpoint(&message).await?),
+        }))
+    }
+
+    /// Says which changed files are not among those that an agent named.
+    async fn unnamed(
+        &self,
+        named: &[String],
+        changed: &[String],
+    ) -> Result<Option<String>, String> {
+        let is_named = |file: &str| {
+            named
+                .iter()
+                .any(|named| is_in(Path::new(file), Path::new(named)))
+        };
+        let mut unnamed: Vec<&str> = changed.iter().map(String::as_str).collect();
+        unnamed.retain(|file| !is_named(file));
+        if !unnamed.is_empty() {
+            let ignored = self.workspace.ignored(&unnamed).await?;
+            unnamed.retain(|file| !ignored.contains(*file));
         }
-        Checkpoint {
-            commit: Some(commit),
-            files: changed.into_iter().take(limits::JOB_EVIDENCE_MAX).collect(),
-        }
+        let (count, shown) = (
+            unnamed.len(),
+            unnamed[..unnamed.len().min(NAMED_MAX)].join(", "),
+        );
+        Ok((count > 0).then(|| {
+            format!("evidence_incomplete: {count} changed files are not in evidence_files: {shown}")
+        }))
     }
 
     fn broken(&self, why: String) -> Outcome {

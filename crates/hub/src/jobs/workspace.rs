@@ -3,8 +3,10 @@
 //! Checkpoints are commits on that branch and never on one of the user's; nothing is rewritten, merged or pushed. Which
 //! checkpoint belongs to which step the ledger knows.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use switchboard_child::git::{Done, identity, paths, try_git};
@@ -21,13 +23,11 @@ pub struct Workspace {
     branch: String,
 }
 
-/// What git says of a worktree.
-struct Status {
-    /// None before the first commit.
-    head: Option<String>,
-    branch: Option<String>,
-    is_clean: bool,
-}
+/// What tells each file of a workspace from another one, without reading it.
+pub(super) struct Stamp(Option<BTreeMap<PathBuf, (u64, u64, (i64, i64))>>);
+
+/// Where more is, git is asked.
+const STAMPED_MAX: usize = 2000;
 
 /// The git worktree around a directory, if it has a commit that work can start from.
 pub async fn repository_around(dir: &Path) -> Option<PathBuf> {
@@ -78,63 +78,82 @@ impl Workspace {
         let mut there = fs::read_dir(&self.path).map_err(|error| told(&self.path, &error))?;
         match repository {
             // Files that are there already become the start of a repository of their own.
-            Some(repository) if there.next().is_none() && has_commit(repository).await => {
-                self.add_to(repository).await
-            }
-            Some(_) | None => {
-                let branch = format!("--initial-branch={}", self.branch);
-                self.git(&["init", "--quiet", "--template=", &branch])
-                    .await?;
-                self.checkpoint("the workspace as it was").await.map(drop)
-            }
+            Some(repository) if there.next().is_none() => self.add_to(repository).await,
+            Some(_) | None => self.begin().await,
         }
+    }
+
+    async fn begin(&self) -> Result<(), String> {
+        let branch = format!("--initial-branch={}", self.branch);
+        self.git(&["init", "--quiet", "--template=", &branch])
+            .await?;
+        self.checkpoint("the workspace as it was").await.map(drop)
     }
 
     async fn add_to(&self, repository: &Path) -> Result<(), String> {
         let env = trusted(repository);
         let path = self.path.to_string_lossy();
         let run = async |args: &[&str]| try_git(repository, args, &borrowed(&env), b"").await;
-        let reference = format!("refs/heads/{}", self.branch);
-        let known = run(&["rev-parse", "--verify", "--quiet", &reference]).await?;
-        // One whose directory was removed is forgotten first.
-        run(&["worktree", "remove", "--force", &path]).await?;
-        let mut args = vec!["worktree", "add", "--quiet"];
-        match known.code {
-            Some(0) => args.extend([&*path, &self.branch]),
-            Some(_) | None => args.extend(["--no-track", "-b", &self.branch, &*path, "HEAD"]),
+        let add = ["worktree", "add", "--quiet"];
+        let anew = ["--no-track", "-b", &self.branch, &*path, "HEAD"];
+        if run(&[&add[..], &anew[..]].concat()).await?.code == Some(0) {
+            return Ok(());
         }
-        succeeded("worktree", run(&args).await?).map(drop)
+        if !has_commit(repository).await {
+            return self.begin().await;
+        }
+        // One whose directory was removed is forgotten first; git does not take an empty one for it.
+        let _ = fs::remove_dir(&self.path);
+        run(&["worktree", "remove", "--force", &path]).await?;
+        let reference = self.reference();
+        let known = run(&["rev-parse", "--verify", "--quiet", &reference]).await?;
+        let words: &[&str] = match known.code {
+            Some(0) => &[&*path, &self.branch],
+            Some(_) | None => &anew,
+        };
+        succeeded("worktree", run(&[&add[..], words].concat()).await?).map(drop)
+    }
+
+    fn reference(&self) -> String {
+        format!("refs/heads/{}", self.branch)
     }
 
     /// Commits whatever is there; the commit that the job's branch is at.
     pub async fn checkpoint(&self, message: &str) -> Result<String, String> {
-        let status = self.status().await?;
-        let is_ours = status.branch.as_deref() == Some(&self.branch);
-        if !is_ours {
+        let head = fs::read_to_string(self.git_dir().join("HEAD")).unwrap_or_default();
+        if head.trim_end().strip_prefix("ref: ") != Some(&self.reference()) {
             self.back_to_branch().await?;
         }
-        match status.head {
-            Some(head) if is_ours && status.is_clean => Ok(head),
-            Some(_) | None => self.commit(message).await,
-        }
-    }
-
-    async fn commit(&self, message: &str) -> Result<String, String> {
         self.unlock();
         self.git(&["add", "--all"]).await?;
-        let mut env = trusted(&self.path);
-        env.extend(identity(&self.path, COMMITTER, &borrowed(&env)).await?);
-        let args = [
+        let done = self.commit(&[], message).await?;
+        let done = match (done.code, self.head().await) {
+            // There was nothing to commit, unless nothing was ever committed.
+            (Some(0 | 1), Ok(head)) => return Ok(head),
+            (Some(1), Err(_)) => self.commit(&["--allow-empty"], message).await?,
+            (_, _) => done,
+        };
+        succeeded("commit", done)?;
+        self.head().await
+    }
+
+    /// In our name only if git has none: most of the time it has, and need not be asked.
+    async fn commit(&self, more: &[&str], message: &str) -> Result<Done, String> {
+        let words = [
             "commit",
             "--quiet",
             "--no-verify",
-            "--allow-empty",
             "--cleanup=whitespace",
             "--file=-",
         ];
+        let args = [&words[..], more].concat();
+        let mut env = trusted(&self.path);
         let done = try_git(&self.path, &args, &borrowed(&env), message.as_bytes()).await?;
-        succeeded("commit", done)?;
-        self.head().await
+        if matches!(done.code, Some(0 | 1)) {
+            return Ok(done);
+        }
+        env.extend(identity(&self.path, COMMITTER, &borrowed(&env)).await?);
+        try_git(&self.path, &args, &borrowed(&env), message.as_bytes()).await
     }
 
     /// Puts every file back to that commit. What is there is committed first, and stays in the branch's history.
@@ -152,20 +171,45 @@ impl Workspace {
         self.checkpoint(message).await
     }
 
-    /// What was changed between two checkpoints.
-    pub async fn changed(&self, from: &str, to: &str) -> Result<Vec<String>, String> {
-        if from == to {
-            return Ok(Vec::new());
-        }
-        let args = ["diff", "--name-only", "--no-renames", "-z", from, to, "--"];
+    /// What is not committed, without what git ignores.
+    pub async fn changed(&self) -> Result<Vec<String>, String> {
+        let args = [
+            "status",
+            "--porcelain",
+            "--untracked-files=all",
+            "--no-renames",
+            "-z",
+        ];
         let printed = self.git(&args).await?;
-        Ok(paths(&printed)
+        let entries = paths(&printed).map(|entry| entry.to_string_lossy().into_owned());
+        Ok(entries
+            .filter_map(|entry| entry.get(3..).map(str::to_owned))
+            .collect())
+    }
+
+    /// Those that git ignores.
+    pub async fn ignored(&self, files: &[&str]) -> Result<HashSet<String>, String> {
+        let env = trusted(&self.path);
+        let (args, input) = (["check-ignore", "-z", "--stdin"], files.join("\0"));
+        let done = try_git(&self.path, &args, &borrowed(&env), input.as_bytes()).await?;
+        Ok(paths(&done.stdout)
             .map(|path| path.to_string_lossy().into_owned())
             .collect())
     }
 
+    /// The commit that the job's branch is at.
     pub async fn head(&self) -> Result<String, String> {
-        let printed = self.git(&["rev-parse", "HEAD"]).await?;
+        let dir = self.git_dir();
+        let common = fs::read_to_string(dir.join("commondir"));
+        let common = common.map_or_else(|_| dir.clone(), |common| dir.join(common.trim_end()));
+        if let Ok(commit) = fs::read_to_string(common.join(self.reference())) {
+            return Ok(commit.trim_end().to_owned());
+        }
+        // It lies elsewhere.
+        let reference = self.reference();
+        let printed = self
+            .git(&["rev-parse", "--verify", "--quiet", &reference])
+            .await?;
         Ok(String::from_utf8_lossy(&printed).trim_end().to_owned())
     }
 
@@ -187,33 +231,9 @@ impl Workspace {
         }
     }
 
-    async fn status(&self) -> Result<Status, String> {
-        let args = ["status", "--porcelain=v2", "--branch", "-z"];
-        let printed = self.git(&args).await?;
-        let mut status = Status {
-            head: None,
-            branch: None,
-            is_clean: true,
-        };
-        for part in paths(&printed) {
-            let line = part.to_string_lossy();
-            match line.strip_prefix("# ") {
-                None => status.is_clean = false,
-                Some(header) => match header.split_once(' ') {
-                    Some(("branch.oid", oid)) if oid != "(initial)" => {
-                        status.head = Some(oid.to_owned());
-                    }
-                    Some(("branch.head", name)) => status.branch = Some(name.to_owned()),
-                    Some(_) | None => {}
-                },
-            }
-        }
-        Ok(status)
-    }
-
     /// Whatever branch an agent switched to: its files stay, and what is committed goes to the job's branch.
     async fn back_to_branch(&self) -> Result<(), String> {
-        let reference = format!("refs/heads/{}", self.branch);
+        let reference = self.reference();
         let known = self
             .try_git(&["rev-parse", "--verify", "--quiet", &reference])
             .await?;
@@ -228,17 +248,22 @@ impl Workspace {
 
     /// Whoever was killed in the middle of a change left a lock. Nobody works here while checkpoints are made.
     fn unlock(&self) {
-        let dot_git = self.path.join(".git");
-        let dir = match fs::read_to_string(&dot_git) {
-            Ok(text) => {
-                let named = text.trim().strip_prefix("gitdir: ").unwrap_or_default();
-                self.path.join(named)
-            }
-            Err(_) => dot_git,
-        };
+        let dir = self.git_dir();
         for name in ["index.lock", "HEAD.lock"] {
             // There is none, as a rule.
             let _ = fs::remove_file(dir.join(name));
+        }
+    }
+
+    /// Where git keeps what is this worktree's own.
+    fn git_dir(&self) -> PathBuf {
+        let dot_git = self.path.join(".git");
+        match fs::read_to_string(&dot_git) {
+            Ok(text) => {
+                let named = text.trim_end().strip_prefix("gitdir: ").unwrap_or_default();
+                self.path.join(named)
+            }
+            Err(_) => dot_git,
         }
     }
 
@@ -253,6 +278,49 @@ impl Workspace {
     async fn git(&self, args: &[&str]) -> Result<Vec<u8>, String> {
         let done = self.try_git(args).await?;
         succeeded(args.first().copied().unwrap_or_default(), done)
+    }
+}
+
+impl Stamp {
+    pub fn of(workspace: &Workspace) -> Stamp {
+        let (mut files, mut dirs) = (BTreeMap::new(), vec![PathBuf::new()]);
+        while let Some(dir) = dirs.pop() {
+            let entries = fs::read_dir(workspace.path.join(&dir))
+                .into_iter()
+                .flatten();
+            for entry in entries.flatten() {
+                let path = dir.join(entry.file_name());
+                let Ok(found) = entry.metadata() else {
+                    continue;
+                };
+                match found.is_dir() {
+                    true if path == Path::new(".git") => {}
+                    true => dirs.push(path),
+                    false => {
+                        let changed_at = (found.ctime(), found.ctime_nsec());
+                        files.insert(path, (found.ino(), found.len(), changed_at));
+                    }
+                }
+            }
+            if files.len() + dirs.len() > STAMPED_MAX {
+                return Stamp(None);
+            }
+        }
+        Stamp(Some(files))
+    }
+
+    /// Files that differ; nothing if there are too many to say.
+    pub fn changed(&self, after: &Stamp) -> Option<Vec<String>> {
+        let (before, after) = (self.0.as_ref()?, after.0.as_ref()?);
+        let new = after
+            .iter()
+            .filter(|(path, file)| before.get(*path) != Some(*file));
+        let gone = before.keys().filter(|path| !after.contains_key(*path));
+        let all = new.map(|(path, _)| path).chain(gone);
+        Some(
+            all.map(|path| path.to_string_lossy().into_owned())
+                .collect(),
+        )
     }
 }
 
