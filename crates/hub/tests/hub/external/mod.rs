@@ -3,7 +3,7 @@
 mod audit;
 mod bad_input;
 mod coordinators;
-mod kit;
+pub mod kit;
 
 use serde_json::{Value, json};
 use switchboard_hub::data_dir::Keys;

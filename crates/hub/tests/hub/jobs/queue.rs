@@ -9,6 +9,7 @@ use super::{Kit, spec};
 use crate::broker::kit::{Client as Socket, listens};
 use crate::bus::kit::{ASSIGN, Peer, error};
 use crate::by_hand::{File, written};
+use crate::external::kit::{ALL, Far, text};
 use crate::harness::{Client, result, start_as};
 
 /// Who does the phases of a job.
@@ -17,6 +18,8 @@ enum Doer {
     Sql,
     Bus(Vec<Peer>),
     Roles(Vec<Socket>),
+    /// From elsewhere, each with its access token.
+    Far(Vec<(Far, String)>),
 }
 
 /// What one of them says in the end.
@@ -64,6 +67,7 @@ async fn scene(dialect: &str) -> Scene {
         "sql" => Doer::Sql,
         "bus" => Doer::Bus(Vec::new()),
         "squidrun" => Doer::Roles(Vec::new()),
+        "external" => Doer::Far(Vec::new()),
         _ => Doer::Http,
     };
     for agent in AGENTS {
@@ -76,6 +80,11 @@ async fn scene(dialect: &str) -> Scene {
             // One at a time, so that it is known who is offered what.
             Doer::Bus(_) => {}
             Doer::Roles(roles) => roles.push(Socket::role(&hub, agent).await),
+            Doer::Far(all) => {
+                let far = Far::new(agent, all.len() as u8 + 1);
+                let tokens = far.admitted(hub.client, ALL).await;
+                all.push((far, text(&tokens, "accessToken")));
+            }
         }
     }
     Scene {
@@ -166,6 +175,18 @@ impl Scene {
                 peer.fence().await;
                 peers.push(peer);
             }
+            Doer::Far(all) => {
+                let (far, token) = &all[agent];
+                let claim = json!({ "taskId": task });
+                let claimed = far.invoke(client, token, "ansible_claim_task", claim).await;
+                let epoch = &claimed.expect(200)["result"]["task"]["epoch"];
+                let done =
+                    json!({ "taskId": task, "resultSummary": "So it went.", "epoch": epoch });
+                let done = far
+                    .invoke(client, token, "ansible_complete_task", done)
+                    .await;
+                done.expect(200);
+            }
             Doer::Roles(roles) => {
                 claims(client, name, &task).await;
                 let word = match says {
@@ -212,12 +233,12 @@ async fn ends(client: Client, agent: &str, task: &str, says: Says) {
 
 #[tokio::test]
 async fn a_phase_is_done_by_one_agent_and_reviewed_by_another_in_every_dialect() {
-    for dialect in ["http", "sql", "bus", "squidrun"] {
+    for dialect in ["http", "sql", "bus", "squidrun", "external"] {
         let mut scene = scene(dialect).await;
         scene.kit.run(queued()).await;
-        // A role only has words.
+        // These only have words.
         let says = match dialect {
-            "squidrun" => Says::Summary,
+            "squidrun" | "external" => Says::Summary,
             _ => Says::Response(JobAction::Completed),
         };
         scene.does(0, says).await;
