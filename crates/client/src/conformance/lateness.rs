@@ -13,7 +13,7 @@ use crate::transport::now;
 
 /// What its owner promises.
 const ETA: Duration = Duration::from_secs(1);
-const SLACK: Duration = Duration::from_secs(4);
+const SLACK: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 pub async fn tell(probe: &Probe) -> Told {

@@ -22,10 +22,12 @@ pub async fn tell(probe: &Probe) -> Told {
     let absent = probe.name("absent");
     away.announce(&[&absent]).await?;
     probe.has_time_for("a resend", timeout + BACKOFF + SLACK)?;
-    // From here on: the hub may count from the moment that an event is read, which is a little later.
-    let begun = Instant::now();
-    let mut events = Vec::new();
+    let (mut events, mut begun) = (Vec::new(), Instant::now());
     for to in [&refusing, &silent, &absent] {
+        // From here on: the hub may count from the moment that an event is read, which is a little later.
+        if *to == silent {
+            begun = Instant::now();
+        }
         let payload = json!({ "toAgents": [to], "subject": "conformance", "body": "b" });
         let answer = probe.publish("message", &here, payload, json!({})).await?;
         let event = probe.published(&answer.expect(201)?).await?;
