@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::{Changes, Nonce};
+use crate::cursor::Subscriber;
 use crate::event::Event;
 use crate::id::{CorrId, NodeId};
 use crate::limits;
@@ -57,6 +58,34 @@ pub struct Gateway {
     pub key: NodeKey,
     #[serde(default)]
     pub timings: Timings,
+    /// Up to where its outbox went when it moved to its endpoint: who has read no further may look for it elsewhere.
+    #[serde(default)]
+    pub moved_after: Option<u64>,
+}
+
+impl Gateway {
+    /// This node, as others have it.
+    pub fn as_node(&self, public_key: &str) -> Node {
+        Node {
+            node_id: self.node_id.clone(),
+            public_key: public_key.to_owned(),
+            endpoint: self.endpoint.clone(),
+            certificate: None,
+            tier: self.tier,
+            protocol_version: PROTOCOL_VERSION.to_owned(),
+            joined_at: self.created_at,
+            invited_by: None,
+            vouched_by: None,
+            rev: 0,
+            left: None,
+        }
+    }
+
+    /// Whether a node that has read so far knows where this one is now.
+    pub fn is_found_by(&self, reader: Option<&Subscriber>) -> bool {
+        let has_read = |after| reader.is_some_and(|reader| reader.last_seq > after);
+        self.moved_after.is_none_or(has_read)
+    }
 }
 
 /// How long a node waits for what others are to say.
@@ -281,16 +310,20 @@ impl Node {
             rev: next_rev(self.rev, now),
             ..self
         };
-        let salt = format!("{}|{}", node.node_id, node.rev);
-        let corr_id = CorrId::new(format!("corr_{here}_{}", node.node_id));
-        let news = News::Signal {
-            rev: node.rev,
-            record: Control::Node(Box::new(node.clone())),
-        };
-        let told = Dispatch::own(here, &salt, corr_id, news, now);
-        changes.dispatches.push(told);
+        changes.dispatches.push(node.signal(here, now));
         changes.put(node.clone());
         node
+    }
+
+    /// Its record, for all others.
+    pub(crate) fn signal(&self, here: &NodeId, now: Timestamp) -> Dispatch {
+        let salt = format!("{}|{}", self.node_id, self.rev);
+        let corr_id = CorrId::new(format!("corr_{here}_{}", self.node_id));
+        let news = News::Signal {
+            rev: self.rev,
+            record: Control::Node(Box::new(self.clone())),
+        };
+        Dispatch::own(here, &salt, corr_id, news, now)
     }
 }
 

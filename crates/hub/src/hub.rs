@@ -222,7 +222,7 @@ impl Hub {
         let starting = !is_shared;
         self.run(Serve { starting }).await?;
         self.run(ServeRoot::new(&self.shared.root)).await?;
-        self.run(runtime::opens(&self.shared.runtime)?).await?;
+        self.run(runtime::opens(self).await?).await?;
         match is_shared {
             true => stream::attend(self).await?,
             false => stream::end_all(self).await,

@@ -1,4 +1,6 @@
-//! Three hubs as real processes: two of them never exchanged an invite, and read each other.
+//! Three hubs as real processes: two of them never exchanged an invite, and read each other; one moves.
+
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use switchboard_tests::{Client, Hub, Project, Request, until};
@@ -101,6 +103,53 @@ fn two_nodes_that_were_invited_by_a_third_talk_also_while_it_is_away() {
         is_gone.then_some(())
     });
     for mut hub in hubs {
+        assert!(hub.runs());
+        hub.stop();
+    }
+}
+
+#[test]
+fn a_node_that_is_reached_elsewhere_tells_all_others_where() {
+    let at = |project: Project, addr: SocketAddr| {
+        let url = format!("http://{addr}");
+        let project = project.at(addr);
+        project.with_variable("SWITCHBOARD_RUNTIME_ENDPOINT", url)
+    };
+    let moving = at(Project::new(), free());
+    let others = [at(Project::new(), free()), Project::new().at(free())];
+    let mut moved = moving.start();
+    let hubs = [others[0].start(), others[1].start()];
+    for (hub, name) in [&moved, &hubs[1]].into_iter().zip(["ann", "carl"]) {
+        hub.client().register(name);
+        let invite = hubs[0].client().post("/runtime/v1/invites", &json!({}));
+        let invite = invite.expect(201)["inviteToken"].take();
+        let join = json!({ "url": format!("http://{}", hubs[0].addr()), "inviteToken": invite });
+        let joined = hub.client().post("/runtime/v1/nodes/join", &join);
+        joined.expect(200);
+    }
+    let id = own(&mut moved.client());
+    let talk = |moved: &Hub, n: usize| {
+        for (from, to, name) in [(moved, &hubs[1], "ann"), (&hubs[1], moved, "carl")] {
+            let other = if name == "ann" { "carl" } else { "ann" };
+            publish(&mut from.client(), &message(name, other, n));
+            receives(&mut to.client(), other, &format!("evt_{name}_{other}_{n}"));
+        }
+    };
+    talk(&moved, 1);
+    moved.stop();
+    // Nobody listens at its old address any more: it goes to those whom it can reach, and they tell the others.
+    let moving = at(moving, free());
+    moved = moving.start();
+    let url = format!("http://{}", moved.addr());
+    for hub in &hubs {
+        let mut client = hub.client();
+        until("it is told where it is", || {
+            let mut known = nodes(&mut client).into_iter();
+            known.find(|node| node["nodeId"] == *id && node["endpoint"] == *url)
+        });
+    }
+    talk(&moved, 2);
+    for mut hub in hubs.into_iter().chain([moved]) {
         assert!(hub.runs());
         hub.stop();
     }

@@ -69,6 +69,7 @@ pub(crate) fn joined_as(swarm: &mut Swarm, here: &str, node: &str) {
         tier: Tier::Backbone,
         key: NodeKey(String::new()),
         timings: Timings::default(),
+        moved_after: None,
     };
     let node = Node {
         node_id: node.into(),
@@ -491,6 +492,7 @@ pub(crate) fn open_gateway(id: &str) -> OpenGateway {
         node_id: Some(id.into()),
         fresh_id: id.into(),
         fresh_key: NodeKey(id.to_owned()),
+        public_key: None,
         endpoint: None,
         tier: Tier::Backbone,
         timings: Timings::default(),

@@ -63,8 +63,11 @@ impl Verb for Vouch {
                     protocol_version: self.node.protocol_version.clone(),
                     ..known.clone()
                 };
-                if moved != *known {
-                    changes.put(moved);
+                match moved.endpoint != known.endpoint && known.vouched_by.is_none() {
+                    // Who hears only from here where it is, hears that it is elsewhere now.
+                    true => drop(moved.tell(&here.node_id, &mut changes, now)),
+                    false if moved != *known => changes.put(moved),
+                    false => {}
                 }
             }
             None if self.node.is_joined() => self.keep(&mut want, &mut changes, now),
@@ -249,10 +252,11 @@ mod tests {
         moved.node.endpoint = Some("https://a.example".to_owned());
         assert!(swarm.ok(moved.clone()));
         let kept = known(&swarm, "a").expect("it is kept");
-        assert_eq!(
-            (kept.endpoint, kept.vouched_by),
-            (moved.node.endpoint, None)
-        );
+        let expected = (moved.node.endpoint.clone(), None);
+        assert_eq!((kept.endpoint, kept.vouched_by), expected);
+        let joined = ("a".to_owned(), true);
+        assert_eq!(told(&swarm), [joined.clone(), joined], "it is passed on");
+        assert!(!swarm.ok(moved), "once");
         assert!(
             !swarm.ok(leaves(says("a", "a", 2))),
             "who leaves says so by its ticket"

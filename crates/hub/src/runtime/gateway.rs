@@ -8,14 +8,16 @@ use switchboard_wire::runtime::proof::Signer;
 use switchboard_wire::signature::to_hex;
 use ulid::Ulid;
 
-use crate::config;
 use crate::hub::{Error, Hub};
 
 /// What a starting hub says; id and key count only if the ledger has none.
-pub(crate) fn opens(settings: &config::Runtime) -> Result<OpenGateway, Error> {
+pub(crate) async fn opens(hub: &Hub) -> Result<OpenGateway, Error> {
+    let settings = &hub.shared.runtime;
     let mut seed = [0; 32];
     rand::fill(&mut seed).map_err(|_| Error::Unavailable("there is no randomness".to_owned()))?;
     let fresh = Ulid::generate().to_string().to_ascii_lowercase();
+    let known = hub.read(|reader| reader.gateway()).await?;
+    let signer = known.and_then(|known| Signer::from_hex(&known.key.0));
     let timings = settings.timings;
     #[cfg(debug_assertions)]
     let timings = super::broken::timings(timings);
@@ -23,6 +25,7 @@ pub(crate) fn opens(settings: &config::Runtime) -> Result<OpenGateway, Error> {
         node_id: settings.node_id.clone(),
         fresh_id: format!("node-{fresh}").into(),
         fresh_key: NodeKey(to_hex(&seed)),
+        public_key: signer.map(|signer| signer.public_key()),
         endpoint: settings.endpoint.clone(),
         tier: settings.tier,
         timings,

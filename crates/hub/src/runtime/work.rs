@@ -9,7 +9,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard_core::cursor::{Announced, Cursor, CursorStatus};
+use switchboard_core::cursor::{Announced, Cursor, CursorStatus, Subscriber};
 use switchboard_core::duty::Fence;
 use switchboard_core::node::Node;
 use switchboard_core::outbox::Control;
@@ -306,7 +306,12 @@ impl Work {
     /// Tells whether there may be more at once. Where it is, the node says itself: an empty page asks.
     async fn bring_once(&self, node: &Node, place: &mut Option<u64>) -> Result<bool, Trouble> {
         let own = Own::read(self.hub()).await?;
-        if own.gateway.endpoint.is_some() {
+        let (gateway, id) = (own.gateway.clone(), node.node_id.to_string());
+        let is_found = self.hub().read(move |reader| {
+            let reads = reader.private::<Subscriber>(id)?;
+            Ok(gateway.endpoint.is_some() && gateway.is_found_by(reads.as_ref()))
+        });
+        if is_found.await? {
             sleep(PAUSE_MAX).await;
             return Ok(false);
         }

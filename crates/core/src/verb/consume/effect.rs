@@ -414,6 +414,7 @@ impl Consume {
                 if let Ok((_, made)) = self.vouch(rev, node).decide(slice, now) {
                     changes.puts.extend(made.puts);
                     changes.events.extend(made.events);
+                    changes.dispatches.extend(made.dispatches);
                 }
                 return;
             }
