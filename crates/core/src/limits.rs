@@ -223,6 +223,8 @@ pub const CHECKPOINT_LATE_AFTER: Duration = Duration::from_secs(10);
 
 /// Agents that one event is for, wherever they are.
 pub const EVENT_RECIPIENTS_MAX: usize = 4096;
+/// Events that one agent publishes in a minute, unless configured otherwise: each of them goes to all nodes.
+pub const PUBLISHED_PER_MINUTE: u32 = 120;
 /// The payload of an event, with all its recipients: what a body still holds.
 pub const NODE_EVENT_BYTES_MAX: usize = 960 * 1024;
 /// The number of an event: what every reader of JSON keeps exactly.

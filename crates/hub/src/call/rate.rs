@@ -21,6 +21,7 @@ pub const KEYS_MAX: usize = 65_536;
 pub enum Class {
     Heartbeat,
     Claim,
+    Publish,
     Other,
 }
 
@@ -31,6 +32,7 @@ pub struct RateLimits {
     began: Instant,
     heartbeat: Rate,
     claim: Rate,
+    publish: Rate,
     other: Rate,
     register: Rate,
     node_auth: Rate,
@@ -92,6 +94,11 @@ impl RateLimits {
                 what: "claims of an agent",
                 setting: "claim_per_minute",
             }),
+            publish: Rate::of(Limit {
+                per_minute: limits.publish_per_minute,
+                what: "events of an agent for other nodes",
+                setting: "publish_per_minute",
+            }),
             other: Rate::of(Limit {
                 per_minute: limits.other_per_minute,
                 what: "other calls of an agent",
@@ -121,6 +128,7 @@ impl RateLimits {
         let rate = match class {
             Class::Heartbeat => self.heartbeat,
             Class::Claim => self.claim,
+            Class::Publish => self.publish,
             Class::Other => self.other,
         };
         let now = self.began.elapsed();
@@ -344,6 +352,7 @@ mod tests {
         for (class, calls) in [
             (Class::Heartbeat, 12),
             (Class::Claim, 30),
+            (Class::Publish, 120),
             (Class::Other, 60),
         ] {
             for _ in 0..calls {

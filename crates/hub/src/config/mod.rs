@@ -239,6 +239,8 @@ pub struct Limits {
     pub register_per_minute: u32,
     pub heartbeat_per_minute: u32,
     pub claim_per_minute: u32,
+    /// Events for agents of any node.
+    pub publish_per_minute: u32,
     pub other_per_minute: u32,
     /// Exchanges and tickets of nodes, per address.
     pub node_auth_per_minute: u32,
@@ -403,6 +405,7 @@ impl Default for Limits {
             register_per_minute: 10,
             heartbeat_per_minute: 12,
             claim_per_minute: 30,
+            publish_per_minute: limits::PUBLISHED_PER_MINUTE,
             other_per_minute: 60,
             node_auth_per_minute: 30,
         }

@@ -62,6 +62,7 @@ const SETTINGS: &[Entry] = &[
     ("limits.register_per_minute", |d, g| count(g).map(|v| d.config.limits.register_per_minute = v)),
     ("limits.heartbeat_per_minute", |d, g| count(g).map(|v| d.config.limits.heartbeat_per_minute = v)),
     ("limits.claim_per_minute", |d, g| count(g).map(|v| d.config.limits.claim_per_minute = v)),
+    ("limits.publish_per_minute", |d, g| count(g).map(|v| d.config.limits.publish_per_minute = v)),
     ("limits.other_per_minute", |d, g| count(g).map(|v| d.config.limits.other_per_minute = v)),
     ("limits.node_auth_per_minute", |d, g| count(g).map(|v| d.config.limits.node_auth_per_minute = v)),
     ("quality.block_on_error", |d, g| read(g).map(|v| d.config.quality.block_on_error = v)),

@@ -55,8 +55,13 @@ impl<'a> Change<'a> {
 
     /// The call acts as this agent: it must be allowed to, and counts against the agent's allowance.
     pub fn acts_as(&mut self, agent: &AgentId) -> Result<(), Failure> {
+        self.acts_in(Class::Other, agent)
+    }
+
+    /// The same of a class that has an allowance of its own.
+    pub fn acts_in(&mut self, class: Class, agent: &AgentId) -> Result<(), Failure> {
         self.caller.may_act_as(agent)?;
-        self.app.limits.agent(Class::Other, agent)?;
+        self.app.limits.agent(class, agent)?;
         self.actor = Some(agent.clone());
         Ok(())
     }

@@ -26,7 +26,7 @@ use super::change::Change;
 use super::error::Failure;
 use super::outbox_stream::stream;
 use super::reply::Reply;
-use crate::call::{self, to_json};
+use crate::call::{self, Class, to_json};
 use crate::hub;
 use crate::runtime::{Own, Place, find, look_again, node_id, page, take_in};
 
@@ -44,7 +44,7 @@ pub async fn publish(app: AppState, call: Call) -> Result<Reply, Failure> {
     let verb = match published {
         Publishing::New(verb) => verb,
         Publishing::Step(verb) => {
-            change.acts_as(&verb.agent)?;
+            change.acts_in(Class::Publish, &verb.agent)?;
             let published = change.run(verb.clone(), 201, render).await;
             let unjudged = match &published {
                 Err(Failure::Call(call::Failure::Hub(hub::Error::Refused(
@@ -62,7 +62,7 @@ pub async fn publish(app: AppState, call: Call) -> Result<Reply, Failure> {
         }
     };
     match &verb.from {
-        Sender::Agent(agent) => change.acts_as(agent)?,
+        Sender::Agent(agent) => change.acts_in(Class::Publish, agent)?,
         Sender::Person(steward) => change.caller.may_act_as(steward)?,
     }
     let unrouted = match &verb.what {
