@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentId, CapabilityId, NodeId};
 use crate::iso::Printed;
 use crate::limits;
-use crate::outbox::Route;
+use crate::outbox::{Control, Route};
 use crate::record::{Private, RecordRange};
 use crate::time::Timestamp;
 
@@ -152,6 +152,31 @@ impl Capability {
             true => self.eligible_at(node),
             false => &[],
         }
+    }
+
+    /// What other nodes are told of it, each record with its number; nothing while its first version is published.
+    pub fn records(&self) -> Vec<(u64, Control)> {
+        if self.status == CapabilityStatus::Publishing {
+            return Vec::new();
+        }
+        let catalog = Control::Catalog {
+            manifest: Box::new(self.manifest.clone()),
+            status: self.status,
+            published_at: self.published_at,
+        };
+        let index = Control::Index {
+            capability: self.id().clone(),
+            index: self.index.clone(),
+        };
+        let routing = Control::Routing {
+            capability: self.id().clone(),
+            routing: self.routing.clone(),
+        };
+        vec![
+            (self.rev, catalog),
+            (self.index.rev, index),
+            (self.routing.rev, routing),
+        ]
     }
 
     /// The nodes that can do it, as they come in turn.

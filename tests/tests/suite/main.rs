@@ -6,6 +6,7 @@ mod bad_input;
 mod bad_world;
 mod broker;
 mod bus;
+mod capabilities;
 mod cert;
 mod clauses;
 mod clock;

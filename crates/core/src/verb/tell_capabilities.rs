@@ -1,12 +1,12 @@
 //! The other nodes are told of this one's capabilities: as they change, and all of them once somebody has joined.
 
 use super::Verb;
-use crate::capability::{Capability, CapabilityStatus};
+use crate::capability::Capability;
 use crate::changes::Changes;
 use crate::id::CorrId;
 use crate::limits;
 use crate::node::{Gateway, Node};
-use crate::outbox::{Control, Dispatch, News};
+use crate::outbox::{Dispatch, News};
 use crate::refusal::Refusal;
 use crate::route::gateway;
 use crate::slice::Slice;
@@ -52,28 +52,11 @@ pub(super) fn tell(
     changes: &mut Changes,
     now: Timestamp,
 ) {
-    if capability.status == CapabilityStatus::Publishing {
-        return;
-    }
     let id = capability.id();
-    let catalog = Control::Catalog {
-        manifest: Box::new(capability.manifest.clone()),
-        status: capability.status,
-        published_at: capability.published_at,
-    };
-    let index = Control::Index {
-        capability: id.clone(),
-        index: capability.index.clone(),
-    };
-    let routing = Control::Routing {
-        capability: id.clone(),
-        routing: capability.routing.clone(),
-    };
-    for (word, rev, record) in [
-        ("catalog", capability.rev, catalog),
-        ("index", capability.index.rev, index),
-        ("routing", capability.routing.rev, routing),
-    ] {
+    for (word, (rev, record)) in ["catalog", "index", "routing"]
+        .into_iter()
+        .zip(capability.records())
+    {
         let place = slice.head.outbox + changes.dispatches.len() as u64;
         let salt = format!("{word}|{id}|{place}");
         let corr_id = CorrId::new(format!("corr_{word}_{id}"));

@@ -1,7 +1,8 @@
 //! The control plane as this node has it: records of what there is, never what is said.
 
+use switchboard_core::capability::Capability;
 use switchboard_core::cursor::{Announced, Cursor, CursorStatus, Neighbour};
-use switchboard_core::node::{Node, PROTOCOL_VERSION};
+use switchboard_core::node::Node;
 use switchboard_core::outbox::Control;
 use switchboard_core::query::Readable;
 use switchboard_core::{Timestamp, limits};
@@ -16,7 +17,7 @@ use crate::hub::{Error, Hub};
 pub async fn control(hub: &Hub) -> Result<ControlResponse, Error> {
     let own = Own::read(hub).await?;
     let (here, epoch) = (own.gateway.node_id.clone(), own.gateway.route_epoch.clone());
-    let this = myself(&own);
+    let this = own.gateway.as_node(&own.signer.public_key());
     let now = hub.time();
     let records = hub.read(move |reader| records(reader, &this, now)).await?;
     Ok(ControlResponse {
@@ -46,6 +47,10 @@ fn records<E>(
             records.push(event_to_wire::signal(known.rev, &record, &this.node_id));
         }
     }
+    let own = Capability::of_node(&this.node_id, limits::CAPABILITIES_MAX);
+    let own: Vec<Capability> = reader.privates(&own)?;
+    let told = own.iter().flat_map(Capability::records);
+    records.extend(told.map(|(rev, record)| event_to_wire::signal(rev, &record, &this.node_id)));
     Ok(records)
 }
 
@@ -54,24 +59,6 @@ fn of_node(node: &Node, status: NodeHealth) -> SignalPayload {
         path: format!("nodes.{}", node.node_id),
         rev: node.rev,
         record: Json::of(&to_wire::record(node, status)).unwrap_or_default(),
-    }
-}
-
-/// This node, as others have it.
-fn myself(own: &Own) -> Node {
-    let gateway = &own.gateway;
-    Node {
-        node_id: gateway.node_id.clone(),
-        public_key: own.signer.public_key(),
-        endpoint: gateway.endpoint.clone(),
-        certificate: None,
-        tier: gateway.tier,
-        protocol_version: PROTOCOL_VERSION.to_owned(),
-        joined_at: gateway.created_at,
-        invited_by: None,
-        vouched_by: None,
-        rev: 0,
-        left: None,
     }
 }
 

@@ -83,6 +83,24 @@ async fn a_capability_of_one_hub_is_routed_to_from_the_other() {
     })
     .await;
     assert_eq!(there["catalog"]["ownerNodeId"], *own(a.client).await);
+    // Whoever joins reads the same of its owner's node, and only there.
+    let of = async |client: Client| {
+        let control = client.get("/runtime/v1/control").await.expect(200);
+        let records = control["records"].as_array().unwrap().clone().into_iter();
+        let ours = records.filter(|one| one["path"].as_str().unwrap().starts_with("capabilities."));
+        ours.collect::<Vec<Value>>()
+    };
+    let records = of(a.client).await;
+    for (at, kind) in ["catalog", "index", "routing"].into_iter().enumerate() {
+        let record = &records[at];
+        assert_eq!(
+            record["path"],
+            format!("capabilities.{kind}.cap.fs.diff-apply")
+        );
+        assert!(record["rev"].as_u64().unwrap() > 0, "{record}");
+        assert_eq!(record["record"], there[kind], "{record}");
+    }
+    assert_eq!((records.len(), of(b.client).await), (3, vec![]));
     assert_eq!(there["catalog"]["status"], "active");
     let agent = b.client.get("/api/v1/agents/bob").await.expect(200);
     let skills = &agent["agent"]["capabilities"]["skills"];
