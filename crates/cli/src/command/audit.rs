@@ -12,7 +12,8 @@ use crate::show::maybe;
 /// Show what external agents and nodes did, and what was refused, oldest first
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Entries of the last 30 days, of this hub and of all nodes that are joined; nodes that do not answer are named.
+Entries of the last 30 days, of this hub and of all nodes that are joined; nodes that do not answer, or cannot be asked,
+are named.
 
 Examples:
   switchboard audit --corr corr_01K…
@@ -81,6 +82,11 @@ fn print(screen: &mut Screen, page: &AuditResponse) -> std::io::Result<()> {
     for node in &page.unanswered {
         let (id, reason) = (clean(&node.node_id), clean(&node.reason));
         screen.line(format_args!("node {id} did not answer: {reason}"))?;
+    }
+    for id in page.unasked.iter().map(|id| clean(id)) {
+        screen.line(format_args!(
+            "node {id} has no endpoint and was not asked; run 'switchboard audit' there"
+        ))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use switchboard_core::audit::AuditEntry;
 use switchboard_core::external::AgentScope;
-use switchboard_core::node::Node;
+use switchboard_core::node::{Node, Reach};
 use switchboard_core::query::TaskRef;
 use switchboard_core::record::{Listed as _, Place};
 use switchboard_core::verb::NoteRefusal;
@@ -151,10 +151,14 @@ pub async fn read(app: AppState, call: Call) -> Result<Reply, Failure> {
     }
     let own = node_id(&app.hub).await?;
     let mut parts = vec![app.own_part(&query, &own, limit).await?];
-    let mut unanswered = Vec::new();
+    let (mut unanswered, mut unasked) = (Vec::new(), Vec::new());
     // A node that asks, asks every other one itself.
     if caller.node().is_none() && query.own != Some(true) {
         let nodes = app.hub.read(|reader| reader.nodes()).await?;
+        let (nodes, pushing): (Vec<_>, Vec<_>) = nodes
+            .into_iter()
+            .partition(|node| node.reach() == Reach::Pull);
+        unasked.extend(pushing.iter().map(|node| node.node_id.to_string()));
         let asked = nodes.iter().map(|node| app.ask(node, &query, limit));
         for (node, part) in nodes.iter().zip(join_all(asked).await) {
             match part {
@@ -171,6 +175,7 @@ pub async fn read(app: AppState, call: Call) -> Result<Reply, Failure> {
         entries,
         next: next.map(|place| place.to_string()),
         unanswered,
+        unasked,
     }))
 }
 

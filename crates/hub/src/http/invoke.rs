@@ -7,7 +7,7 @@ use switchboard_core::external::{allows, used_once};
 use switchboard_core::refusal::Denied;
 use switchboard_core::{AgentId, CorrId, Pass, limits};
 use switchboard_wire::runtime::external_to_wire;
-use switchboard_wire::runtime::invoke::{Asks, Invocation, Operation, check_scopes};
+use switchboard_wire::runtime::invoke::{Asks, Invocation, Operation, about, check_scopes};
 use switchboard_wire::runtime::{
     ContextTokenRequest, ContextTokenResponse, InvokeRequest, InvokeResponse, from_wire,
 };
@@ -34,6 +34,7 @@ async fn invoked(app: &AppState, call: &Call, step: &mut Step) -> Result<Reply, 
     let shown = app.shown(call, step).await?;
     let request: InvokeRequest = parse(&call.body)?;
     from_wire::nonce(&request.nonce)?;
+    (step.corr_id, step.task) = about(&request);
     let operation = Operation::from_str(&request.operation).map_err(|_| {
         let known = Operation::WORDS.join(", ");
         denied(Denied::Scope(format!(

@@ -243,7 +243,11 @@ pub struct Unanswered {
 pub struct AuditResponse {
     pub entries: Vec<AuditEntry>,
     pub next: Option<String>,
+    /// Nodes that were asked in vain.
     pub unanswered: Vec<Unanswered>,
+    /// Nodes that cannot be asked from here, since they have no endpoint: what they know is told there.
+    #[serde(default)]
+    pub unasked: Vec<String>,
 }
 
 query! {

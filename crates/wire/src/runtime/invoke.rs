@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use switchboard_core::external::{AgentScope, Constraints};
 use switchboard_core::{AgentId, CorrId, STEWARD, TaskId, limits};
 
-use super::InviteAgentRequest;
+use super::from_wire::context_id;
+use super::{InviteAgentRequest, InvokeRequest};
 use crate::jetpack::from_wire::check;
 use crate::jetpack::{
     AgentQuery, AgentStatus, ClaimFilter, Operation as Op, TaskQuery, TaskStatus,
@@ -53,6 +54,16 @@ pub enum Asks {
     ListTasks,
     Status,
     ListAgents,
+}
+
+/// What a call says that it is about, before it is known whether it may be made: for whoever writes down that it may not.
+pub fn about(request: &InvokeRequest) -> (Option<CorrId>, Option<TaskId>) {
+    let args: Value = read(&request.args).unwrap_or_default();
+    let named = |member: &str| args[member].as_str();
+    let corr_id = request.context_id.as_deref().or_else(|| named("corrId"));
+    let task = named("taskId").and_then(|id| check::task_id("taskId", id).ok());
+    let corr_id = corr_id.and_then(|id| context_id("corrId", id).ok());
+    (corr_id, task)
 }
 
 impl Operation {

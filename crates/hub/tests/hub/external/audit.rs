@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use switchboard_core::limits;
 
-use super::kit::{ALL, AUDIT, Far, text};
+use super::kit::{ALL, AUDIT, Far, INVOKE, fresh, text};
 use crate::harness::{Client, start};
 use crate::nodes::{invite, join, own};
 
@@ -56,6 +56,7 @@ async fn one_story_over_all_nodes_and_who_does_not_answer_is_named() {
         read(b.client, "own=true&agentId=far").await["entries"][0]["sessionId"]
     );
     assert_eq!(story["unanswered"], json!([]));
+    assert_eq!(story["unasked"], json!([]));
     // The same in pages.
     let (mut pages, mut after) = (Vec::new(), String::new());
     loop {
@@ -72,6 +73,79 @@ async fn one_story_over_all_nodes_and_who_does_not_answer_is_named() {
     assert_eq!(story["entries"].as_array().unwrap().len(), 2);
     assert_eq!(story["unanswered"][0]["nodeId"], *b_id);
     a.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_node_without_an_endpoint_is_not_asked_and_not_said_to_be_silent() {
+    let (a, b) = (start().await, start().await);
+    let b_id = own(b.client).await;
+    let token = invite(a.client).await;
+    join(&b, &a, &token, None).await.expect(200);
+    let here = read(a.client, "agentId=far").await;
+    assert_eq!(here["unanswered"], json!([]));
+    assert_eq!(here["unasked"], json!([b_id]));
+    let there = read(b.client, "agentId=far").await;
+    assert_eq!(there["unanswered"], json!([]));
+    assert_eq!(
+        there["unasked"],
+        json!([]),
+        "it asks the one that it joined"
+    );
+    a.running.shutdown().await;
+    b.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_no_scope_allows_is_told_with_what_it_was_about() {
+    let hub = start().await;
+    let far = Far::new("far", 1);
+    let tokens = far.admitted(hub.client, &["ansible.status.read"]).await;
+    let access = text(&tokens, "accessToken");
+    let task = hub.client.task("not for it").await;
+    let shown = hub.client.get(&format!("/api/v1/tasks/{task}")).await;
+    let corr_id = text(&shown.expect(200)["task"], "corrId");
+    for (operation, args, context, told) in [
+        (
+            "ansible_send_message",
+            json!({ "corrId": "corr_1" }),
+            None,
+            Some("corr_1"),
+        ),
+        (
+            "ansible_fly",
+            json!({ "corrId": "corr_2" }),
+            None,
+            Some("corr_2"),
+        ),
+        (
+            "ansible_read_messages",
+            json!({}),
+            Some("corr_3"),
+            Some("corr_3"),
+        ),
+        (
+            "ansible_claim_task",
+            json!({ "taskId": task }),
+            None,
+            Some(&*corr_id),
+        ),
+        (
+            "ansible_send_message",
+            json!({ "corrId": "a b" }),
+            None,
+            None,
+        ),
+        ("ansible_send_message", json!([1]), None, None),
+    ] {
+        let body = json!({ "operation": operation, "args": args, "contextId": context, "nonce": fresh("n") });
+        let refused = far.call(hub.client, INVOKE, &access, &body).await;
+        refused.refused(403, "scope_denied");
+        let story = read(hub.client, "agentId=far").await;
+        let entry = story["entries"].as_array().unwrap().last().unwrap();
+        assert_eq!(entry["code"], "scope_denied");
+        assert_eq!(entry["corrId"].as_str(), told, "{operation} {args}");
+    }
+    hub.running.shutdown().await;
 }
 
 #[tokio::test]

@@ -445,6 +445,43 @@ async fn bodies_addresses_and_calls_a_minute_are_bounded() {
 }
 
 #[tokio::test]
+async fn from_another_machine_tokens_travel_over_tls_or_not_at_all() {
+    let proxies = vec!["127.0.0.1".parse().unwrap()];
+    let hub = start_as(|config| config.http.trusted_proxies = proxies).await;
+    let (client, far) = (hub.client, Far::new("far", 1));
+    let access = text(&far.admitted(client, ALL).await, "accessToken");
+    let shown = format!("DPoP {access}");
+    for (from, proto, is_taken) in [
+        ("203.0.113.9", "http", false),
+        ("203.0.113.9", "https", true),
+        ("2001:db8::1", "http", false),
+        ("127.0.0.1", "http", true),
+        ("::1", "http", true),
+    ] {
+        for path in [EXCHANGE, REFRESH, INVOKE, CONTEXT] {
+            let mut proof = far.proof(client, path, Some(&access));
+            let said = proof.claims["htu"].as_str().unwrap();
+            proof.claims["htu"] = said.replace("http:", &format!("{proto}:")).into();
+            let proof = far.sign(&proof);
+            let headers = [
+                ("x-forwarded-for", from),
+                ("x-forwarded-proto", proto),
+                ("authorization", &*shown),
+                ("dpop", &*proof),
+            ];
+            let body = json!({ "operation": "ansible_status", "nonce": fresh("n") }).to_string();
+            let answer = client.send("POST", path, &headers, body).await;
+            match (is_taken, path) {
+                (false, _) => drop(answer.refused(403, "forbidden")),
+                (true, INVOKE) => drop(answer.expect(200)),
+                (true, _) => drop(answer.refused(400, "invalid_operation")),
+            }
+        }
+    }
+    hub.running.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_page_from_elsewhere_is_none_of_them() {
     let hub = start().await;
     for path in [INVITES, EXCHANGE, REFRESH, INVOKE, CONTEXT] {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard_core::limits;
+use switchboard_core::{Timestamp, limits};
+use switchboard_wire::runtime::jose::PERIOD_SECONDS;
 
 use super::kit::{ALL, Far, INVOKE, REVOKE, fresh, send, text};
 use crate::coordinators::waiting;
@@ -132,5 +133,46 @@ async fn tokens_end_with_the_ledgers_time_and_the_agent_falls_silent() {
         .await
         .expect(200);
     assert_eq!(limits::ACCESS_FOR_MAX, Duration::from_secs(900));
+    hub.running.shutdown().await;
+}
+
+/// The moment from which another key signs.
+const TURN: i64 = (START.0 / (1000 * PERIOD_SECONDS) + 1) * 1000 * PERIOD_SECONDS;
+
+#[tokio::test]
+async fn what_the_key_before_signed_counts_until_it_ends() {
+    let ledger = Ledger::new();
+    ledger.clock.set(Timestamp(TURN - 60_000));
+    let (hub, _) = ledger.coordinator().await;
+    let mut far = Far {
+        now: || TURN - 60_000,
+        ..Far::new("far", 1)
+    };
+    let tokens = far.admitted(hub.client, ALL).await;
+    let before = text(&tokens, "accessToken");
+    let wait = async |steps: u32| {
+        for _ in 0..steps {
+            ledger.clock.advance(Duration::from_secs(9));
+            hub.client.task("time goes on").await;
+        }
+    };
+    let invoke = async |far: &Far, token: &str| {
+        far.invoke(hub.client, token, "ansible_status", json!({}))
+            .await
+    };
+    wait(10).await;
+    far.now = || TURN + 30_000;
+    invoke(&far, &before).await.expect(200);
+    let refresh = text(&tokens, "refreshToken");
+    let next = far.refresh(hub.client, &refresh).await.expect(200);
+    let after = text(&next, "accessToken");
+    let header = |token: &str| token.split('.').next().map(str::to_owned);
+    assert_ne!(header(&before), header(&after), "another key signs");
+    invoke(&far, &after).await.expect(200);
+    wait(91).await;
+    far.now = || TURN + 849_000;
+    let ended = invoke(&far, &before).await;
+    ended.refused(401, "expired_access_token");
+    invoke(&far, &after).await.expect(200);
     hub.running.shutdown().await;
 }
