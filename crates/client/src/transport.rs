@@ -166,31 +166,27 @@ impl Transport {
         }
     }
 
-    /// Sends once, as it is, and returns whatever is answered; a ticket goes instead of the token.
-    pub(crate) async fn ask(
-        &self,
-        call: &Call,
-        ticket: Option<&str>,
-    ) -> Result<(u16, Bytes), Error> {
+    /// Sends once, as it is, and returns whatever is answered.
+    pub(crate) async fn ask(&self, call: &Call, shown: HeaderMap) -> Result<(u16, Bytes), Error> {
+        let response = self.asked(call, shown).await?;
+        let status = response.status().as_u16();
+        Ok((status, self.read(response, ANSWER_BYTES_MAX).await?))
+    }
+
+    /// The same, before anything of the answer is read. What is shown takes the place of what the client would show.
+    pub(crate) async fn asked(&self, call: &Call, shown: HeaderMap) -> Result<Response, Error> {
         let url = self.url(call)?;
         if let Some((key, called)) = &self.prover {
             self.prove(key, *called).await?;
         }
         let mut headers = self.headers(call, &url, None, HeaderMap::new())?;
-        if let Some(ticket) = ticket {
-            headers.insert(
-                AUTHORIZATION,
-                visible(&format!("Bearer {ticket}"), "the ticket")?,
-            );
-        }
+        headers.extend(shown);
         let mut request = self.http.request(call.method.clone(), url);
         request = request.headers(headers).timeout(self.timeout + call.wait);
         if let Some(body) = &call.body {
             request = request.body(body.clone());
         }
-        let response = request.send().await.map_err(|source| self.broken(source))?;
-        let status = response.status().as_u16();
-        Ok((status, self.read(response, ANSWER_BYTES_MAX).await?))
+        request.send().await.map_err(|source| self.broken(source))
     }
 
     /// Opens a WebSocket at another address of this hub, once the hub has proven itself, and with the same token.

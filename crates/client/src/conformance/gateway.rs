@@ -1,7 +1,7 @@
 //! A node of the checker's own: its key, its tickets, and an outbox that it makes up as it goes.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use switchboard_wire::IsoTime;
 use switchboard_wire::runtime::proof::{self, Signer};
 use ulid::Ulid;
 
-use super::findings::Stop;
+use super::findings::{Stop, Told};
 use super::wire::{self, Answer};
 use crate::client::Client;
 use crate::transport::{fresh_nonce, now};
@@ -18,9 +18,8 @@ pub(super) struct Gateway {
     client: Client,
     pub id: String,
     signer: Signer,
-    /// The node that it joined.
-    pub hub: String,
-    ticket: Mutex<String>,
+    hub: OnceLock<String>,
+    ticket: Mutex<(String, IsoTime)>,
     /// Of its outbox.
     pub epoch: String,
     /// The last event that it published.
@@ -31,32 +30,54 @@ pub(super) struct Gateway {
 pub(super) const LASTS_FOR_MS: i64 = 3_600_000;
 
 impl Gateway {
+    pub fn new(client: &Client, id: String, hub: Option<&str>) -> Result<Gateway, Stop> {
+        let signer = Signer::from_hex(&fresh_nonce());
+        Ok(Gateway {
+            client: client.clone(),
+            id,
+            signer: signer.ok_or_else(|| Stop::unknown("no key was made"))?,
+            hub: hub.map_or_else(OnceLock::new, |hub| OnceLock::from(hub.to_owned())),
+            ticket: Mutex::default(),
+            epoch: format!("route-epoch-{}", now()),
+            last_seq: tokio::sync::Mutex::new(0),
+        })
+    }
+
     /// Joins with an invite: one call to the hub's authentication.
-    pub async fn join(client: &Client, id: String, invite: &str) -> Result<Gateway, Stop> {
-        let seed = fresh_nonce();
-        let signer = Signer::from_hex(&seed).ok_or_else(|| Stop::unknown("no key was made"))?;
-        let nonce = fresh_nonce();
+    pub async fn join(&self, invite: &str) -> Told {
+        let (id, signer, nonce) = (&self.id, &self.signer, fresh_nonce());
         let exchange = json!({
             "inviteToken": invite, "nodeId": id, "nonce": nonce, "publicKey": signer.public_key(),
-            "nodeProof": signer.sign(&proof::exchange(invite, &id, &nonce)), "protocolVersion": "1.0",
+            "nodeProof": signer.sign(&proof::exchange(invite, id, &nonce)), "protocolVersion": "1.0",
         });
         let path = "/ansible/auth/exchange";
-        let answer = wire::call(client, Method::POST, path, Some(&exchange), None).await?;
+        let answer = wire::call(&self.client, Method::POST, path, Some(&exchange), None).await?;
         // The invite is a secret.
         let answer = Answer {
             sent: format!("POST {path} as node {id}"),
             ..answer
         };
         let answer = answer.expect(200)?;
-        Ok(Gateway {
-            client: client.clone(),
-            id,
-            signer,
-            hub: answer.text("nodeId").to_owned(),
-            ticket: Mutex::new(answer.text("ticket").to_owned()),
-            epoch: format!("route-epoch-{}", now()),
-            last_seq: tokio::sync::Mutex::new(0),
-        })
+        let _ = self.hub.set(answer.text("nodeId").to_owned());
+        self.take(&answer);
+        Ok(())
+    }
+
+    /// The node that it joined.
+    pub fn hub(&self) -> &str {
+        self.hub.get().map_or("", String::as_str)
+    }
+
+    /// The ticket that it shows, and until when.
+    pub fn ticket(&self) -> (String, IsoTime) {
+        let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
+        ticket.clone()
+    }
+
+    fn take(&self, answer: &Answer) {
+        let until = answer.text("expiresAt").parse();
+        let taken = (answer.text("ticket").to_owned(), until.unwrap_or(now()));
+        *self.ticket.lock().unwrap_or_else(PoisonError::into_inner) = taken;
     }
 
     /// A call with the node's ticket; with a new one, if the hub says that the old one is over.
@@ -66,10 +87,7 @@ impl Gateway {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Answer, Stop> {
-        let ticket = || {
-            let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
-            ticket.clone()
-        };
+        let ticket = || self.ticket().0;
         let answer = wire::call(&self.client, method.clone(), path, body, Some(&ticket())).await?;
         if answer.status != 401 {
             return Ok(answer);
@@ -80,13 +98,11 @@ impl Gateway {
 
     async fn renew(&self) -> Result<(), Stop> {
         let (nonce, at) = (fresh_nonce(), now());
-        let signed = proof::ticket(&self.id, &self.hub, at, &nonce);
+        let signed = proof::ticket(&self.id, self.hub(), at, &nonce);
         let asked = json!({ "nodeId": self.id, "nonce": nonce, "at": at, "proof": self.signer.sign(&signed) });
         let path = "/ansible/auth/ticket";
         let answer = wire::call(&self.client, Method::POST, path, Some(&asked), None).await?;
-        let answer = answer.expect(200)?;
-        let mut ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
-        answer.text("ticket").clone_into(&mut ticket);
+        self.take(&answer.expect(200)?);
         Ok(())
     }
 
@@ -102,7 +118,7 @@ impl Gateway {
             event["toAgentId"] = one.clone();
         }
         if kind == "task_create" {
-            event["trace"]["toNodeId"] = json!(self.hub);
+            event["trace"]["toNodeId"] = json!(self.hub());
         }
         event
     }

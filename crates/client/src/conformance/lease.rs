@@ -80,7 +80,7 @@ pub async fn tell(probe: &Probe) -> Told {
 }
 
 async fn lapsed(probe: &Probe, gone: &str) -> Told {
-    let cursor = record(probe, gone, &probe.main.hub).await?;
+    let cursor = record(probe, gone, probe.main.hub()).await?;
     let lease = probe.timings().cursor_lease;
     probe.findings.judge(
         "runtime.cursor.lease",

@@ -21,7 +21,7 @@ pub fn manifest(probe: &Probe, id: &str, owner: &str) -> Result<Value, Stop> {
         |name: &str| json!({ "name": name, "version": version, "path": format!("/skills/{name}") });
     Ok(json!({
         "capabilityId": id, "name": "a check of conformance", "version": "1.0.0", "ownerAgentId": owner,
-        "ownerNodeId": probe.main.hub, "delegationSkillRef": of(skill), "executorSkillRef": of(skill),
+        "ownerNodeId": probe.main.hub(), "delegationSkillRef": of(skill), "executorSkillRef": of(skill),
         "contractSchemaRef": format!("schema://conformance/{id}/1.0.0"), "contractSchema": contract(),
         "defaultEtaSeconds": 900, "publishedByAgentId": owner,
     }))

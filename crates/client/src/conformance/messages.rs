@@ -6,6 +6,7 @@ use super::findings::Told;
 use super::gateway::fresh;
 use super::log::{is_ack, is_of};
 use super::probe::Probe;
+use super::wire;
 
 pub async fn tell(probe: &Probe) -> Told {
     let here = probe.hire("writer").await?;
@@ -40,7 +41,7 @@ async fn outward(probe: &Probe, here: &str, one: &str, two: &str) -> Told {
     let answer = probe.publish("message", here, payload.clone(), json!({}));
     let answer = answer.await?.expect(201)?;
     let event = probe.published(&answer).await?;
-    findings.judge("runtime.plane.consumer_reads_others", true, "", "", "");
+    streamed(probe, &event).await?;
     let differs = ["toAgents", "subject", "body", "priority", "expectsReply"]
         .into_iter()
         .find(|name| event["payload"][name] != payload[name]);
@@ -74,6 +75,26 @@ async fn outward(probe: &Probe, here: &str, one: &str, two: &str) -> Told {
     );
     let both = json!({ "ackedByAgentIds": [one, two] });
     probe.main.ack(&event, "accepted", one, both).await
+}
+
+/// What was read as a page comes as a stream, too, after the number that the reader names.
+async fn streamed(probe: &Probe, event: &Value) -> Told {
+    let seq = event["seq"].as_u64().unwrap_or(0);
+    let (path, ticket) = ("/runtime/v1/outbox", probe.main.ticket().0);
+    let after = seq.saturating_sub(1);
+    let frame = wire::first_of_stream(&probe.client, path, &ticket, after, probe.soon()).await?;
+    let is_it = frame.as_ref().is_some_and(|frame| {
+        let said = serde_json::from_str::<Value>(&frame.data);
+        frame.id.as_deref() == Some(&*seq.to_string()) && said.is_ok_and(|said| said == *event)
+    });
+    probe.findings.judge(
+        "runtime.plane.consumer_reads_others",
+        is_it,
+        format!("GET {path} with Accept: text/event-stream and Last-Event-ID: {after}"),
+        frame.map_or("no event of a stream".to_owned(), |frame| frame.data),
+        format!("event {seq} under its number, as in a page: {event}"),
+    );
+    Ok(())
 }
 
 /// `all` is who was there when it was published.
@@ -118,8 +139,9 @@ async fn inward(probe: &Probe, here: &str, one: &str) -> Told {
     let id = &sent["eventId"];
     let ack = probe.find(|event| is_ack(event, "accepted", id)).await;
     let shown = ack.as_ref().map_or("no ack".to_owned(), Value::to_string);
-    let is_theirs =
-        |ack: &Value| ack["sourceNodeId"] == *probe.main.hub && ack["payload"]["refEventId"] == *id;
+    let is_theirs = |ack: &Value| {
+        ack["sourceNodeId"] == *probe.main.hub() && ack["payload"]["refEventId"] == *id
+    };
     findings.judge(
         "runtime.ack.receiver_outbox",
         ack.as_ref().is_some_and(is_theirs),

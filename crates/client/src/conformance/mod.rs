@@ -8,6 +8,7 @@ mod capabilities;
 mod clauses;
 mod cursors;
 mod envelope;
+mod external;
 mod findings;
 mod gaps;
 mod gateway;
@@ -24,11 +25,15 @@ mod resend;
 mod reviews;
 mod seen;
 mod skills;
+mod tickets;
 mod wire;
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde::Serialize;
+use tokio::time::timeout;
 
 use clauses::Story;
 use findings::{Stop, Told};
@@ -37,6 +42,9 @@ use probe::Probe;
 pub use findings::{Finding, Verdict};
 
 use crate::client::Client;
+
+/// Whoever stops a check does not wait longer for what is left of it to go.
+const LEAVES_WITHIN: Duration = Duration::from_secs(10);
 
 /// How the other side is set up: the document's timings, unless it is configured otherwise.
 #[derive(Clone, Debug)]
@@ -61,7 +69,7 @@ impl Default for Timings {
 /// What to check, and with what.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// 1 or 2.
+    /// 1 to 3.
     pub level: u8,
     /// One for each node of the checker; without any it asks for them itself.
     pub invites: Vec<String>,
@@ -86,22 +94,48 @@ pub struct Report {
     pub clauses: Vec<Finding>,
 }
 
-/// Checks the hub of this client; fails only if it cannot even be joined.
-pub async fn run(client: &Client, settings: Settings) -> Result<Report, String> {
-    let begun = Probe::begin(client, settings).await;
+/// Checks the hub of this client; fails only if it cannot even be joined, or if it was stopped. Then, too, nothing that
+/// was made for it is left there.
+pub async fn run(
+    client: &Client,
+    settings: Settings,
+    stop: impl Future<Output = ()>,
+) -> Result<Report, String> {
+    let mut stop = pin!(stop.fuse());
+    let mut is_stopped = false;
+    let begun = {
+        let mut begun = pin!(Probe::begin(client, settings));
+        loop {
+            tokio::select! {
+                begun = &mut begun => break begun,
+                // Whoever is about to join has to leave again.
+                () = &mut stop => is_stopped = true,
+            }
+        }
+    };
     let probe = begun.map_err(|stop| match stop {
         Stop::Unknown(why) => why,
         Stop::Missing { sent, came } => {
             format!("there is no such endpoint: {sent} was answered with {came}")
         }
     })?;
-    tokio::select! {
-        never = probe.follow() => match never {},
-        () = all(&probe) => {}
+    if !is_stopped {
+        tokio::select! {
+            never = probe.follow() => match never {},
+            () = all(&probe) => {}
+            () = &mut stop => is_stopped = true,
+        }
+    }
+    if is_stopped {
+        let left = timeout(LEAVES_WITHIN, probe.clean_up()).await;
+        return Err(match left {
+            Ok(()) => "stopped before the end; what was made for the check is gone again".to_owned(),
+            Err(_) => "stopped before the end; the node did not answer, and what was made for the check may be there still: see 'switchboard node list'".to_owned(),
+        });
     }
     probe.clean_up().await;
     Ok(Report {
-        node_id: probe.main.hub.clone(),
+        node_id: probe.main.hub().to_owned(),
         level: probe.settings.level,
         clauses: probe.findings.report(probe.settings.level),
     })
@@ -115,6 +149,7 @@ async fn all(probe: &Probe) {
     let first = async {
         tokio::join!(
             async { at(Story::Envelope, envelope::tell(probe).await) },
+            async { at(Story::Tickets, tickets::tell(probe).await) },
             async { at(Story::Messages, messages::tell(probe).await) },
             async { at(Story::Inbound, inbound::tell(probe).await) },
             async { at(Story::Outbound, outbound::tell(probe).await) },
@@ -135,6 +170,11 @@ async fn all(probe: &Probe) {
             async { at(Story::Lateness, lateness::tell(probe).await) },
         );
     };
-    tokio::join!(first, second);
+    let third = async {
+        if probe.settings.level >= 3 {
+            at(Story::External, external::tell(probe).await);
+        }
+    };
+    tokio::join!(first, second, third);
     findings.end(Story::Seen, seen::tell(probe));
 }

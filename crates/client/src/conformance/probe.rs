@@ -23,7 +23,7 @@ const PROMPT: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Probe {
-    client: Client,
+    pub client: Client,
     pub settings: Settings,
     pub findings: Findings,
     /// What is in the names of all that this run makes.
@@ -39,6 +39,7 @@ pub(super) struct Probe {
     invites: Mutex<Vec<String>>,
     nodes: Mutex<Vec<Arc<Gateway>>>,
     agents: Mutex<Vec<String>>,
+    outsiders: Mutex<Vec<String>>,
     tasks: Mutex<Vec<String>>,
     capabilities: Mutex<Vec<String>>,
     /// Why the hub's agents are not the checker's to make.
@@ -57,8 +58,12 @@ impl Probe {
         let mut invites = settings.invites.clone();
         invites.reverse();
         let invite = invite(client, &settings, invites.pop()).await?;
-        let main = Gateway::join(client, format!("conformance-{tag}-main"), &invite).await?;
-        let main = Arc::new(main);
+        let main = Arc::new(Gateway::new(
+            client,
+            format!("conformance-{tag}-main"),
+            None,
+        )?);
+        main.join(&invite).await?;
         let path = "/runtime/v1/outbox?limit=1";
         let outbox = main.call(Method::GET, path, None).await?.expect(200)?;
         Ok(Probe {
@@ -71,6 +76,7 @@ impl Probe {
             invites: Mutex::new(invites),
             nodes: Mutex::new(vec![Arc::clone(&main)]),
             agents: Mutex::default(),
+            outsiders: Mutex::default(),
             tasks: Mutex::default(),
             capabilities: Mutex::default(),
             foreign: settings
@@ -88,8 +94,10 @@ impl Probe {
         let given = lock(&self.invites).pop();
         let invite = invite(&self.client, &self.settings, given).await?;
         let id = format!("conformance-{}-{name}", self.tag);
-        let node = Arc::new(Gateway::join(&self.client, id, &invite).await?);
+        let node = Arc::new(Gateway::new(&self.client, id, Some(self.main.hub()))?);
+        // Beforehand: also what nobody waits for any more has to go.
         lock(&self.nodes).push(Arc::clone(&node));
+        node.join(&invite).await?;
         Ok(node)
     }
 
@@ -155,11 +163,11 @@ impl Probe {
         }
     }
 
-    fn soon(&self) -> Duration {
+    pub fn soon(&self) -> Duration {
         PROMPT.min(self.left()).max(Duration::from_secs(1))
     }
 
-    fn left(&self) -> Duration {
+    pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 
@@ -188,13 +196,13 @@ impl Probe {
         let can = json!({ "skills": [], "maxTaskMinutes": 60, "canRunTests": true, "canRunBuild": true, "canAccessBrowser": false });
         let agent =
             json!({ "agent": { "id": id, "name": id, "type": "custom", "capabilities": can } });
+        lock(&self.agents).push(id.clone());
         let answer = self.post("/api/v1/agents/register", &agent).await?;
         if answer.status != 200 {
             return Err(Stop::Unknown(format!(
                 "no agent could be registered ({answer}); name one with --agent"
             )));
         }
-        lock(&self.agents).push(id.clone());
         Ok(id)
     }
 
@@ -240,6 +248,20 @@ impl Probe {
             .as_array()
             .cloned()
             .unwrap_or_default())
+    }
+
+    /// An invite for an agent that lives elsewhere; it is sent away at the end.
+    pub async fn invite_agent(&self, id: &str) -> Result<String, Stop> {
+        lock(&self.outsiders).push(id.to_owned());
+        let scopes = ["ansible.message.send", "ansible.status.read"];
+        let body = json!({ "agentId": id, "scopes": scopes, "ttlSeconds": 300 });
+        let answer = self.post("/ansible/agent/invites", &body).await?.found()?;
+        match answer.body["inviteToken"].as_str() {
+            Some(invite) if answer.status == 201 => Ok(invite.to_owned()),
+            _ => Err(Stop::Unknown(format!(
+                "the hub invited no external agent ({answer}); pass a steward's --token"
+            ))),
+        }
     }
 
     /// What the hub knows of something that one of its agents published; null if nothing.
@@ -313,6 +335,12 @@ impl Probe {
                     .post(&path, &json!({ "reason": "a conformance run is over" }))
                     .await;
             }
+        }
+        let outsiders = lock(&self.outsiders).clone();
+        for id in outsiders {
+            let _ = self
+                .post("/ansible/agent/revoke", &json!({ "agentId": id }))
+                .await;
         }
         let agents = lock(&self.agents).clone();
         for id in agents {

@@ -47,7 +47,7 @@ pub async fn tell(probe: &Probe) -> Told {
         .skip(seen)
         .filter(|event| !of_agents.iter().any(|kind| event["kind"] == *kind))
         .chain(all.iter().filter(|event| {
-            event["kind"] == "ack" && event["payload"]["ackedByNodeId"] == *main.hub
+            event["kind"] == "ack" && event["payload"]["ackedByNodeId"] == *main.hub()
         }))
         .collect();
     probe.findings.judge(

@@ -82,7 +82,7 @@ fn each(probe: &Probe, event: &Value) {
         event,
         "a corrId",
     );
-    let is_theirs = event["sourceNodeId"] == *probe.main.hub;
+    let is_theirs = event["sourceNodeId"] == *probe.main.hub();
     judge(
         probe,
         "runtime.envelope.source",
@@ -157,7 +157,7 @@ fn ack(probe: &Probe, event: &Value) {
     // Of what failed there may be no agent.
     let has_agent = word == "failed_terminal" || is_text(&payload["ackedByAgentId"]);
     let has_actor =
-        payload["ackedByNodeId"] == *probe.main.hub && has_agent && is_time(&payload["ackedAt"]);
+        payload["ackedByNodeId"] == *probe.main.hub() && has_agent && is_time(&payload["ackedAt"]);
     judge(
         probe,
         "runtime.ack.actor",

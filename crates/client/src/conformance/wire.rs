@@ -4,11 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use reqwest::Method;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::findings::Stop;
 use crate::call::Call;
 use crate::client::Client;
+use crate::sse::{Frame, Parser};
 
 /// What was answered to a call.
 #[derive(Debug)]
@@ -75,7 +78,7 @@ impl Answer {
     }
 }
 
-/// One call. `path` may have a query, and its segments are sent as they are.
+/// One call, with a node's ticket. `path` may have a query, and its segments are sent as they are.
 pub(super) async fn call(
     client: &Client,
     method: Method,
@@ -83,26 +86,87 @@ pub(super) async fn call(
     body: Option<&Value>,
     ticket: Option<&str>,
 ) -> Result<Answer, Stop> {
+    let shown = bearer(ticket)?;
+    show(client, method, path, body, shown).await
+}
+
+/// The same with whatever is shown.
+pub(super) async fn show(
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+    shown: HeaderMap,
+) -> Result<Answer, Stop> {
     let mut sent = format!("{method} {path}");
     if let Some(body) = body {
         sent = format!("{sent} {body}");
     }
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let call = match (method == Method::GET, body) {
-        (true, _) => Call::get(&segments),
-        (false, None) => Call::delete(&segments),
-        (false, Some(body)) => Call::post(&segments, body).map_err(Stop::unknown)?,
-    };
-    let mut call = call.query(query.to_owned()).bare();
-    call.wait = Duration::from_secs(WAIT_SECONDS);
-    let answer = client.transport.ask(&call, ticket).await;
+    let call = written(&method, path, body)?;
+    let answer = client.transport.ask(&call, shown).await;
     let (status, bytes) = answer.map_err(Stop::unknown)?;
     Ok(Answer {
         sent,
         status,
         body: serde_json::from_slice(&bytes).unwrap_or_default(),
     })
+}
+
+fn bearer(ticket: Option<&str>) -> Result<HeaderMap, Stop> {
+    let shown = ticket.map(|ticket| HeaderValue::from_str(&format!("Bearer {ticket}")));
+    let shown = shown.transpose().map_err(Stop::unknown)?;
+    Ok(HeaderMap::from_iter(
+        shown.map(|shown| (AUTHORIZATION, shown)),
+    ))
+}
+
+fn written(method: &Method, path: &str, body: Option<&Value>) -> Result<Call, Stop> {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let call = match (*method == Method::GET, body) {
+        (true, _) => Call::get(&segments),
+        (false, None) => Call::delete(&segments),
+        (false, Some(body)) => Call::post(&segments, body).map_err(Stop::unknown)?,
+    };
+    let mut call = call.query(query.to_owned()).bare();
+    call.wait = Duration::from_secs(WAIT_SECONDS);
+    Ok(call)
+}
+
+/// The first event of a stream that begins after a place: its id and what it says. None of anything but a stream.
+pub(super) async fn first_of_stream(
+    client: &Client,
+    path: &str,
+    ticket: &str,
+    after: u64,
+    within: Duration,
+) -> Result<Option<Frame>, Stop> {
+    let mut shown = bearer(Some(ticket))?;
+    shown.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    shown.insert("last-event-id", HeaderValue::from(after));
+    let call = written(&Method::GET, path, None)?;
+    let read = async {
+        let mut response = client
+            .transport
+            .asked(&call, shown)
+            .await
+            .map_err(Stop::unknown)?;
+        let kind = response.headers().get(CONTENT_TYPE);
+        if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+            return Ok(None);
+        }
+        let (mut parser, mut frames) = (Parser::default(), Vec::new());
+        while let Some(bytes) = response.chunk().await.map_err(Stop::unknown)? {
+            if parser.feed(&bytes, &mut frames).is_err() {
+                return Ok(None);
+            }
+            if let Some(frame) = frames.drain(..).next() {
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
+    };
+    timeout(within, read).await.unwrap_or(Ok(None))
 }
 
 /// The hub is asked to hold an answer back for so long.

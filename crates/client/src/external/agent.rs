@@ -40,14 +40,7 @@ impl ExternalAgent {
         invite: &str,
     ) -> Result<ExternalAgent, Error> {
         let (transport, key) = (bare(client), signer(seed)?);
-        let nonce = Ulid::generate().to_string();
-        let request = AgentExchangeRequest {
-            client_proof: key.sign(&agent_exchange(invite, agent, &nonce)),
-            client_pub_key: jwk(&key)?,
-            invite_token: invite.to_owned(),
-            agent_id: agent.to_owned(),
-            nonce,
-        };
+        let request = introduction(&key, agent, invite, &Ulid::generate().to_string())?;
         let call = Call::post(&["ansible", "agent", "auth", "exchange"], &request)?.bare();
         // An exchange counts once: what was lost on the way is not sent again.
         let tokens = transport.send_once(&call, HeaderMap::new(), None).await?;
@@ -136,26 +129,62 @@ impl ExternalAgent {
         let mut body = body.clone();
         body["nonce"] = Ulid::generate().to_string().into();
         let call = Call::post(path, &body)?.bare();
-        let claims = ProofClaims {
-            jti: Ulid::generate().to_string(),
-            htm: Method::POST.to_string(),
-            htu: format!("{}/{}", self.transport.address(), path.join("/")),
-            iat: now_seconds(),
-            ath: token.map(hash),
-        };
-        let unsigned = || Error::Invalid("the key cannot sign".to_owned());
-        let proof = prove(&self.key, &claims).ok_or_else(unsigned)?;
-        let mut headers = HeaderMap::new();
-        headers.insert(DPOP, visible(&proof)?);
-        if let Some(token) = token {
-            headers.insert(AUTHORIZATION, visible(&format!("DPoP {token}"))?);
-        }
+        let proof = proof(&self.transport, &self.key, &path.join("/"), token)?;
+        let headers = shown(
+            &proof,
+            token.map(|token| format!("DPoP {token}")).as_deref(),
+        )?;
         self.transport.send_once(&call, headers, key).await
     }
 }
 
+/// What an exchange says: the key signs the invite, the name and the nonce.
+pub(crate) fn introduction(
+    key: &Signer,
+    agent: &str,
+    invite: &str,
+    nonce: &str,
+) -> Result<AgentExchangeRequest, Error> {
+    let wrong = || Error::Invalid("the key cannot be shown".to_owned());
+    Ok(AgentExchangeRequest {
+        client_proof: key.sign(&agent_exchange(invite, agent, nonce)),
+        client_pub_key: Jwk::of_hex(&key.public_key()).ok_or_else(wrong)?,
+        invite_token: invite.to_owned(),
+        agent_id: agent.to_owned(),
+        nonce: nonce.to_owned(),
+    })
+}
+
+/// A proof of the key for one call.
+pub(crate) fn proof(
+    transport: &Transport,
+    key: &Signer,
+    path: &str,
+    token: Option<&str>,
+) -> Result<String, Error> {
+    let claims = ProofClaims {
+        jti: Ulid::generate().to_string(),
+        htm: Method::POST.to_string(),
+        htu: format!("{}/{path}", transport.address()),
+        iat: now_seconds(),
+        ath: token.map(hash),
+    };
+    let unsigned = || Error::Invalid("the key cannot sign".to_owned());
+    prove(key, &claims).ok_or_else(unsigned)
+}
+
+/// A proof, and the token beside it with the word that it is shown under.
+pub(crate) fn shown(proof: &str, authorization: Option<&str>) -> Result<HeaderMap, Error> {
+    let mut headers = HeaderMap::new();
+    headers.insert(DPOP, visible(proof)?);
+    if let Some(authorization) = authorization {
+        headers.insert(AUTHORIZATION, visible(authorization)?);
+    }
+    Ok(headers)
+}
+
 /// The way to the hub, without what else the client shows there.
-fn bare(client: &Client) -> Transport {
+pub(crate) fn bare(client: &Client) -> Transport {
     Transport {
         token: None,
         signer: None,
@@ -166,11 +195,6 @@ fn bare(client: &Client) -> Transport {
 fn signer(seed: &str) -> Result<Signer, Error> {
     let wrong = || Error::Invalid("a key is 32 bytes in hexadecimal".to_owned());
     Signer::from_hex(seed).ok_or_else(wrong)
-}
-
-fn jwk(key: &Signer) -> Result<Jwk, Error> {
-    let wrong = || Error::Invalid("the key cannot be shown".to_owned());
-    Jwk::of_hex(&key.public_key()).ok_or_else(wrong)
 }
 
 fn visible(text: &str) -> Result<HeaderValue, Error> {

@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::error::Error;
 
 pub use agent::ExternalAgent;
+pub(crate) use agent::{bare, introduction, proof, shown};
 
 /// Calls about external agents.
 #[derive(Debug, Clone, Copy)]

@@ -217,7 +217,10 @@ impl App {
                 looked += rows.len();
                 for row in rows {
                     let at = row.place();
-                    found.extend(AuditEntry::out_of(row).filter(|row| is_wanted(row, &wanted)));
+                    let row = AuditEntry::out_of(row);
+                    #[cfg(debug_assertions)]
+                    let row = row.map(crate::runtime::broken::written);
+                    found.extend(row.filter(|row| is_wanted(row, &wanted)));
                     after = at.or(after);
                     if found.len() == limit {
                         return Ok((found, after));

@@ -165,6 +165,11 @@ async fn exchanged(app: &App, call: &Call, step: &mut Step) -> Result<Reply, Fai
         is_allowed_from(&known.constraints.origins, call.peer.ip)?;
     }
     let session = app.ids.fresh("ses");
+    #[cfg(debug_assertions)]
+    let request = AgentExchangeRequest {
+        nonce: crate::runtime::broken::once("replay_nonce", &request.nonce),
+        ..request
+    };
     let admit = AdmitAgent {
         invite,
         agent,

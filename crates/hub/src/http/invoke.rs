@@ -58,6 +58,11 @@ async fn invoked(app: &AppState, call: &Call, step: &mut Step) -> Result<Reply, 
             "a token for one context does not open {operation}, or not without args.taskId"
         ))));
     }
+    #[cfg(debug_assertions)]
+    let request = InvokeRequest {
+        nonce: crate::runtime::broken::once("replay_nonce", &request.nonce),
+        ..request
+    };
     let once = used_once(&shown.claims.session_id, &request.nonce, shown.expires_at());
     let pass = Pass {
         agent,

@@ -5,8 +5,10 @@
 
 use std::env;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
+use switchboard_core::audit::AuditEntry;
 use switchboard_core::node::Timings;
 use switchboard_core::skill_review::SkillReview;
 use switchboard_wire::Json;
@@ -75,11 +77,28 @@ pub fn published(mut said: PublishResponse) -> PublishResponse {
     said
 }
 
+/// What counts once, as it is remembered: so that it counts again.
+pub fn once(group: &str, value: &str) -> String {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    match is(group) {
+        true => SERIAL.fetch_add(1, Ordering::Relaxed).to_string(),
+        false => value.to_owned(),
+    }
+}
+
+/// What was written down of a step.
+pub fn written(mut entry: AuditEntry) -> AuditEntry {
+    if is("audit") {
+        entry.session = None;
+    }
+    entry
+}
+
 /// How long is waited before something is sent again.
 pub fn timings(configured: Timings) -> Timings {
     match is("default") {
         true => Timings {
-            answered_within_seconds: 1,
+            answered_within_seconds: 2,
             ..configured
         },
         false => configured,

@@ -13,13 +13,14 @@ use crate::screen::{Screen, Table, Tone, cell, clean, toned};
 /// Check any node of the Runtime protocol from outside, clause by clause
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Joins the node as several nodes of its own, sends it right and wrong events, reads its outbox, and leaves. Every clause of
-the level is met, broken (with what was sent, what came and what was expected), or not checked (with the reason). The exit
-code is 1 if a clause is broken. Use a node where nobody works: its agents get messages, and gaps raise incidents there.
+Joins the node as several nodes of its own, sends it right and wrong events, reads its outbox, and leaves; at level 3 it is
+also an external agent, and a thief of its tokens. Every clause of the level is met, broken (with what was sent, what came
+and what was expected), or not checked (with the reason). The exit code is 1 if a clause is broken, or if it is stopped:
+then it leaves, too. Use a node where nobody works: its agents get messages, and gaps raise incidents there.
 
 A Switchboard gives its invites and agents to who has a steward's token, or calls from its own machine without
-authentication. Elsewhere, pass an invite for each node of the checker (14 at level 2; with fewer, less is checked) and the
-name of an agent whose events the token may publish.
+authentication. Elsewhere, pass an invite for each node of the checker (14 from level 2 on; with fewer, less is checked) and
+the name of an agent whose events the token may publish. External agents only a steward invites.
 
 Publishing a capability needs a skill that is installed there (see 'runtime.skills_dir'); name it with --skill.
 
@@ -29,8 +30,8 @@ Examples:
   switchboard conformance runtime --url https://node.example --token $TOKEN --invite sbi_… --agent architect
   switchboard conformance runtime --gap-timeout 2 --accepted-timeout 1 --json | jq '.clauses[] | select(.verdict != \"met\")'")]
 pub struct Args {
-    /// 1: events, acks and tasks; 2: gaps, capabilities and reviews too
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    /// 1: events, acks and tasks; 2: gaps, capabilities and reviews too; 3: external agents too
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
     level: u8,
     /// An invite of the node; one for each node of the checker [default: asked for]
     #[arg(long, value_name = "INVITE")]
@@ -111,7 +112,13 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         },
         gap_policy: args.gap_policy,
     };
-    let report = conformance::run(&client, settings).await;
+    let stop = async {
+        // Without a signal to wait for it goes on to its end.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let report = conformance::run(&client, settings, stop).await;
     let report = report.map_err(Failure::Failed)?;
     let screen = &mut context.screen;
     match screen.json() {
