@@ -113,4 +113,21 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+/// Two enums of the same words: `protocol's variant = rules' variant`.
+macro_rules! mirror {
+    ($wire:ty, $core:ty { $($one:ident = $other:ident),+ $(,)? }) => {
+        impl From<$wire> for $core {
+            fn from(word: $wire) -> Self {
+                match word { $(<$wire>::$one => <$core>::$other),+ }
+            }
+        }
+
+        impl From<$core> for $wire {
+            fn from(word: $core) -> Self {
+                match word { $(<$core>::$other => <$wire>::$one),+ }
+            }
+        }
+    };
+}
+
+pub(crate) use {mirror, words};

@@ -73,35 +73,10 @@ impl TellRequesters {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Swarm, complete, joined, publish};
-    use super::super::{Publication, Publish, PublishStep, Step};
+    use super::super::testing::{Swarm, commissioned, complete};
+    use super::super::{PublishStep, Step};
     use super::*;
     use crate::id::AgentId;
-    use crate::outbox::Commission;
-
-    fn given(response_required: bool) -> Swarm {
-        let mut swarm = Swarm::new();
-        joined(&mut swarm, "far");
-        swarm.join("A", &[]);
-        swarm.join("B", &[]);
-        swarm.ok(Publish {
-            corr_id: "corr_T".into(),
-            what: Publication::Task(Box::new(Commission {
-                task: "T".into(),
-                title: "do it".to_owned(),
-                description: None,
-                to: vec!["B".into()],
-                required: Vec::new(),
-                priority: Priority::Medium,
-                requester: "A".into(),
-                response_required,
-                deadline_at: None,
-                installs: None,
-            })),
-            ..publish("evt_T", "A", &[])
-        });
-        swarm
-    }
 
     fn tell(swarm: &mut Swarm) -> Vec<(String, String)> {
         let print = |event: &Dispatch| event.news.kind().into();
@@ -121,7 +96,7 @@ mod tests {
         let told = [("B", "task.accepted"), ("B", "task.completed")];
         let told = told.map(|(by, kind)| (by.to_owned(), kind.to_owned()));
         for (wants, by_events) in [(true, false), (true, true), (false, false)] {
-            let mut swarm = given(wants);
+            let mut swarm = commissioned(wants);
             match by_events {
                 false => swarm.hold("B", "T"),
                 true => drop(swarm.ok(PublishStep {

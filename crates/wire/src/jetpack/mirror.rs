@@ -3,23 +3,7 @@
 use switchboard_core as core;
 
 use super::words as wire;
-
-/// Two enums of the same words: `protocol's variant = rules' variant`.
-macro_rules! mirror {
-    ($wire:ty, $core:ty { $($one:ident = $other:ident),+ $(,)? }) => {
-        impl From<$wire> for $core {
-            fn from(word: $wire) -> Self {
-                match word { $(<$wire>::$one => <$core>::$other),+ }
-            }
-        }
-
-        impl From<$core> for $wire {
-            fn from(word: $core) -> Self {
-                match word { $(<$core>::$other => <$wire>::$one),+ }
-            }
-        }
-    };
-}
+use crate::words::mirror;
 
 mirror!(wire::AgentType, core::AgentKind {
     ClaudeCode = ClaudeCode, Codex = Codex, Gemini = Gemini, Browser = Browser, Custom = Custom,

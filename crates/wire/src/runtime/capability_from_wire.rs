@@ -16,6 +16,7 @@ use super::{
 use crate::jetpack::from_wire::check::{self, agent_id};
 use crate::redact;
 use crate::signature::{from_hex, to_hex};
+use crate::words::mirror;
 use crate::{Malformed, canonical, parse};
 
 /// What the envelope of a call may have beside a manifest.
@@ -340,24 +341,6 @@ pub(super) fn version(field: &str, text: &str) -> Result<String, Malformed> {
     check::text(field, text, limits::ID_BYTES_MAX).map(|()| text.to_owned())
 }
 
-impl From<CapabilityStatus> for capability::CapabilityStatus {
-    fn from(word: CapabilityStatus) -> Self {
-        match word {
-            CapabilityStatus::Publishing => Self::Publishing,
-            CapabilityStatus::Active => Self::Active,
-            CapabilityStatus::Disabled => Self::Disabled,
-            CapabilityStatus::Retired => Self::Retired,
-        }
-    }
-}
-
-impl From<capability::CapabilityStatus> for CapabilityStatus {
-    fn from(status: capability::CapabilityStatus) -> Self {
-        match status {
-            capability::CapabilityStatus::Publishing => Self::Publishing,
-            capability::CapabilityStatus::Active => Self::Active,
-            capability::CapabilityStatus::Disabled => Self::Disabled,
-            capability::CapabilityStatus::Retired => Self::Retired,
-        }
-    }
-}
+mirror!(CapabilityStatus, capability::CapabilityStatus {
+    Publishing = Publishing, Active = Active, Disabled = Disabled, Retired = Retired,
+});

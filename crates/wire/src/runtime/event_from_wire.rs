@@ -26,6 +26,7 @@ use super::{
 use crate::jetpack::from_wire::Context;
 use crate::jetpack::from_wire::check::{self, agent_id, task_id};
 use crate::malformed::too_deep;
+use crate::words::mirror;
 use crate::{IsoTime, Json, Malformed, canonical};
 
 /// What somebody publishes at this node.
@@ -478,24 +479,6 @@ pub(super) fn read<'de, T: Deserialize<'de>>(payload: &'de Json) -> Result<T, Ma
     })
 }
 
-impl From<EventPriority> for Priority {
-    fn from(word: EventPriority) -> Priority {
-        match word {
-            EventPriority::Urgent => Priority::Critical,
-            EventPriority::High => Priority::High,
-            EventPriority::Normal => Priority::Medium,
-            EventPriority::Low => Priority::Low,
-        }
-    }
-}
-
-impl From<Priority> for EventPriority {
-    fn from(priority: Priority) -> EventPriority {
-        match priority {
-            Priority::Critical => EventPriority::Urgent,
-            Priority::High => EventPriority::High,
-            Priority::Medium => EventPriority::Normal,
-            Priority::Low => EventPriority::Low,
-        }
-    }
-}
+mirror!(EventPriority, Priority {
+    Urgent = Critical, High = High, Normal = Medium, Low = Low,
+});

@@ -6,7 +6,7 @@ use switchboard_core::external as core;
 
 use super::Jwk;
 use crate::query::query;
-use crate::words::words;
+use crate::words::{mirror, words};
 use crate::{IsoTime, Json};
 
 words! {
@@ -272,32 +272,7 @@ query! {
     }
 }
 
-impl From<core::AgentScope> for AgentScope {
-    fn from(scope: core::AgentScope) -> AgentScope {
-        match scope {
-            core::AgentScope::MessageRead => AgentScope::MessageRead,
-            core::AgentScope::MessageSend => AgentScope::MessageSend,
-            core::AgentScope::TaskRead => AgentScope::TaskRead,
-            core::AgentScope::TaskCreate => AgentScope::TaskCreate,
-            core::AgentScope::TaskClaim => AgentScope::TaskClaim,
-            core::AgentScope::TaskUpdate => AgentScope::TaskUpdate,
-            core::AgentScope::TaskComplete => AgentScope::TaskComplete,
-            core::AgentScope::StatusRead => AgentScope::StatusRead,
-        }
-    }
-}
-
-impl From<AgentScope> for core::AgentScope {
-    fn from(scope: AgentScope) -> core::AgentScope {
-        match scope {
-            AgentScope::MessageRead => core::AgentScope::MessageRead,
-            AgentScope::MessageSend => core::AgentScope::MessageSend,
-            AgentScope::TaskRead => core::AgentScope::TaskRead,
-            AgentScope::TaskCreate => core::AgentScope::TaskCreate,
-            AgentScope::TaskClaim => core::AgentScope::TaskClaim,
-            AgentScope::TaskUpdate => core::AgentScope::TaskUpdate,
-            AgentScope::TaskComplete => core::AgentScope::TaskComplete,
-            AgentScope::StatusRead => core::AgentScope::StatusRead,
-        }
-    }
-}
+mirror!(AgentScope, core::AgentScope {
+    MessageRead = MessageRead, MessageSend = MessageSend, TaskRead = TaskRead, TaskCreate = TaskCreate,
+    TaskClaim = TaskClaim, TaskUpdate = TaskUpdate, TaskComplete = TaskComplete, StatusRead = StatusRead,
+});

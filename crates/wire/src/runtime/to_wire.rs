@@ -3,6 +3,7 @@
 use switchboard_core::node as core;
 
 use super::{Node, NodeHealth, NodeRecord, NodeStatus, OwnNode, Reach, Tier};
+use crate::words::mirror;
 
 /// `is_cut`: neither has an address, and nothing of it was ever read.
 pub fn node(row: &core::Node, is_cut: bool) -> Node {
@@ -56,20 +57,6 @@ pub fn own(row: &core::Gateway, public_key: String) -> OwnNode {
     }
 }
 
-impl From<core::Tier> for Tier {
-    fn from(tier: core::Tier) -> Tier {
-        match tier {
-            core::Tier::Backbone => Tier::Backbone,
-            core::Tier::Edge => Tier::Edge,
-        }
-    }
-}
-
-impl From<Tier> for core::Tier {
-    fn from(tier: Tier) -> core::Tier {
-        match tier {
-            Tier::Backbone => core::Tier::Backbone,
-            Tier::Edge => core::Tier::Edge,
-        }
-    }
-}
+mirror!(Tier, core::Tier {
+    Backbone = Backbone, Edge = Edge,
+});

@@ -1,6 +1,6 @@
 //! Two nodes in plain maps: what one publishes, the other takes in.
 
-use super::super::testing::{Swarm, complete, fail, joined_as, publish, word};
+use super::super::testing::{Swarm, complete, fail, joined_as, publish, publish_task, word};
 use super::super::{
     Acknowledge, Announce, ChaseOrders, NoteReader, Publication, Publish, Reset, ResetCursor,
     Targets,
@@ -130,25 +130,7 @@ fn asks(source: &mut Swarm, reader: &str) {
 }
 
 fn task(id: &str, to: &[&str]) -> Publish {
-    Publish {
-        event: format!("evt_{id}").into(),
-        from: Sender::Agent("A".into()),
-        corr_id: format!("corr_{id}").into(),
-        expires_in: None,
-        what: Publication::Task(Box::new(Commission {
-            task: id.into(),
-            title: "do it".to_owned(),
-            description: None,
-            to: to.iter().map(|id| AgentId::from(*id)).collect(),
-            required: Vec::new(),
-            priority: Priority::High,
-            requester: "A".into(),
-            response_required: true,
-            deadline_at: None,
-            installs: None,
-        })),
-        sum: 7,
-    }
+    publish_task(id, to, true)
 }
 
 fn inbox(swarm: &Swarm, agent: &str) -> Vec<String> {

@@ -1,10 +1,10 @@
 //! What agents publish of their work, by state and by who speaks.
 
-use super::super::testing::{Swarm, complete, joined, publish, word};
-use super::super::{CreateTasks, Publication, Publish};
+use super::super::testing::{Swarm, commissioned, complete, publish, word};
+use super::super::{CreateTasks, Publish};
 use super::*;
 use crate::id::NodeId;
-use crate::outbox::{Commission, Outgoing};
+use crate::outbox::Outgoing;
 use crate::record::Record;
 use crate::task::TaskStatus;
 
@@ -12,26 +12,7 @@ const ETA: Timestamp = Timestamp(1_760_000_900_000);
 
 /// The node "here" with A and B, who has the task T of an agent of the node "far", and the message M of A.
 fn swarm() -> Swarm {
-    let mut swarm = Swarm::new();
-    joined(&mut swarm, "far");
-    swarm.join("A", &[]);
-    swarm.join("B", &[]);
-    swarm.ok(Publish {
-        corr_id: "corr_T".into(),
-        what: Publication::Task(Box::new(Commission {
-            task: "T".into(),
-            title: "do it".to_owned(),
-            description: None,
-            to: vec!["B".into()],
-            required: Vec::new(),
-            priority: Priority::Medium,
-            requester: "A".into(),
-            response_required: false,
-            deadline_at: None,
-            installs: None,
-        })),
-        ..publish("evt_T", "A", &[])
-    });
+    let mut swarm = commissioned(false);
     let mut task = swarm.task("T").clone();
     let contract = task.contract.as_mut().expect("it was routed");
     contract.origin = NodeId::from("far");
