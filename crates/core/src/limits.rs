@@ -244,6 +244,8 @@ pub const ORDERS_KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 pub const EVENT_ANSWERED_WITHIN: Duration = Duration::from_secs(20);
 pub const RESEND_BACKOFF_MAX: Duration = Duration::from_secs(300);
 pub const RESENDS_MAX: u32 = 15;
+/// Whether an absent node has read what waits for it is looked at no less often; each look is a write.
+pub const ABSENT_PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// What was accepted has its outcome within this time, unless an estimate says otherwise, and a grace.
 pub const OUTCOME_WITHIN: Duration = Duration::from_secs(1800);
 pub const OUTCOME_GRACE: Duration = Duration::from_secs(120);

@@ -107,7 +107,7 @@ fn take(
             // The longer it waits the less often somebody looks.
             let waited = now.since(order.created_at);
             let least = order.timings.answered_within();
-            let pause = waited.clamp(least, limits::RESEND_BACKOFF_MAX.max(least));
+            let pause = waited.clamp(least, limits::ABSENT_PAUSE_MAX.max(least));
             order.look_at = Some((now + pause).min(order.expires_at));
         }
         Step::Resend => {

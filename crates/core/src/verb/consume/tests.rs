@@ -207,11 +207,14 @@ fn what_comes_again_is_answered_again_and_delivered_once() {
 fn a_node_that_is_away_costs_no_attempt_until_the_event_expires() {
     let mut pair = Pair::new();
     pair.a.ok(publish("evt_1", "A", &["B"]));
+    let mut looks = 0;
     for _ in 0..50 {
         pair.wait(limits::RESEND_BACKOFF_MAX);
-        pair.a.ok(ChaseOrders);
+        looks += pair.a.ok(ChaseOrders).done;
     }
     assert_eq!(pair.order("evt_1").attempt, 1);
+    // After 5, 10, 20, 40 and 80 minutes, then every hour: each is a write.
+    assert_eq!(looks, 7);
     pair.wait(limits::DISPATCH_VALID_FOR);
     pair.a.ok(ChaseOrders);
     let dead = pair.order("evt_1");
