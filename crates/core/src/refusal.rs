@@ -10,8 +10,9 @@ use crate::job::refusal::JobRefusal;
 use crate::node::PROTOCOL_VERSION;
 use crate::task::TaskStatus;
 use crate::time::Timestamp;
+use crate::verb::Complete;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
     AgentNotRegistered {
         agent: AgentId,
@@ -124,10 +125,9 @@ pub enum Refusal {
     ReviewNotFound {
         review: String,
     },
-    /// Its result must be compared with what was asked for, before it can be completed.
-    Unjudged {
-        task: TaskId,
-    },
+    /// Its result must be compared with what was asked for, before it can be completed: given back to be completed with
+    /// what that finds.
+    Unjudged(Box<Complete>),
     Job {
         job: JobId,
         why: JobRefusal,
@@ -478,9 +478,10 @@ impl fmt::Display for Refusal {
                 f,
                 "there is no open review {review}; see 'switchboard review list'"
             ),
-            Refusal::Unjudged { task } => write!(
+            Refusal::Unjudged(complete) => write!(
                 f,
-                "the result of task {task} was not checked against its contract; complete it again"
+                "the result of task {} was not checked against its contract; complete it again",
+                complete.task
             ),
             Refusal::Job { job, why } => write!(f, "job {job}: {why}"),
             Refusal::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),

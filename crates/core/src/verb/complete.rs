@@ -75,9 +75,7 @@ impl Verb for Complete {
         })?;
         let contract = task.contract.as_ref();
         if contract.is_some_and(|contract| contract.is_judged()) && self.finding.is_none() {
-            return Err(Refusal::Unjudged {
-                task: self.task.clone(),
-            });
+            return Err(Refusal::Unjudged(Box::new(self.clone())));
         }
         let mut changes = Changes::default();
         let mut agent = awake(agent, &mut changes, now);

@@ -45,20 +45,19 @@ pub async fn publish(app: AppState, call: Call) -> Result<Reply, Failure> {
         Publishing::New(verb) => verb,
         Publishing::Step(verb) => {
             change.acts_in(Class::Publish, &verb.agent)?;
-            let published = change.run(verb.clone(), 201, render).await;
-            let unjudged = match &published {
-                Err(Failure::Call(call::Failure::Hub(hub::Error::Refused(
-                    Refusal::Unjudged { task },
-                )))) => task.clone(),
-                _ => return published,
+            return match change.run(verb.clone(), 201, render).await {
+                Err(Failure::Call(call::Failure::Hub(hub::Error::Refused(Refusal::Unjudged(
+                    mut complete,
+                ))))) => {
+                    // As by any other door: the result is compared with its contract, and it is run again.
+                    let finding = find(&app.hub, &complete.task, &complete.result).await?;
+                    complete.finding = Some(finding);
+                    let step = Step::Complete(complete);
+                    change.run(PublishStep { step, ..verb }, 201, render).await
+                }
+                Ok(reply) => Ok(reply),
+                Err(failure) => Err(failure),
             };
-            let Step::Complete(mut complete) = verb.step else {
-                return published;
-            };
-            // As by any other door: the result is compared with its contract, and it is run again.
-            complete.finding = Some(find(&app.hub, &unjudged, &complete.result).await?);
-            let step = Step::Complete(complete);
-            return change.run(PublishStep { step, ..verb }, 201, render).await;
         }
     };
     match &verb.from {

@@ -99,7 +99,8 @@ fn apart<T: Send + 'static>(
     }
 }
 
-/// Runs a completion. Where the task has a contract, its result is compared with that first, and it is run again.
+/// Runs a completion. Where the task has a contract it is given back, its result is compared with that, and it is run
+/// again with what was found: a refusal is what no key keeps, and others need no look at the task beforehand.
 pub async fn judged<T, F>(
     hub: &Hub,
     complete: Complete,
@@ -108,15 +109,14 @@ pub async fn judged<T, F>(
 where
     F: Future<Output = Result<T, Error>>,
 {
-    match run(complete.clone()).await {
-        Err(Error::Refused(Refusal::Unjudged { task })) => {
-            let finding = find(hub, &task, &complete.result).await?;
-            let finding = Some(finding);
-            run(Complete {
+    match run(complete).await {
+        Err(Error::Refused(Refusal::Unjudged(complete))) => {
+            let finding = Some(find(hub, &complete.task, &complete.result).await?);
+            let judged = Complete {
                 finding,
-                ..complete
-            })
-            .await
+                ..*complete
+            };
+            run(judged).await
         }
         done => done,
     }
