@@ -187,22 +187,23 @@ impl Follower {
     async fn follow(&mut self) -> Result<bool, Error> {
         loop {
             let hub = self.context.hub.clone();
-            let kept = match self.kept {
-                Some(kept) => kept,
-                None => match self.opened().await? {
-                    Some(kept) => kept,
+            let (kept, from, is_new) = match self.kept {
+                Some(kept) => (kept, self.seen, false),
+                None => match self.with(|journal| journal.upto()).await {
+                    Some(kept) => (kept, kept, true),
                     None => return Ok(false),
                 },
             };
-            let (from, session) = (self.seen, self.session);
+            let session = self.session;
             let roles = Arc::clone(&self.context.roles);
             let mut elsewhere = std::mem::take(&mut self.elsewhere);
             let read = hub.read(move |ledger| {
-                let page = read(ledger, from, session, &roles, &mut elsewhere)?;
+                let page = read(ledger, from, is_new, session, &roles, &mut elsewhere)?;
                 Ok((page, elsewhere))
             });
             let (page, elsewhere) = read.await?;
             self.elsewhere = elsewhere;
+            self.kept = Some(kept);
             let (upto, is_end) = (page.upto, page.is_end);
             self.is_awaited |= page.has_architect;
             if !page.rows.is_empty() || upto.seq.abs_diff(kept.seq) >= NOTED_EVERY {
@@ -228,26 +229,6 @@ impl Follower {
                 return Ok(true);
             }
         }
-    }
-
-    /// How far a file is that was just opened. One that followed another ledger, or has more than this one, begins anew.
-    async fn opened(&mut self) -> Result<Option<Upto>, Error> {
-        let Some(kept) = self.with(|journal| journal.upto()).await else {
-            return Ok(None);
-        };
-        let before = kept.seq.saturating_sub(1);
-        let hub = &self.context.hub;
-        let last = hub.read(move |ledger| ledger.events(before, 1)).await?;
-        let is_other = match last.first() {
-            Some(last) => last.seq == kept.seq && last.at.0 != kept.at_ms,
-            None => kept.seq > 0,
-        };
-        self.seen = match is_other {
-            true => Upto::default(),
-            false => kept,
-        };
-        self.kept = Some(kept);
-        Ok(self.kept)
     }
 
     /// Writes `session.md`, if it is to change. Tells the rows that it was made of.
@@ -375,11 +356,20 @@ fn set_aside(path: &Path, why: &str) {
 fn read<E>(
     ledger: &dyn Readable<Error = E>,
     mut from: Upto,
+    is_new: bool,
     session: u32,
     roles: &Roles,
     elsewhere: &mut Elsewhere,
 ) -> Result<Page, E> {
     let head = ledger.head()?;
+    if is_new {
+        // A file that was just opened may have followed another ledger. What is further than this one is rewound below.
+        let last = ledger.events(from.seq.saturating_sub(1), 1)?;
+        let mut last = last.iter().filter(|last| last.seq == from.seq);
+        if last.any(|last| last.at.0 != from.at_ms) {
+            from = Upto::default();
+        }
+    }
     let rewound = head.epoch.rewinds(from.epoch, from.seq, head.seq);
     from.seq = rewound.unwrap_or(from.seq);
     let events = ledger.events(from.seq, EVENTS_PER_PAGE)?;
