@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
 use tokio::process::Child;
 use tokio::time::timeout;
 
@@ -11,15 +12,42 @@ use crate::END_WITHIN;
 
 /// The program and whatever it started; killed when dropped.
 #[derive(Debug)]
-pub struct Group(Option<Pid>);
+pub struct Group {
+    id: Option<Pid>,
+    stop: StopBy,
+}
+
+/// The signal that a program is told first to end with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StopBy {
+    /// As Ctrl-C does.
+    #[default]
+    Int,
+    /// As `kill` does.
+    Term,
+    /// As a terminal does that is closed.
+    Hup,
+}
+
+impl From<StopBy> for Signal {
+    fn from(stop: StopBy) -> Signal {
+        match stop {
+            StopBy::Int => Signal::INT,
+            StopBy::Term => Signal::TERM,
+            StopBy::Hup => Signal::HUP,
+        }
+    }
+}
 
 impl Group {
-    pub(crate) fn of(child: &Child) -> Self {
-        Self(pid(child.id()))
+    pub(crate) fn of(child: &Child, stop: StopBy) -> Self {
+        let id = pid(child.id());
+        Self { id, stop }
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(group) = self.0 {
+        if let Some(group) = self.id {
             // One that is gone needs no signal.
             let _ = kill_process_group(group, signal);
         }
@@ -30,7 +58,7 @@ impl Group {
     /// While one of its processes lives, no other group gets its number.
     pub fn bury(mut self) {
         self.signal(Signal::KILL);
-        self.0 = None;
+        self.id = None;
     }
 }
 
@@ -40,9 +68,11 @@ impl Drop for Group {
     }
 }
 
-/// Politely first: as Ctrl-C does, then as `kill` does.
+/// Politely first: by the program's own signal, then as `kill` does.
 pub async fn end(child: &mut Child, group: &Group) -> io::Result<ExitStatus> {
-    for signal in [Signal::INT, Signal::TERM] {
+    let first = Signal::from(group.stop);
+    let second = Some(Signal::TERM).filter(|term| *term != first);
+    for signal in std::iter::once(first).chain(second) {
         group.signal(signal);
         if let Ok(status) = timeout(END_WITHIN, child.wait()).await {
             return status;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
-pub use group::{Group, end};
+pub use group::{Group, StopBy, end};
 pub use preset::Preset;
 pub use pty::{Output, Pty, Size};
 pub use run::{Cause, Ended, Piece, Pipe, Run, Running};
@@ -42,6 +42,8 @@ pub struct Program {
     pub only: Option<Vec<String>>,
     /// Ours if absent.
     pub dir: Option<PathBuf>,
+    /// How it is told to end.
+    pub stop: StopBy,
 }
 
 impl Program {
@@ -87,7 +89,7 @@ impl Program {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(Stdio::piped()).kill_on_drop(true);
         let child = command.process_group(0).spawn()?;
-        let group = Group::of(&child);
+        let group = Group::of(&child, self.stop);
         Ok((child, group))
     }
 

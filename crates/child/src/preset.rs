@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Program;
 use crate::stream::Format;
+use crate::{Program, StopBy};
 
 /// How a program is called. An argument with placeholders stays one argument, whatever is put in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,8 @@ pub struct Preset {
     pub keys: Vec<String>,
     /// Hands it a file of MCP servers, at `{mcp}`.
     pub mcp: Vec<String>,
+    /// The signal that it is told first to end with; SIGTERM and SIGKILL follow.
+    pub stop: StopBy,
 }
 
 /// How a program learns what to do.
@@ -95,6 +97,8 @@ impl Preset {
             "sh" => Preset {
                 argv: words("sh -eu -s"),
                 prompt: PromptBy::Description,
+                // What a shell runs in the background does not hear of Ctrl-C.
+                stop: StopBy::Term,
                 ..Preset::default()
             },
             _ => return None,
@@ -162,7 +166,10 @@ impl Preset {
             "{options}" => options(),
             _ => vec![fill(word)],
         });
-        Program::new(words)
+        Program {
+            stop: self.stop,
+            ..Program::new(words)
+        }
     }
 }
 
@@ -283,8 +290,12 @@ mod tests {
             ..claude.clone()
         };
         assert_eq!(changed, Ok(expected));
+        let stopped = claude.changed(json!({ "stop": "hup" }).as_object().expect("it is").clone());
+        let stopped = stopped.expect("it is a signal").program(&Given::default());
+        assert_eq!(stopped.stop, StopBy::Hup);
         for (members, word) in [
             (json!({ "argv": [] }), "names no program"),
+            (json!({ "stop": "kill" }), "unknown variant `kill`"),
             (json!({ "args": ["x"] }), "unknown field `args`"),
             (json!({ "output": "xml" }), "unknown variant `xml`"),
         ] {

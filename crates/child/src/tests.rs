@@ -327,3 +327,38 @@ async fn a_program_inherits_what_it_may_and_nothing_else() {
         assert!(names.iter().all(may), "{seen}");
     }
 }
+
+#[tokio::test]
+async fn a_program_is_told_to_end_by_its_own_signal_first() {
+    for (stop, word) in [
+        (StopBy::Int, "int"),
+        (StopBy::Term, "term"),
+        (StopBy::Hup, "hup"),
+    ] {
+        let traps =
+            "trap 'echo int; exit' INT; trap 'echo term; exit' TERM; trap 'echo hup; exit' HUP";
+        let run = Run {
+            program: Program {
+                stop,
+                ..sh(&format!("{traps}; echo up; sleep 600 & wait"))
+            },
+            ..Run::default()
+        };
+        let (pieces, mut printed) = tokio::sync::mpsc::channel::<Piece>(16);
+        let (up, is_up) = tokio::sync::oneshot::channel();
+        let read = async {
+            let (mut seen, mut up) = (String::new(), Some(up));
+            while let Some(piece) = printed.recv().await {
+                seen.push_str(&String::from_utf8_lossy(&piece.bytes));
+                if let Some(up) = up.take_if(|_| seen.contains("up")) {
+                    up.send(()).expect("it is waited for");
+                }
+            }
+            seen
+        };
+        let told = async { is_up.await.expect("it comes up") };
+        let (ended, seen) = tokio::join!(run.to_end(pieces, told), read);
+        assert_eq!(ended.expect("it runs").cause, Cause::Stopped);
+        assert_eq!(seen.split_whitespace().last(), Some(word));
+    }
+}

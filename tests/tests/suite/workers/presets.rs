@@ -193,7 +193,7 @@ fn no_more_is_begun_than_may_be_spent() {
 #[test]
 fn presets_are_shown_and_changed_by_the_settings() {
     let work = Work::new();
-    let settings = "[worker.presets.claude]\nchecked = [\"--model\", \"sonnet\"]\n[worker.presets.mine]\nargv = [\"my-agent\", \"{prompt_file}\"]\nprompt = \"file\"\n";
+    let settings = "[worker.presets.claude]\nchecked = [\"--model\", \"sonnet\"]\n[worker.presets.mine]\nargv = [\"my-agent\", \"{prompt_file}\"]\nprompt = \"file\"\nstop = \"hup\"\n";
     fs::write(work.root().join("switchboard.toml"), settings).expect("written");
     let shown = work.switchboard(&["worker", "--presets"]);
     for words in [
@@ -228,3 +228,6 @@ fn sh_runs_the_description_and_nothing_else() {
     assert!(!out.is_good, "{}", out.said);
     assert_eq!(work.task(&task)["failureType"], "task_error");
 }
+        "description",
+        "term",
+        "hup",

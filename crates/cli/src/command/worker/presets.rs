@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+use serde_json::Value;
 use switchboard_child::Preset;
 use switchboard_child::preset::NAMES;
 use switchboard_hub::config::Config;
@@ -42,6 +44,9 @@ pub fn show(settings: &Config, screen: &mut Screen) -> Result<(), Failure> {
             "WITH CHECKS",
             "WITH --yolo",
             "RESUMES",
+            "PROMPT",
+            "OUTPUT",
+            "STOP",
         ],
         "",
     );
@@ -56,7 +61,19 @@ pub fn show(settings: &Config, screen: &mut Screen) -> Result<(), Failure> {
             } else {
                 "yes"
             }),
+            cell(word(&preset.prompt)?),
+            cell(word(&preset.output)?),
+            cell(word(&preset.stop)?),
         ]);
     }
     Ok(screen.table(&table)?)
+}
+
+/// As the settings have it.
+fn word(member: &impl Serialize) -> Result<String, Failure> {
+    match serde_json::to_value(member) {
+        Ok(Value::String(word)) => Ok(word),
+        Ok(other) => Ok(other.to_string()),
+        Err(error) => Err(Failure::Failed(error.to_string())),
+    }
 }
