@@ -48,6 +48,17 @@ impl Disk {
         (project, Disk { dir })
     }
 
+    /// For other programs than hubs, with the variables that they have to be started with.
+    pub fn of_programs() -> (Disk, [(&'static str, String); 2]) {
+        let dir = TempDir::new().expect("a temporary directory can be made");
+        let text = |path: &Path| path.to_str().expect("it is text").to_owned();
+        let variables = [
+            ("LD_PRELOAD", text(&library_in(dir.path()))),
+            ("FAULTS_DIR", text(dir.path())),
+        ];
+        (Disk { dir }, variables)
+    }
+
     pub fn begin(&self, fault: Fault) {
         fs::write(self.dir.path().join(fault.file()), "").expect("a switch can be set");
     }

@@ -117,6 +117,13 @@ pub async fn maybe<S: AsRef<OsStr>>(dir: &Path, args: &[S]) -> Result<Option<Str
     Ok((done.code == Some(0) && !text.is_empty()).then_some(text))
 }
 
+/// Whether there is no more space, by what the system says of it here or in git.
+pub fn is_full(text: &str) -> bool {
+    ["No space left on device", "Disk quota exceeded"]
+        .iter()
+        .any(|words| text.contains(words))
+}
+
 /// Paths that git separated by zero bytes.
 pub fn paths(printed: &[u8]) -> impl Iterator<Item = OsString> {
     use std::os::unix::ffi::OsStrExt as _;

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use switchboard_child::git::is_full;
 use switchboard_child::preset::PromptBy;
-use switchboard_child::stream::{Limit, Reset, Told};
+use switchboard_child::stream::{Limit, Told};
 use switchboard_wire::jetpack::{
     AcquireLeaseRequest, Evidence, EvidenceSource, Failure, FailureType, QualityMetrics, Task,
     TaskPhase, TaskResult, TaskType,
@@ -84,7 +85,11 @@ pub(super) async fn work(
             Outcome::GiveBack(error.to_string())
         }
         Err(error @ (TreeError::Setup(_) | TreeError::Git(_) | TreeError::File { .. })) => {
-            failed(FailureType::ResourceError, error.to_string(), "")
+            let text = error.to_string();
+            match is_full(&text) {
+                true => Outcome::GiveBack(text),
+                false => unable(text),
+            }
         }
     }
 }
@@ -118,7 +123,7 @@ impl Attempt<'_> {
             Ok(log) => log,
             Err(error) => {
                 let text = format!("{}: {error}", path.display());
-                return failed(FailureType::ResourceError, text, "");
+                return unable(text);
             }
         };
         let branch = tree.map(|tree| tree.branch.as_str());
@@ -139,7 +144,7 @@ impl Attempt<'_> {
             };
             let driven = match drive.run(&mut log).await {
                 Ok(driven) => driven,
-                Err(error) => return failed(FailureType::ResourceError, error.to_string(), ""),
+                Err(error) => return unable(error.to_string()),
             };
             *self.shop.cost_usd.lock() += driven.told.cost_usd.unwrap_or(0.0);
             let summary = summary(&driven.told);
@@ -147,6 +152,7 @@ impl Attempt<'_> {
                 self.commit_rest(tree, &summary).await;
                 return outcome;
             }
+            self.shop.rest.lock().worked();
             self.desk.at(TaskPhase::Testing, "checking what was done");
             let (what, output) = match self.check(dir, tree, &summary, deadline).await {
                 Ok(Check::Green { evidence, figures }) => {
@@ -156,7 +162,7 @@ impl Attempt<'_> {
                 }
                 Ok(Check::Red { what, output }) => (what, output),
                 Ok(Check::Halted(why)) => return self.let_go(why),
-                Err(error) => return failed(FailureType::ResourceError, error, ""),
+                Err(error) => return unable(error),
             };
             log.line(&format!("-- {what} failed\n{output}"));
             let can_fix = config.preset.prompt != PromptBy::Description;
@@ -251,11 +257,7 @@ impl Attempt<'_> {
         if let Some(limit) = told.limit {
             self.rest(limit);
             let text = told.error.clone().unwrap_or_default();
-            return Some(failed(
-                FailureType::ResourceError,
-                format!("usage limit: {text}"),
-                tail,
-            ));
+            return Some(exhausted(format!("usage limit: {text}"), tail));
         }
         let kind = match ended.status.code() {
             Some(_) => FailureType::TaskError,
@@ -276,26 +278,16 @@ impl Attempt<'_> {
             Halt::Lost(why) => Outcome::Lost(why),
             Halt::Spent => {
                 let text = "the programs told of more cost than --max-cost allows".to_owned();
-                failed(FailureType::ResourceError, text, "")
+                exhausted(text, "")
             }
         }
     }
 
     /// All slots of this program rest until its limit ends.
     fn rest(&self, limit: Limit) {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let left = match limit.reset {
-            Some(Reset::At(at)) => Duration::from_secs(at).saturating_sub(now),
-            Some(Reset::In(left)) => Duration::from_secs(left),
-            None => return,
-        };
-        if let Some(until) = Instant::now().checked_add(left) {
-            self.shop
-                .rest_until
-                .send_modify(|rest| *rest = (*rest).max(Some(until)));
-        }
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        let mut rest = self.shop.rest.lock();
+        rest.limited(limit.reset, Instant::now(), wall.unwrap_or_default());
     }
 
     /// Commits, and holds what was committed against the gates.
@@ -496,9 +488,29 @@ fn summary(told: &Told) -> String {
 }
 
 fn failed(kind: FailureType, message: String, details: &str) -> Outcome {
+    Outcome::Failed(failure(kind, message, details))
+}
+
+/// The worker itself could not go on.
+fn unable(text: String) -> Outcome {
+    match is_full(&text) {
+        true => exhausted(text, ""),
+        false => failed(FailureType::ResourceError, text, ""),
+    }
+}
+
+/// What the worker may use is used up, which is not for the task: no retry is spent on it.
+fn exhausted(message: String, details: &str) -> Outcome {
+    Outcome::Failed(Failure {
+        spends_retry: Some(false),
+        ..failure(FailureType::ResourceError, message, details)
+    })
+}
+
+fn failure(kind: FailureType, message: String, details: &str) -> Failure {
     let skipped = details.chars().count().saturating_sub(TEXT_CHARS_MAX);
     let end: String = details.chars().skip(skipped).collect();
-    Outcome::Failed(Failure {
+    Failure {
         kind,
         message: redact::text(&message)
             .chars()
@@ -507,5 +519,6 @@ fn failed(kind: FailureType, message: String, details: &str) -> Outcome {
         details: (!end.is_empty()).then(|| redact::text(&end).into_owned()),
         recoverable: true,
         suggested_action: None,
-    })
+        spends_retry: None,
+    }
 }

@@ -14,6 +14,7 @@ mod outbox;
 mod prompt;
 mod pulse;
 mod report;
+mod rest;
 mod slot;
 mod trees;
 
@@ -28,7 +29,6 @@ use serde::Serialize;
 use switchboard_child::{END_WITHIN, Preset, orphans};
 use switchboard_wire::jetpack::{AgentType, Capabilities};
 use tokio::sync::{broadcast, mpsc, watch};
-use tokio::time::Instant;
 
 use crate::bus::{Backoff, BackoffPolicy};
 use crate::{Client, Error};
@@ -107,8 +107,8 @@ struct Shop {
     stop: watch::Receiver<bool>,
     /// Ids of tasks about which something happened.
     news: broadcast::Sender<String>,
-    /// Nobody begins anything before: the programs' usage limit.
-    rest_until: watch::Sender<Option<Instant>>,
+    /// Nobody begins anything before it is over.
+    rest: Mutex<rest::Rest>,
     /// The sum of what the programs told.
     cost_usd: Mutex<f64>,
 }
@@ -128,7 +128,7 @@ pub async fn run(
         notices,
         stop,
         news: broadcast::channel(WAITING_MAX).0,
-        rest_until: watch::channel(None).0,
+        rest: Mutex::default(),
         cost_usd: Mutex::new(0.0),
     });
     let listening = tokio::spawn(listen(Arc::clone(&shop)));

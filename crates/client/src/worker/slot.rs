@@ -175,7 +175,11 @@ impl Slot {
         self.say(What::Claimed, Some(task.number), task.title.clone())
             .await;
         let halt = self.desk.take(task);
-        let outcome = attempt::work(&self.shop, &self.desk, task, halt).await;
+        let outcome = match self.rest_left() {
+            // Another slot met it while this one waited for a task.
+            Some(_) => Outcome::GiveBack("the program's usage limit is reached".to_owned()),
+            None => attempt::work(&self.shop, &self.desk, task, halt).await,
+        };
         let (ended, body) = self.body(task, outcome).await;
         let ended = match body {
             Some(body) => {
@@ -313,17 +317,15 @@ impl Slot {
 
     /// Waits for the end of the programs' usage limit.
     async fn rest(&self) {
-        let until = *self.shop.rest_until.borrow();
-        if let Some(until) = until.filter(|until| *until > Instant::now()) {
-            let left = until - Instant::now();
-            self.say(
-                What::Step,
-                None,
-                format!("rests for {} s: usage limit", left.as_secs()),
-            )
-            .await;
-            self.pause_until(until).await;
+        while let Some(left) = self.rest_left().filter(|_| !self.is_leaving()) {
+            let text = format!("rests for {} s: usage limit", left.as_secs());
+            self.say(What::Step, None, text).await;
+            self.pause_until(Instant::now() + left).await;
         }
+    }
+
+    fn rest_left(&self) -> Option<Duration> {
+        self.shop.rest.lock().left(Instant::now())
     }
 
     async fn pause_until(&self, until: Instant) {

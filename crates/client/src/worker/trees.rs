@@ -110,7 +110,10 @@ impl Trees {
             let ignore = self.dir.join(".gitignore");
             match ignore.exists() {
                 true => Ok(()),
-                false => fs::write(ignore, "*\n"),
+                false => fs::write(&ignore, "*\n").inspect_err(|_| {
+                    // An empty one would hide nothing.
+                    let _ = fs::remove_file(&ignore);
+                }),
             }
         };
         made().map_err(|error| WorkerError::Git(format!("{}: {error}", self.dir.display())))

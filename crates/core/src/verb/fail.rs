@@ -23,6 +23,8 @@ pub struct Fail {
     pub details: Option<String>,
     pub recoverable: bool,
     pub suggested_action: Option<String>,
+    /// It was not for the task, so no retry is spent on it.
+    pub is_free: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl Verb for Fail {
         };
         let mut after = task.clone();
         // jetpack FAIL 2: counted before the budget is looked at and before the backoff is worked out.
-        after.retries += 1;
+        after.retries += u32::from(!(self.is_free && self.recoverable));
         if self.recoverable && after.retries <= after.about.max_retries {
             after.remember_previous(&self.agent);
             let wait = after.backoff();
@@ -173,6 +175,34 @@ mod tests {
             swarm.hold("A", "T");
             assert_eq!(swarm.ok(fail("A", "T")).status, status, "{max_retries}");
         }
+    }
+
+    #[test]
+    fn what_was_not_for_the_task_spends_no_retry() {
+        let mut swarm = Swarm::new();
+        swarm.join("A", &[]);
+        swarm.create(task_with("T", |task| task.about.max_retries = 0));
+        let free = || Fail {
+            kind: FailureKind::ResourceError,
+            is_free: true,
+            ..fail("A", "T")
+        };
+        for _ in 0..3 {
+            swarm.hold("A", "T");
+            let failed = swarm.ok(free());
+            let wait = Duration::from_secs(30);
+            assert_eq!(failed.retry_after, Some(wait));
+            assert_eq!(swarm.task("T").retries, 0);
+            swarm.wait(wait);
+            swarm.ok(ReleaseRetries);
+        }
+        swarm.hold("A", "T");
+        let lost = Fail {
+            recoverable: false,
+            ..free()
+        };
+        assert_eq!(swarm.ok(lost).status, TaskStatus::Failed);
+        assert_eq!(swarm.task("T").retries, 1, "nothing is tried again");
     }
 
     #[test]

@@ -175,6 +175,7 @@ impl PublishStep {
             details: None,
             recoverable: false,
             suggested_action: None,
+            is_free: false,
         }
     }
 

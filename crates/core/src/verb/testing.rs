@@ -493,6 +493,7 @@ pub(crate) fn fail(agent: &str, task: &str) -> Fail {
         details: None,
         recoverable: true,
         suggested_action: None,
+        is_free: false,
     }
 }
 

@@ -139,6 +139,7 @@ impl Broker {
             details: None,
             recoverable: false,
             suggested_action: None,
+            is_free: false,
         };
         self.hub.run(fail).await.map(drop)
     }

@@ -75,6 +75,7 @@ pub fn fail(agent: &str, task: &str) -> Fail {
         details: None,
         recoverable: true,
         suggested_action: None,
+        is_free: false,
     }
 }
 

@@ -333,6 +333,7 @@ impl Maker<'_> {
             details: self.random.percent(50).then(|| "line 1\nline 2".to_owned()),
             recoverable: self.random.percent(80),
             suggested_action: self.random.percent(30).then(|| "try again".to_owned()),
+            is_free: false,
         })
     }
 

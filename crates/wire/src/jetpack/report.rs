@@ -148,6 +148,9 @@ pub struct Failure {
     pub recoverable: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggested_action: Option<String>,
+    /// False if it was not for the task, such as a usage limit: `retryCount` stays. Only of a recoverable failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spends_retry: Option<bool>,
 }
 
 /// The response to FAIL.

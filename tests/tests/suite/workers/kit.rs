@@ -23,7 +23,10 @@ pub struct Work {
 
 impl Work {
     pub fn new() -> Work {
-        let project = Project::new();
+        Work::of(Project::new())
+    }
+
+    pub fn of(project: Project) -> Work {
         let root = project.root().to_owned();
         repository(&root);
         let hub = project.start();

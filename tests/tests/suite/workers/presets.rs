@@ -163,9 +163,41 @@ fn a_usage_limit_fails_the_attempt_and_rests_every_slot_until_it_ends() {
         kinds.contains(&&json!("resource_error")) && kinds.contains(&&Value::Null),
         "{kinds:?}"
     );
+    let tasks = failed["tasks"].as_array().expect("a list").iter();
+    let retries: Vec<&Value> = tasks.map(|task| &task["retryCount"]).collect();
+    assert_eq!(retries, [0, 0], "a limit is nothing that the task did");
     worker.terminate();
     assert!(worker.ended().is_good);
     assert_eq!(calls(&work).len(), 1, "the other task was not begun");
+}
+
+#[test]
+fn a_usage_limit_that_does_not_tell_its_end_is_rested_for_five_minutes_at_first() {
+    let work = Work::new();
+    let task = work.add(json!({"title": "t", "type": "code", "maxRetries": 0}));
+    let result =
+        json!({"type": "result", "is_error": true, "result": "You've hit your usage limit"});
+    let path = stand_in(
+        &work,
+        "claude",
+        &format!("echo '{}'", result.to_string().replace('\'', "'\\''")),
+    );
+    let worker = work.worker_with(&["claude"], &[("PATH", &path)]);
+    until("it rests", || {
+        let said = worker.said();
+        (said.contains("rests for 300 s") || said.contains("rests for 299 s")).then_some(())
+    });
+    let failed = work.task(&task);
+    assert_eq!(
+        (
+            &failed["status"],
+            &failed["failureType"],
+            &failed["retryCount"]
+        ),
+        (&json!("pending_retry"), &json!("resource_error"), &json!(0))
+    );
+    worker.terminate();
+    assert!(worker.ended().is_good);
 }
 
 #[test]
@@ -200,6 +232,9 @@ fn presets_are_shown_and_changed_by_the_settings() {
         "--model sonnet",
         "my-agent {prompt_file}",
         "exec --json {options} -",
+        "description",
+        "term",
+        "hup",
     ] {
         assert!(shown.contains(words), "{shown}");
     }
@@ -228,6 +263,3 @@ fn sh_runs_the_description_and_nothing_else() {
     assert!(!out.is_good, "{}", out.said);
     assert_eq!(work.task(&task)["failureType"], "task_error");
 }
-        "description",
-        "term",
-        "hup",

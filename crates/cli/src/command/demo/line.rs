@@ -141,6 +141,7 @@ impl Line {
                 details: None,
                 recoverable: true,
                 suggested_action: None,
+                spends_retry: None,
             },
             epoch: Some(held.epoch),
         };

@@ -260,6 +260,7 @@ fn ended(
                 details: None,
                 recoverable: is.status() == TaskStatus::RetryWait,
                 suggested_action: None,
+                is_free: false,
             }));
         }
         TaskStatus::Ready | TaskStatus::Waiting => steps.push(Box::new(ReleaseTask {

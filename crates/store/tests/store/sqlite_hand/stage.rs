@@ -80,6 +80,7 @@ pub fn stage() -> Desk {
             details: None,
             recoverable,
             suggested_action: None,
+            is_free: false,
         });
     }
     for (id, require_metrics) in [("completed", false), ("needs_review", true)] {

@@ -164,3 +164,4 @@ pub fn fail(path: Option<&str>, request: FailRequest) -> Result<verb::Fail, Malf
         suggested_action: failure.suggested_action,
     })
 }
+        is_free: failure.spends_retry == Some(false),
