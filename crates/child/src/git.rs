@@ -16,6 +16,9 @@ const WITHIN: Duration = Duration::from_secs(600);
 /// Of what git complains about, so much is told.
 const COMPLAINT_CHARS_MAX: usize = 2000;
 
+/// A disk that has no room for so much is full.
+const ROOM_BYTES: usize = 1024 * 1024;
+
 /// What would lead git elsewhere, as in a hook that started us.
 const NOT_INHERITED: [&str; 8] = [
     "GIT_DIR",
@@ -115,6 +118,18 @@ pub async fn maybe<S: AsRef<OsStr>>(dir: &Path, args: &[S]) -> Result<Option<Str
     let done = try_git(dir, args, &[], b"").await?;
     let text = String::from_utf8_lossy(&done.stdout).trim_end().to_owned();
     Ok((done.code == Some(0) && !text.is_empty()).then_some(text))
+}
+
+/// What git complained of, and that there is no more space where it wrote if so: it does not always tell.
+pub fn why(dir: &Path, complaint: String) -> String {
+    let probe = dir.join("room");
+    let tried = std::fs::write(&probe, vec![0; ROOM_BYTES]);
+    // It may never have been there.
+    let _ = std::fs::remove_file(&probe);
+    match tried {
+        Err(error) if !is_full(&complaint) => format!("{complaint}: {error}"),
+        Ok(()) | Err(_) => complaint,
+    }
 }
 
 /// Whether there is no more space, by what the system says of it here or in git.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use switchboard_child::git::is_full;
+use switchboard_child::git::{is_full, why};
 use switchboard_child::preset::PromptBy;
 use switchboard_child::stream::{Limit, Told};
 use switchboard_wire::jetpack::{
@@ -21,7 +21,7 @@ use super::error::TreeError;
 use super::gate::{Figures, exit_code};
 use super::log::AttemptLog;
 use super::slot::Background;
-use super::trees::{Authorship, Changed, Committed, Tree};
+use super::trees::{Authorship, Changed, Committed, Tree, Trees};
 use super::{Shop, What, prompt, pulse};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -85,7 +85,7 @@ pub(super) async fn work(
             Outcome::GiveBack(error.to_string())
         }
         Err(error @ (TreeError::Setup(_) | TreeError::Git(_) | TreeError::File { .. })) => {
-            let text = error.to_string();
+            let text = why(&trees.dir, error.to_string());
             match is_full(&text) {
                 true => Outcome::GiveBack(text),
                 false => unable(text),
@@ -104,6 +104,7 @@ struct Attempt<'a> {
 /// Whether what the program left counts.
 enum Check {
     Green {
+        changed: Changed,
         evidence: Vec<Evidence>,
         figures: Vec<Figures>,
     },
@@ -155,14 +156,30 @@ impl Attempt<'_> {
             self.shop.rest.lock().worked();
             self.desk.at(TaskPhase::Testing, "checking what was done");
             let (what, output) = match self.check(dir, tree, &summary, deadline).await {
-                Ok(Check::Green { evidence, figures }) => {
-                    return self
-                        .finished(tree, &driven.told, summary, evidence, &figures)
-                        .await;
+                Ok(Check::Green {
+                    changed,
+                    evidence,
+                    figures,
+                }) => {
+                    let mut result = report(branch, &driven.told, summary);
+                    result.files_created = changed.created;
+                    result.files_modified = changed.modified;
+                    result.files_deleted = changed.deleted;
+                    return Outcome::Done(Box::new(Finished {
+                        result,
+                        metrics: Figures::metrics(&figures),
+                        evidence,
+                    }));
                 }
                 Ok(Check::Red { what, output }) => (what, output),
                 Ok(Check::Halted(why)) => return self.let_go(why),
-                Err(error) => return unable(error),
+                Err(error) => {
+                    let text = match &config.trees {
+                        Some(trees) => why(&trees.dir, error),
+                        None => error,
+                    };
+                    return unable(text);
+                }
             };
             log.line(&format!("-- {what} failed\n{output}"));
             let can_fix = config.preset.prompt != PromptBy::Description;
@@ -298,8 +315,9 @@ impl Attempt<'_> {
         summary: &str,
         deadline: Instant,
     ) -> Result<Check, String> {
-        let mut evidence = Vec::new();
-        let mut commit = None;
+        let (mut evidence, mut figures) = (Vec::new(), Vec::new());
+        let (mut commit, mut changed) = (None, Changed::default());
+        let gates = &self.shop.config.gates;
         if let (Some(tree), Some(trees)) = (tree, &self.shop.config.trees) {
             let began = std::time::Instant::now();
             let at = match trees.commit(tree, &self.authorship(summary)).await? {
@@ -311,30 +329,29 @@ impl Attempt<'_> {
                     });
                 }
             };
-            if self.task.kind == TaskType::Code && trees.changed(tree).await? == Changed::default()
-            {
+            changed = trees.changed(tree, &at).await?;
+            if self.task.kind == TaskType::Code && changed == Changed::default() {
                 let output = "Nothing was changed, and this task asks for a change.".to_owned();
                 return Ok(Check::Red {
                     what: "the task".to_owned(),
                     output,
                 });
             }
-            let is_clean = trees.is_clean(&tree.path).await?;
-            evidence.push(Evidence {
-                command: "git status --porcelain".to_owned(),
-                exit_code: i32::from(!is_clean),
-                duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-                commit: Some(at.clone()),
-                source: EvidenceSource::Worker,
-            });
+            // That the tree is clean is no proof of anything by itself.
+            if !gates.is_empty() {
+                let is_clean = trees.is_clean(tree).await?;
+                evidence.push(Evidence {
+                    command: "git status --porcelain".to_owned(),
+                    exit_code: i32::from(!is_clean),
+                    duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    commit: Some(at.clone()),
+                    source: EvidenceSource::Worker,
+                });
+                Trees::disturb(tree);
+            }
             commit = Some(at);
         }
-        let mut figures = Vec::new();
-        if self.shop.config.gates.is_empty() {
-            // That the tree is clean is no proof of anything by itself.
-            evidence.clear();
-        }
-        for gate in &self.shop.config.gates {
+        for gate in gates {
             self.say(What::Step, format!("gate: {}", gate.name)).await;
             let left = deadline
                 .saturating_duration_since(Instant::now())
@@ -363,45 +380,11 @@ impl Attempt<'_> {
             evidence.push(verdict.evidence);
             figures.push(verdict.figures);
         }
-        Ok(Check::Green { evidence, figures })
-    }
-
-    async fn finished(
-        &self,
-        tree: Option<&Tree>,
-        told: &Told,
-        summary: String,
-        evidence: Vec<Evidence>,
-        figures: &[Figures],
-    ) -> Outcome {
-        let mut result = TaskResult {
-            summary,
-            ..TaskResult::default()
-        };
-        if let (Some(tree), Some(trees)) = (tree, &self.shop.config.trees) {
-            match trees.changed(tree).await {
-                Ok(changed) => {
-                    result.files_created = changed.created;
-                    result.files_modified = changed.modified;
-                    result.files_deleted = changed.deleted;
-                }
-                Err(error) => return failed(FailureType::ResourceError, error, ""),
-            }
-            result
-                .other
-                .insert("branch".to_owned(), tree.branch.clone().into());
-        }
-        if let Some(tokens) = told.tokens {
-            result.other.insert("tokens".to_owned(), tokens.into());
-        }
-        if let Some(cost) = told.cost_usd {
-            result.other.insert("costUsd".to_owned(), cost.into());
-        }
-        Outcome::Done(Box::new(Finished {
-            result,
-            metrics: Figures::metrics(figures),
+        Ok(Check::Green {
+            changed,
             evidence,
-        }))
+            figures,
+        })
     }
 
     /// What is there when an attempt ends early is kept on its branch, for the next one.
@@ -477,6 +460,25 @@ fn lease_of(agent: &str, task: &Task, file: &str) -> AcquireLeaseRequest {
         file_path: file.to_owned(),
         duration_ms: i64::try_from(LEASE_FOR.as_millis()).unwrap_or(i64::MAX),
     }
+}
+
+/// What the program told of, without the files.
+fn report(branch: Option<&str>, told: &Told, summary: String) -> TaskResult {
+    let mut result = TaskResult {
+        summary,
+        ..TaskResult::default()
+    };
+    let others = [
+        ("branch", branch.map(Into::into)),
+        ("tokens", told.tokens.map(Into::into)),
+        ("costUsd", told.cost_usd.map(Into::into)),
+    ];
+    for (name, value) in others {
+        if let Some(value) = value {
+            result.other.insert(name.to_owned(), value);
+        }
+    }
+    result
 }
 
 fn summary(told: &Told) -> String {

@@ -1,13 +1,18 @@
 //! A git worktree per task: made, gone on with, committed and removed, and never one that no worker made.
 //!
 //! The repository's own configuration remembers, per branch, for which task it was made, where its worktree is and what
-//! it started from. Nothing is merged or pushed.
+//! it started from. Nothing is merged or pushed. Each call of git is a process, which is most of what a worktree costs.
+
+mod commit;
+mod refs;
 
 use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use switchboard_child::git::{git, identity, line, maybe, paths, try_git};
+use switchboard_child::git::{git, line, maybe, paths, try_git};
 use switchboard_child::{Piece, Program, Run, Tail};
 use switchboard_wire::jetpack::Task;
 use switchboard_wire::limits::{FILES_MAX, PATH_BYTES_MAX};
@@ -15,6 +20,9 @@ use tokio::sync::mpsc;
 
 use super::WorkerError;
 use super::error::TreeError;
+use refs::{Branch, Refs};
+
+pub(super) use commit::{Authorship, Committed};
 
 /// Branches of one name that several ledgers may have.
 const NAMESAKES_MAX: u32 = 99;
@@ -34,6 +42,8 @@ pub struct Trees {
     pub setup: Option<Program>,
     /// Leave worktrees where they are.
     pub keep: bool,
+    refs: Refs,
+    has_identity: Arc<AtomicBool>,
 }
 
 /// A worktree at work; nobody else works in it while this exists.
@@ -43,6 +53,8 @@ pub(super) struct Tree {
     pub branch: String,
     /// The commit that the branch started from.
     pub base: String,
+    /// It was clean when it was last looked at, and nothing ran in it since.
+    is_as_seen: AtomicBool,
     _lock: File,
 }
 
@@ -62,21 +74,6 @@ pub(super) struct Changed {
     pub deleted: Vec<String>,
 }
 
-/// How a commit went.
-pub(super) enum Committed {
-    /// Everything that was there is in this commit.
-    At(String),
-    /// A hook refused, with these words.
-    Refused(String),
-}
-
-/// Who commits, and for what.
-pub(super) struct Authorship<'a> {
-    pub task: &'a Task,
-    pub agent: &'a str,
-    pub summary: &'a str,
-}
-
 impl Trees {
     /// Of the repository around `dir`, with its worktrees in `.switchboard/worktrees` of the main one.
     pub async fn around(dir: &Path) -> Result<Trees, WorkerError> {
@@ -86,7 +83,7 @@ impl Trees {
         let list = git(dir, &["worktree", "list", "--porcelain", "-z"]).await;
         let list = list.map_err(WorkerError::Git)?;
         let main = entries(&list).into_iter().next().map(|entry| entry.path);
-        let repository = main.unwrap_or_else(|| PathBuf::from(common));
+        let repository = main.unwrap_or_else(|| PathBuf::from(&common));
         let head = maybe(
             &repository,
             &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"],
@@ -100,6 +97,10 @@ impl Trees {
             repository,
             setup: None,
             keep: false,
+            refs: Refs {
+                common: PathBuf::from(common),
+            },
+            has_identity: Arc::default(),
         })
     }
 
@@ -134,24 +135,10 @@ impl Trees {
             .dir
             .join(branch.trim_start_matches("sb/").replace('/', "-"));
         let lock = lock_of(&path)?;
-        let list = self.git(&["worktree", "list", "--porcelain", "-z"]).await?;
-        let known = entries(&list).into_iter().find(|entry| entry.path == path);
-        if let Some(entry) = &known {
-            if entry.is_locked {
-                return Err(TreeError::Locked(path));
-            }
-            if entry.branch.as_deref() != Some(&branch) {
-                return Err(TreeError::InTheWay(path));
-            }
-        }
         let is_there = path.exists();
-        match (&known, is_there) {
-            (None, true) => return Err(TreeError::InTheWay(path)),
-            // Its directory is gone: forgotten, and made anew on its branch.
-            (Some(_), false) => {
-                self.git(&["worktree", "prune"]).await?;
-            }
-            (Some(_), true) | (None, false) => {}
+        let name = path.file_name().unwrap_or_default();
+        if is_there || self.refs.may_have_tree(name) {
+            self.make_way(&path, &branch, is_there).await?;
         }
         let base = match known_base {
             Some(base) if is_there => base,
@@ -172,6 +159,7 @@ impl Trees {
             path,
             branch,
             base,
+            is_as_seen: AtomicBool::new(false),
             _lock: lock,
         };
         if !is_there && let Err(error) = self.furnish(&tree).await {
@@ -189,75 +177,54 @@ impl Trees {
         Ok(tree)
     }
 
-    /// Commits whatever is there. What the agent committed itself gets the trailers too.
-    pub(super) async fn commit(
-        &self,
-        tree: &Tree,
-        by: &Authorship<'_>,
-    ) -> Result<Committed, String> {
-        git(&tree.path, &["add", "--all"]).await?;
-        let staged = try_git(&tree.path, &["diff", "--cached", "--quiet"], &[], b"").await?;
-        let trailers = [
-            format!("Switchboard-Task: {}", by.task.id),
-            format!("Switchboard-Epoch: {}", by.task.epoch),
-            format!("Switchboard-Agent: {}", by.agent),
-        ];
-        let mut args: Vec<String> = ["commit", "--quiet"].map(str::to_owned).to_vec();
-        let mut message = String::new();
-        if staged.code == Some(1) {
-            message = format!(
-                "{}\n\n{}\n\n{}\n",
-                one_line(&by.task.title),
-                by.summary.trim(),
-                trailers.join("\n")
-            );
-            args.extend(["--cleanup=whitespace", "--file=-"].map(str::to_owned));
-        } else {
-            let said = line(&tree.path, &["log", "-1", "--format=%H%n%B"]).await?;
-            let head = said.lines().next().unwrap_or_default().to_owned();
-            if head == tree.base || trailers.iter().all(|trailer| said.contains(trailer)) {
-                return Ok(Committed::At(head));
+    /// What is at the place already: the worktree of this branch, or in the way.
+    async fn make_way(&self, path: &Path, branch: &str, is_there: bool) -> Result<(), TreeError> {
+        let list = self.git(&["worktree", "list", "--porcelain", "-z"]).await?;
+        let known = entries(&list).into_iter().find(|entry| entry.path == path);
+        if let Some(entry) = &known {
+            if entry.is_locked {
+                return Err(TreeError::Locked(path.to_owned()));
             }
-            args.extend(["--amend", "--no-edit", "--no-verify"].map(str::to_owned));
-            args.extend(trailers.map(|trailer| format!("--trailer={trailer}")));
+            if entry.branch.as_deref() != Some(branch) {
+                return Err(TreeError::InTheWay(path.to_owned()));
+            }
         }
-        let ours = identity(&tree.path, by.agent, &[]).await?;
-        let env: Vec<(&str, &str)> = ours.iter().map(|(name, value)| (*name, &**value)).collect();
-        let done = try_git(&tree.path, &args, &env, message.as_bytes()).await?;
-        match done.code {
-            Some(0) => Ok(Committed::At(
-                line(&tree.path, &["rev-parse", "HEAD"]).await?,
-            )),
-            _ => Ok(Committed::Refused(format!(
-                "{}\n{}",
-                done.stderr,
-                String::from_utf8_lossy(&done.stdout)
-            ))),
+        match (&known, is_there) {
+            (None, true) => Err(TreeError::InTheWay(path.to_owned())),
+            // Its directory is gone: forgotten, and made anew on its branch.
+            (Some(_), false) => self.git(&["worktree", "prune"]).await.map(drop),
+            (Some(_), true) | (None, false) => Ok(()),
         }
     }
 
-    /// Whether everything in it is committed.
-    pub(super) async fn is_clean(&self, path: &Path) -> Result<bool, String> {
-        let status = git(
-            path,
-            &["status", "--porcelain", "-z", "--untracked-files=normal"],
-        )
-        .await?;
-        Ok(status.is_empty())
+    /// Something runs in it, so what was seen of it no longer holds.
+    pub(super) fn disturb(tree: &Tree) {
+        tree.is_as_seen.store(false, Ordering::Relaxed);
     }
 
-    /// What the branch changed since it started.
-    pub(super) async fn changed(&self, tree: &Tree) -> Result<Changed, String> {
+    /// Whether everything in it is committed. What was just found out is not asked again.
+    pub(super) async fn is_clean(&self, tree: &Tree) -> Result<bool, String> {
+        match tree.is_as_seen.load(Ordering::Relaxed) {
+            true => Ok(true),
+            false => commit::is_clean(&tree.path).await,
+        }
+    }
+
+    /// What the branch changed from its start to this commit.
+    pub(super) async fn changed(&self, tree: &Tree, commit: &str) -> Result<Changed, String> {
+        let mut changed = Changed::default();
+        if commit == tree.base {
+            return Ok(changed);
+        }
         let args = [
             "diff",
             "--name-status",
             "--no-renames",
             "-z",
             &tree.base,
-            "HEAD",
+            commit,
         ];
         let printed = git(&tree.path, &args).await?;
-        let mut changed = Changed::default();
         let mut parts = paths(&printed);
         while let (Some(kind), Some(path)) = (parts.next(), parts.next()) {
             let list = match kind.to_str() {
@@ -279,7 +246,11 @@ impl Trees {
             return Ok(Some("worktrees are kept".to_owned()));
         }
         let _turn = self.turn().await.map_err(|error| error.to_string())?;
-        self.remove(&tree.path).await
+        match tree.is_as_seen.load(Ordering::Relaxed) {
+            // Git would look once more.
+            true => self.force_out(&tree.path).await.map(|()| None),
+            false => self.remove(&tree.path).await,
+        }
     }
 
     /// Removes every worktree that a worker made, that is clean and not in use.
@@ -329,18 +300,26 @@ impl Trees {
         let remove = ["worktree".as_ref(), "remove".as_ref(), path.as_os_str()];
         let removed = try_git(&self.repository, &remove, &[], b"").await?;
         if removed.code != Some(0) {
-            if path.exists() && !self.is_clean(path).await? {
+            if path.exists() && !commit::is_clean(path).await? {
                 return Ok(Some("something in it is not committed".to_owned()));
             }
             // It is clean; only submodules keep git from it.
-            let words = ["worktree", "remove", "--force"];
-            let mut args: Vec<&std::ffi::OsStr> = words.iter().map(std::ffi::OsStr::new).collect();
-            args.push(path.as_os_str());
-            git(&self.repository, &args).await?;
+            return self.force_out(path).await.map(|()| None);
         }
         // If it stays, it is taken again.
         let _ = fs::remove_file(lock_file(path));
         Ok(None)
+    }
+
+    /// Removes a worktree that is known to be clean. One that is locked stays all the same.
+    async fn force_out(&self, path: &Path) -> Result<(), String> {
+        let words = ["worktree", "remove", "--force"];
+        let mut args: Vec<&std::ffi::OsStr> = words.iter().map(std::ffi::OsStr::new).collect();
+        args.push(path.as_os_str());
+        git(&self.repository, &args).await?;
+        // If it stays, it is taken again.
+        let _ = fs::remove_file(lock_file(path));
+        Ok(())
     }
 
     /// The branch for this task, and what it started from unless it is yet to be made.
@@ -355,13 +334,7 @@ impl Trees {
                 1 => plain.clone(),
                 count => format!("{plain}-{count}"),
             };
-            let reference = format!("refs/heads/{name}");
-            let there = maybe(
-                &self.repository,
-                &["rev-parse", "--verify", "--quiet", &reference],
-            )
-            .await;
-            if there.map_err(TreeError::Git)?.is_none() {
+            if !self.has_branch(&name).await? {
                 return Ok((name, None));
             }
             let key = format!("branch.{name}.switchboard-task");
@@ -374,6 +347,19 @@ impl Trees {
         Err(TreeError::Git(format!(
             "there are {NAMESAKES_MAX} branches named {plain}; delete some"
         )))
+    }
+
+    async fn has_branch(&self, name: &str) -> Result<bool, TreeError> {
+        let reference = format!("refs/heads/{name}");
+        let args = ["rev-parse", "--verify", "--quiet", &reference];
+        match self.refs.branch(name) {
+            Branch::At(_) => Ok(true),
+            Branch::Missing => Ok(false),
+            Branch::Unknown => {
+                let found = maybe(&self.repository, &args).await;
+                Ok(found.map_err(TreeError::Git)?.is_some())
+            }
+        }
     }
 
     /// A new branch in a new worktree; what it started from.
@@ -389,16 +375,35 @@ impl Trees {
         let words = ["worktree", "add", "--quiet", "--no-track", "-b", branch];
         let mut args: Vec<&std::ffi::OsStr> = words.iter().map(std::ffi::OsStr::new).collect();
         args.extend([path.as_os_str(), base.as_ref()]);
-        self.git(&args).await?;
         let key = format!("branch.{branch}.switchboard-task");
-        self.git(&["config", &key, &format!("{base} {mark}")])
-            .await?;
+        let value = format!("{base} {mark}");
+        let was_missing = self.refs.branch(branch) == Branch::Missing;
+        let was_there = path.exists();
+        let made = match self.git(&args).await {
+            Ok(_) => self.git(&["config", &key, &value]).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = made {
+            if !was_there && path.exists() {
+                // What it says of this matters less than why it came to this.
+                let _ = self.force_out(path).await;
+            }
+            // Git makes the branch before it finds out that there is no room for the files.
+            if was_missing && self.refs.branch(branch) == Branch::At(base.clone()) {
+                let reference = format!("refs/heads/{branch}");
+                let _ = self.git(&["update-ref", "-d", &reference, &base]).await;
+            }
+            return Err(error);
+        }
         Ok(base)
     }
 
     /// The commit to start from: the task's branch, else its only dependency's, else HEAD.
     async fn start(&self, task: &Task, dependency: Option<&str>) -> Result<String, TreeError> {
         let commit = async |name: &str| {
+            if let Branch::At(commit) = self.refs.branch(name) {
+                return Ok(Some(commit));
+            }
             let name = format!("{name}^{{commit}}");
             let args = [
                 "rev-parse",
@@ -419,6 +424,9 @@ impl Trees {
             && let Some(found) = commit(branch).await?
         {
             return Ok(found);
+        }
+        if let Some(head) = self.refs.main_head() {
+            return Ok(head);
         }
         let head = commit("HEAD").await?;
         head.ok_or_else(|| TreeError::Git("the repository has no commit".to_owned()))
@@ -559,11 +567,6 @@ async fn set_up(setup: &Program, tree: &Tree) -> Result<(), TreeError> {
             tail.text().unwrap_or_default()
         ))),
     }
-}
-
-fn one_line(title: &str) -> String {
-    let words: Vec<&str> = title.split_whitespace().collect();
-    words.join(" ")
 }
 
 /// A title as part of a branch's name.

@@ -193,14 +193,12 @@ fn config(
     }
     let setup = settings.worker.setup.as_deref();
     let setup = setup.map(|line| Program::parse(line).ok_or_else(|| wrong("worker.setup", line)));
-    let trees = match (trees, setup.transpose()?) {
-        (Some(trees), setup) => Some(Trees {
-            setup,
-            keep: args.keep,
-            ..trees
-        }),
-        (None, _) => None,
-    };
+    let setup = setup.transpose()?;
+    let trees = trees.map(|mut trees| {
+        trees.setup = setup;
+        trees.keep = args.keep;
+        trees
+    });
     let typed = args
         .gates
         .iter()

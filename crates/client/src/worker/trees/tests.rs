@@ -31,13 +31,19 @@ fn sh(dir: &Path, script: &str) -> String {
 
 impl Repo {
     fn new() -> Repo {
+        Repo::in_form("files")
+    }
+
+    /// One that keeps its branches in this form.
+    fn in_form(form: &str) -> Repo {
         let home = tempfile::tempdir().expect("a directory");
         let root = home.path().join("my project");
         fs::create_dir(&root).expect("made");
         let root = root.canonicalize().expect("it is there");
+        sh(&root, &format!("git init -q -b main --ref-format={form}"));
         sh(
             &root,
-            "git init -q -b main; git config user.name S; git config user.email s@example.invalid",
+            "git config user.name S; git config user.email s@example.invalid",
         );
         sh(
             &root,
@@ -106,15 +112,15 @@ async fn a_tree_is_made_committed_removed_and_gone_on_with() {
     let odd = tree.path.join(OsStr::from_bytes(b"b\xff d\nx"));
     fs::write(&odd, "x").expect("written");
     fs::write(tree.path.join("one"), "2").expect("written");
-    assert!(!trees.is_clean(&tree.path).await.expect("git runs"));
+    assert!(!trees.is_clean(&tree).await.expect("git runs"));
     let at = commit(&trees, &tree, &task).await;
-    assert!(trees.is_clean(&tree.path).await.expect("git runs"));
+    assert!(trees.is_clean(&tree).await.expect("git runs"));
     assert_eq!(
         commit(&trees, &tree, &task).await,
         at,
         "there is nothing more to commit"
     );
-    let changed = trees.changed(&tree).await.expect("git runs");
+    let changed = trees.changed(&tree, &at).await.expect("git runs");
     assert_eq!(changed.modified, ["one"]);
     assert_eq!(changed.created, ["b\u{fffd} d\nx"]);
     let path = tree.path.clone();
@@ -124,10 +130,97 @@ async fn a_tree_is_made_committed_removed_and_gone_on_with() {
     assert_eq!(again.branch, "sb/12-fix-the-parser");
     assert_eq!(sh(&again.path, "git rev-parse HEAD").trim(), at);
     assert_eq!(
-        trees.changed(&again).await.expect("git runs").modified,
+        trees.changed(&again, &at).await.expect("git runs").modified,
         ["one"],
         "since the task began"
     );
+}
+
+#[tokio::test]
+async fn branches_are_found_wherever_git_keeps_them() {
+    for (form, pack) in [
+        ("files", "true"),
+        ("files", "git pack-refs --all"),
+        ("reftable", "true"),
+    ] {
+        let repo = Repo::in_form(form);
+        let trees = repo.trees().await;
+        let head = || sh(&repo.root, "git rev-parse HEAD").trim().to_owned();
+        let known = |branch: Branch| match form {
+            "files" => branch,
+            _ => Branch::Unknown,
+        };
+        sh(&repo.root, pack);
+        assert_eq!(trees.refs.branch("main"), known(Branch::At(head())));
+        assert_eq!(trees.refs.branch("mai"), known(Branch::Missing));
+        assert_eq!(trees.refs.branch("sb"), known(Branch::Missing));
+        assert_eq!(trees.refs.branch("../heads/main"), Branch::Unknown);
+        let task = task("tsk_1", 1, "t");
+        let tree = trees.open(&task, None).await.expect("made");
+        assert_eq!(tree.base, head(), "{form}");
+        fs::write(tree.path.join("one"), "2").expect("written");
+        let at = commit(&trees, &tree, &task).await;
+        assert_eq!(at, sh(&tree.path, "git rev-parse HEAD").trim(), "{form}");
+        assert_eq!(trees.close(tree).await, Ok(None));
+        sh(&repo.root, pack);
+        assert_eq!(trees.refs.branch("sb"), known(Branch::Missing));
+        assert_eq!(trees.refs.branch("sb/1-t"), known(Branch::At(at.clone())));
+        let again = trees.open(&task, None).await.expect("gone on with");
+        assert_eq!(again.branch, "sb/1-t", "{form}");
+        sh(&again.path, "git checkout -q --detach");
+        assert_eq!(commit(&trees, &again, &task).await, at, "{form}");
+    }
+}
+
+#[tokio::test]
+async fn a_tree_that_cannot_be_made_leaves_neither_a_directory_nor_a_branch() {
+    let repo = Repo::new();
+    let trees = repo.trees().await;
+    let hook = repo.root.join(".git/hooks/post-checkout");
+    fs::write(&hook, "#!/bin/sh\necho not today >&2\nexit 1\n").expect("written");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("set");
+    let task = task("tsk_1", 1, "t");
+    let error = trees.open(&task, None).await.expect_err("the hook fails");
+    assert!(error.to_string().contains("not today"), "{error}");
+    assert!(!trees.dir.join("1-t").exists());
+    assert_eq!(sh(&repo.root, "git branch --list 'sb/*'"), "");
+    fs::remove_file(&hook).expect("removed");
+    let tree = trees.open(&task, None).await.expect("it is made");
+    assert_eq!(tree.branch, "sb/1-t", "and not another one");
+}
+
+#[tokio::test]
+async fn a_tree_that_was_seen_to_be_clean_is_looked_at_again_once_something_ran_in_it() {
+    let repo = Repo::new();
+    let trees = repo.trees().await;
+    let task = task("tsk_1", 1, "t");
+    let tree = trees.open(&task, None).await.expect("made");
+    commit(&trees, &tree, &task).await;
+    Trees::disturb(&tree);
+    fs::write(tree.path.join("new"), "x").expect("written");
+    assert!(!trees.is_clean(&tree).await.expect("git runs"));
+    let path = tree.path.clone();
+    let kept = trees.close(tree).await.expect("git runs");
+    assert!(kept.is_some() && path.join("new").exists());
+}
+
+#[tokio::test]
+async fn a_submodule_that_is_dirty_within_is_no_hooks_refusal() {
+    let repo = Repo::new();
+    let library = Repo::new();
+    let clone = format!("git clone -q '{}' lib", library.root.display());
+    sh(
+        &repo.root,
+        &format!("{clone}; git add lib; git commit -qm lib"),
+    );
+    let trees = repo.trees().await;
+    let task = task("tsk_1", 1, "t");
+    let tree = trees.open(&task, None).await.expect("made");
+    sh(&tree.path, &clone);
+    fs::write(tree.path.join("lib/one"), "2").expect("written");
+    assert_eq!(commit(&trees, &tree, &task).await, tree.base);
+    let kept = trees.close(tree).await.expect("git runs");
+    assert!(kept.is_some(), "what is in the submodule is nowhere else");
 }
 
 #[tokio::test]
