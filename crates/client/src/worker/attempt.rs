@@ -127,6 +127,8 @@ impl Attempt<'_> {
                 return unable(text);
             }
         };
+        let (agent, slot) = (&self.desk.agent, self.desk.slot);
+        log.line(&super::tail::heading(agent, slot, config.preset.output));
         let branch = tree.map(|tree| tree.branch.as_str());
         let mut text = prompt::task(self.task, &self.desk.agent, branch, &config.gates);
         let mut session: Option<String> = None;

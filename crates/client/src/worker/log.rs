@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use switchboard_wire::redact;
 
 /// Of one attempt, so much is kept.
-const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(super) const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Older ones are removed.
 const LOGS_MAX: usize = 400;
 
@@ -19,16 +19,21 @@ pub(super) struct AttemptLog {
 }
 
 impl AttemptLog {
-    /// Where the attempt's file of this kind is.
-    pub(super) fn path(state_dir: &Path, number: u64, epoch: u64, kind: &str) -> PathBuf {
-        state_dir
-            .join("attempts")
-            .join(format!("{number}-{epoch}.{kind}"))
+    pub(super) fn dir(state_dir: &Path) -> PathBuf {
+        state_dir.join("attempts")
     }
 
+    /// Where the attempt's file of this kind is.
+    pub(super) fn path(state_dir: &Path, number: u64, epoch: u64, kind: &str) -> PathBuf {
+        AttemptLog::dir(state_dir).join(format!("{number}-{epoch}.{kind}"))
+    }
+
+    /// Locked until it is dropped, which tells whoever follows it that the attempt goes on.
     pub(super) fn open(path: &Path) -> io::Result<AttemptLog> {
+        let file = private(path)?;
+        file.lock()?;
         Ok(AttemptLog {
-            file: private(path)?,
+            file,
             left: LOG_BYTES_MAX,
         })
     }

@@ -16,6 +16,7 @@ mod pulse;
 mod report;
 mod rest;
 mod slot;
+mod tail;
 mod trees;
 
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ use crate::{Client, Error};
 pub use error::WorkerError;
 pub use gate::{Gate, Parse};
 pub use outbox::Outbox;
+pub use tail::Logs;
 pub use trees::{Cleaned, Trees};
 
 /// Notices and events that wait to be read.

@@ -2,6 +2,7 @@
 
 mod clean;
 mod presets;
+mod tail;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,6 +50,7 @@ Examples:
   switchboard worker --exec 'my-agent {prompt_file}' --gate 'cargo test'
   switchboard worker sh --once --no-worktree
   switchboard worker --presets
+  switchboard worker --tail
   switchboard worker clean"
 )]
 pub struct Args {
@@ -102,7 +104,7 @@ pub struct Args {
     /// Leave worktrees where they are once their work is committed
     #[arg(long, conflicts_with = "no_worktree")]
     keep: bool,
-    /// Show what the programs say
+    /// Show what the programs say; without a program to run, what those of workers say that run already
     #[arg(long)]
     tail: bool,
 }
@@ -115,6 +117,9 @@ enum Command {
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     if let Some(Command::Clean(args)) = args.command {
         return clean::run(args, context).await;
+    }
+    if args.tail && !args.presets && args.preset.is_none() && args.exec.is_none() {
+        return tail::run(context).await;
     }
     let trees = match args.no_worktree {
         true => None,
