@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use comfy_table::Cell;
 use switchboard_client::jetpack::{
-    AgentStatus, AttemptOutcome, DeliveryState, Priority, TaskStatus,
+    AgentStatus, AttemptOutcome, DeliveryState, Priority, TaskStatus, Verdict,
 };
 use switchboard_wire::{IsoTime, Recipients};
 
@@ -23,6 +23,15 @@ pub fn task_tone(status: TaskStatus) -> Tone {
         TaskStatus::PendingRetry | TaskStatus::NeedsReview => Tone::Warn,
         TaskStatus::Blocked | TaskStatus::Canceled => Tone::Dim,
     }
+}
+
+pub fn verdict(verdict: Verdict) -> Cell {
+    let tone = match verdict {
+        Verdict::Verified => Tone::Good,
+        Verdict::Gaps => Tone::Warn,
+        Verdict::Unverified => Tone::Plain,
+    };
+    toned(verdict, tone)
 }
 
 pub fn agent_status(status: AgentStatus) -> Cell {

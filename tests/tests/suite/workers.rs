@@ -1,5 +1,6 @@
 //! `switchboard worker` of the real binary, with real programs and real repositories.
 
+mod attached;
 mod costs;
 mod kit;
 mod outages;

@@ -61,10 +61,19 @@ pub async fn list(app: AppState, call: Call) -> Result<Reply, Failure> {
     let query: TaskQuery = call.query()?;
     let (mut tasks, mut next) = (Vec::new(), None);
     if let Some((filter, page)) = from_wire::lists::tasks(query)? {
-        let read = app.hub.read(move |ledger| ledger.tasks(&filter, &page));
-        let found = read.await?;
-        tasks = found.rows.iter().map(to_wire::task).collect();
-        next = found.next;
+        let read = app.hub.read(move |ledger| {
+            let found = ledger.tasks(&filter, &page)?;
+            let mut tasks = Vec::with_capacity(found.rows.len());
+            for task in &found.rows {
+                let attempts = match from_wire::has_verdict(task) {
+                    true => ledger.attempts(task.number)?,
+                    false => Vec::new(),
+                };
+                tasks.push(to_wire::judged_task(task, &attempts));
+            }
+            Ok((tasks, found.next))
+        });
+        (tasks, next) = read.await?;
     }
     Ok(Reply::ok(&TaskPage {
         success: true,
@@ -95,7 +104,7 @@ pub async fn show(app: AppState, call: Call) -> Result<Reply, Failure> {
     Ok(Reply::ok(&TaskDetails {
         success: true,
         attempts: ended.chain(to_wire::running_attempt(&task)).collect(),
-        task: to_wire::task(&task),
+        task: to_wire::judged_task(&task, &attempts),
         dependants: dependants.iter().map(ToString::to_string).collect(),
     }))
 }

@@ -54,6 +54,9 @@ pub struct Task {
     pub audience: Vec<String>,
     pub on_dependency_failure: OnDependencyFailure,
     pub progress: Option<Progress>,
+    /// What the evidence comes to of who said that it is done; in lists and in the details of a finished task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
 }
 
 /// The progress of a task, in PROGRESS requests and in the task.

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::page::gather;
 use crate::screen::{Table, Tone, brief, cell, toned};
-use crate::show::{age, maybe, now, priority, task_status};
+use crate::show::{age, maybe, now, priority, task_status, verdict};
 use crate::words::one_of;
 
 /// Longest title in a table.
@@ -115,13 +115,16 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
 pub fn table(tasks: &[Task]) -> Table {
     let now = now();
     let mut table = Table::new(
-        ["#", "STATUS", "PRIORITY", "AGENT", "AGE", "TITLE", "ID"],
+        [
+            "#", "STATUS", "VERDICT", "PRIORITY", "AGENT", "AGE", "TITLE", "ID",
+        ],
         "no tasks",
     );
     for task in tasks {
         table.row([
             cell(task.number),
             task_status(task.status),
+            task.verdict.map_or_else(|| toned("-", Tone::Dim), verdict),
             priority(task.priority),
             maybe(task.assigned_agent.as_deref()),
             cell(age(task.created_at, now)),

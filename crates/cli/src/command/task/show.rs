@@ -3,15 +3,12 @@
 use std::io;
 
 use clap::Args as ClapArgs;
-use comfy_table::Cell;
-use switchboard_client::jetpack::{
-    Attempt, AttemptOutcome, Task, TaskDetails, TaskStatus, Verdict,
-};
+use switchboard_client::jetpack::{Attempt, AttemptOutcome, Task, TaskDetails, TaskStatus};
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::{Screen, Table, Tone, brief, cell, clean, paint, toned};
-use crate::show::{instant, lasted, listed, maybe, now, outcome, priority, task_status};
+use crate::show::{instant, lasted, listed, maybe, now, outcome, priority, task_status, verdict};
 
 /// Show one task, with every attempt at it
 #[derive(Debug, ClapArgs)]
@@ -88,15 +85,6 @@ fn evidence(screen: &mut Screen, attempt: &Attempt) -> io::Result<()> {
     screen.table(&table)
 }
 
-fn verdict(verdict: Verdict) -> Cell {
-    let tone = match verdict {
-        Verdict::Verified => Tone::Good,
-        Verdict::Gaps => Tone::Warn,
-        Verdict::Unverified => Tone::Plain,
-    };
-    toned(verdict, tone)
-}
-
 fn pretty(json: &str) -> String {
     let value: Result<serde_json::Value, _> = serde_json::from_str(json);
     value
@@ -111,12 +99,7 @@ fn facts(details: &TaskDetails) -> Table {
     let mut facts = Table::facts();
     facts.fact("id", cell(&task.id));
     facts.fact("status", task_status(task.status));
-    let last = details
-        .attempts
-        .iter()
-        .rev()
-        .find_map(|attempt| attempt.verdict);
-    facts.fact("verdict", last.map(verdict));
+    facts.fact("verdict", task.verdict.map(verdict));
     facts.fact("priority", priority(task.priority));
     facts.fact("type", cell(task.kind));
     facts.fact("agent", task.assigned_agent.as_ref().map(cell));

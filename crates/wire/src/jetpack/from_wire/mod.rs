@@ -31,7 +31,7 @@ pub use pause::{pause, resume};
 pub(crate) use quality::NONCE_DIGITS;
 pub use quality::{baseline, proof_nonce, token_name};
 pub use release_gate::{open_gate, sign_gate};
-pub use report::{complete, fail, progress};
+pub use report::{complete, fail, has_verdict, progress};
 pub use tasks::{TaskRef, cancel, change, claim, create, reason, reject, release, task_ref};
 
 /// What a message needs beside its own bytes to become a verb.

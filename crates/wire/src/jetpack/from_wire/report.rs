@@ -75,6 +75,12 @@ pub fn complete(
 /// The member of a result that says what the evidence comes to.
 const VERDICT: &str = "verdict";
 
+/// Whether its result came with evidence; what the verdict is, its attempts tell.
+pub fn has_verdict(task: &switchboard_core::Task) -> bool {
+    let result = task.result.as_deref();
+    result.is_some_and(|result| result.contains(VERDICT))
+}
+
 fn evidence(given: Vec<Evidence>) -> Result<Vec<switchboard_core::Evidence>, Malformed> {
     each(
         "evidence",
@@ -162,6 +168,6 @@ pub fn fail(path: Option<&str>, request: FailRequest) -> Result<verb::Fail, Malf
         details: failure.details,
         recoverable: failure.recoverable,
         suggested_action: failure.suggested_action,
+        is_free: failure.spends_retry == Some(false),
     })
 }
-        is_free: failure.spends_retry == Some(false),

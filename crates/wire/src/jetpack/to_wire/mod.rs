@@ -30,7 +30,8 @@ pub use quality::{baseline, regression, snapshot, token};
 pub use release_gate::release_gate;
 pub use roles::{Known, role};
 pub use tasks::{
-    attempt, claimed, completed, failed, progressed, running_attempt, task, task_counts,
+    attempt, claimed, completed, failed, judged_task, progressed, running_attempt, task,
+    task_counts,
 };
 pub use why::why;
 

@@ -62,6 +62,29 @@ pub fn task(task: &core::Task) -> Task {
         audience: names(&task.about.audience),
         on_dependency_failure: task.on_dependency_failure.into(),
         progress: task.progress.as_ref().map(progress),
+        verdict: None,
+    }
+}
+
+/// With its verdict, which follows from its attempts.
+pub fn judged_task(row: &core::Task, attempts: &[core::Attempt]) -> Task {
+    let last = attempts.iter().rev().find(|one| is_done(one.outcome));
+    let evidence = last.map_or(&[][..], |one| &one.evidence);
+    let verdict = match row.status() {
+        core::TaskStatus::Completed | core::TaskStatus::NeedsPerson => {
+            Some(core::Verdict::of(evidence).into())
+        }
+        core::TaskStatus::Waiting
+        | core::TaskStatus::Ready
+        | core::TaskStatus::Claimed
+        | core::TaskStatus::InProgress
+        | core::TaskStatus::RetryWait
+        | core::TaskStatus::Failed
+        | core::TaskStatus::Canceled => None,
+    };
+    Task {
+        verdict,
+        ..task(row)
     }
 }
 
