@@ -65,10 +65,6 @@ impl<'de> Deserialize<'de> for IsoTime {
 }
 
 impl JsonSchema for IsoTime {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> Cow<'static, str> {
         "Time".into()
     }
