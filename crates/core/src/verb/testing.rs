@@ -12,7 +12,6 @@ use crate::id::{AgentId, TaskId};
 use crate::ledger::Ledger;
 use crate::message::{Meaning, Sender};
 use crate::node::{Gateway, Node, NodeKey, PROTOCOL_VERSION, Tier, Timings};
-use crate::outbox::Commission;
 use crate::path::LeasePath;
 use crate::record::Record;
 use crate::refusal::{Denied, NotAdmitted, Refusal};
@@ -27,9 +26,11 @@ use crate::verb::{
 use crate::want::Want;
 use crate::{Agent, GatePolicy, Skills, limits};
 
+mod commission;
 mod external;
 mod hand;
 
+pub(crate) use commission::{commissioned, publish_task};
 pub(crate) use external::{Passes, admit, audit, invite_agent, pass, refresh, session};
 pub(crate) use hand::{measured, unreadable};
 
@@ -105,38 +106,6 @@ pub(crate) fn publish(event: &str, from: &str, to: &[&str]) -> Publish {
         },
         sum: 1,
     }
-}
-
-/// A task that A publishes.
-pub(crate) fn publish_task(id: &str, to: &[&str], response_required: bool) -> Publish {
-    Publish {
-        event: format!("evt_{id}").into(),
-        corr_id: format!("corr_{id}").into(),
-        what: Publication::Task(Box::new(Commission {
-            task: id.into(),
-            title: "do it".to_owned(),
-            description: None,
-            to: to.iter().map(|id| AgentId::from(*id)).collect(),
-            required: Vec::new(),
-            priority: Priority::High,
-            requester: "A".into(),
-            response_required,
-            deadline_at: None,
-            installs: None,
-        })),
-        sum: 7,
-        ..publish("", "A", &[])
-    }
-}
-
-/// A node with A and B, where A asked B for the task T.
-pub(crate) fn commissioned(response_required: bool) -> Swarm {
-    let mut swarm = Swarm::new();
-    joined(&mut swarm, "far");
-    swarm.join("A", &[]);
-    swarm.join("B", &[]);
-    swarm.ok(publish_task("T", &["B"], response_required));
-    swarm
 }
 
 pub(crate) fn published(swarm: &mut Swarm, event: &str, from: &str, to: &[&str]) -> Published {
