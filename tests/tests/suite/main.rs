@@ -26,6 +26,7 @@ mod exchange;
 mod external;
 mod files;
 mod found;
+mod job_crash;
 mod jobs;
 mod keys;
 mod libsql;
