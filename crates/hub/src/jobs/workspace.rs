@@ -24,7 +24,10 @@ pub struct Workspace {
 }
 
 /// What tells each file of a workspace from another one, without reading it.
-pub(super) struct Stamp(Option<BTreeMap<PathBuf, (u64, u64, (i64, i64))>>);
+pub(super) struct Stamp(Option<BTreeMap<PathBuf, Mark>>);
+
+/// Of one file: its number, its length, and when it was changed.
+type Mark = (u64, u64, (i64, i64));
 
 /// Where more is, git is asked.
 const STAMPED_MAX: usize = 2000;
