@@ -101,17 +101,17 @@ struct Attempt<'a> {
     halt: watch::Receiver<Option<Halt>>,
 }
 
+/// What was found of work that counts.
+struct Green {
+    changed: Changed,
+    evidence: Vec<Evidence>,
+    figures: Vec<Figures>,
+}
+
 /// Whether what the program left counts.
 enum Check {
-    Green {
-        changed: Changed,
-        evidence: Vec<Evidence>,
-        figures: Vec<Figures>,
-    },
-    Red {
-        what: String,
-        output: String,
-    },
+    Green(Box<Green>),
+    Red { what: String, output: String },
     Halted(Halt),
 }
 
@@ -158,30 +158,12 @@ impl Attempt<'_> {
             self.shop.rest.lock().worked();
             self.desk.at(TaskPhase::Testing, "checking what was done");
             let (what, output) = match self.check(dir, tree, &summary, deadline).await {
-                Ok(Check::Green {
-                    changed,
-                    evidence,
-                    figures,
-                }) => {
-                    let mut result = report(branch, &driven.told, summary);
-                    result.files_created = changed.created;
-                    result.files_modified = changed.modified;
-                    result.files_deleted = changed.deleted;
-                    return Outcome::Done(Box::new(Finished {
-                        result,
-                        metrics: Figures::metrics(&figures),
-                        evidence,
-                    }));
+                Ok(Check::Green(done)) => {
+                    return finished(*done, report(branch, &driven.told, summary));
                 }
                 Ok(Check::Red { what, output }) => (what, output),
                 Ok(Check::Halted(why)) => return self.let_go(why),
-                Err(error) => {
-                    let text = match &config.trees {
-                        Some(trees) => why(&trees.dir, error),
-                        None => error,
-                    };
-                    return unable(text);
-                }
+                Err(error) => return unable(why(dir.parent().unwrap_or(dir), error)),
             };
             log.line(&format!("-- {what} failed\n{output}"));
             let can_fix = config.preset.prompt != PromptBy::Description;
@@ -382,11 +364,11 @@ impl Attempt<'_> {
             evidence.push(verdict.evidence);
             figures.push(verdict.figures);
         }
-        Ok(Check::Green {
+        Ok(Check::Green(Box::new(Green {
             changed,
             evidence,
             figures,
-        })
+        })))
     }
 
     /// What is there when an attempt ends early is kept on its branch, for the next one.
@@ -462,6 +444,20 @@ fn lease_of(agent: &str, task: &Task, file: &str) -> AcquireLeaseRequest {
         file_path: file.to_owned(),
         duration_ms: i64::try_from(LEASE_FOR.as_millis()).unwrap_or(i64::MAX),
     }
+}
+
+fn finished(found: Green, told: TaskResult) -> Outcome {
+    let result = TaskResult {
+        files_created: found.changed.created,
+        files_modified: found.changed.modified,
+        files_deleted: found.changed.deleted,
+        ..told
+    };
+    Outcome::Done(Box::new(Finished {
+        result,
+        metrics: Figures::metrics(&found.figures),
+        evidence: found.evidence,
+    }))
 }
 
 /// What the program told of, without the files.
