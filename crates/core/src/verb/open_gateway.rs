@@ -152,7 +152,7 @@ mod tests {
         let last = swarm.head.outbox;
         let moved = swarm.ok(at(Some("https://b.example")));
         let expected = (last + 1, "https://b.example".to_owned());
-        assert_eq!(told(&swarm), [expected.clone()]);
+        assert_eq!(told(&swarm), std::slice::from_ref(&expected));
         assert_eq!(moved.moved_after, Some(last));
         assert_eq!(swarm.ok(at(Some("https://b.example"))), moved);
         swarm.ok(at(None));
