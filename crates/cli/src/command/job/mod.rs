@@ -29,7 +29,7 @@ use switchboard_client::{Client, Error};
 use switchboard_core::JobState;
 use switchboard_wire::logist::history::Exchanged;
 use switchboard_wire::logist::http::{
-    JobChangedResponse, JobHistoryPage, JobHistoryQuery, JobQuery,
+    JobChangedResponse, JobHistoryPage, JobHistoryQuery, JobQuery, SteerJobRequest,
 };
 
 use crate::context::Context;
@@ -134,6 +134,30 @@ impl Which {
 
 const NO_JOB: &str =
     "which job? name its id, set LOGIST_JOB_ID, or select one with 'switchboard job select ID'";
+
+/// A decision that may say why.
+#[derive(Debug, ClapArgs)]
+struct Decision {
+    #[command(flatten)]
+    which: Which,
+    /// Reason, kept in the job's history
+    #[arg(long, short, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Decision {
+    async fn make(
+        self,
+        context: &mut Context,
+        act: impl AsyncFn(&Client, &str, &SteerJobRequest) -> Result<JobChangedResponse, Error>,
+    ) -> Result<(), Failure> {
+        let why = SteerJobRequest {
+            reason: self.reason,
+        };
+        let act = async |client: &Client, id: &str| act(client, id, &why).await;
+        decide(self.which, context, act).await
+    }
+}
 
 /// Decides something about a job, and says what became of it.
 async fn decide(

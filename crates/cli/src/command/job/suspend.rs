@@ -1,9 +1,8 @@
 //! `switchboard job suspend`: it waits, with the agent ended.
 
 use clap::Args as ClapArgs;
-use switchboard_wire::logist::http::SteerJobRequest;
 
-use super::{Which, decide};
+use super::Decision;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -16,18 +15,14 @@ Example:
   switchboard job suspend parser --reason 'the machine is needed'")]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
-    /// Reason, kept in the job's history
-    #[arg(long, short, value_name = "TEXT")]
-    reason: Option<String>,
+    decision: Decision,
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let request = SteerJobRequest {
-        reason: args.reason,
-    };
-    decide(args.which, context, async |client, id| {
-        client.jobs().suspend(id, &request).await
-    })
-    .await
+    let decision = args.decision;
+    decision
+        .make(context, async |client, id, why| {
+            client.jobs().suspend(id, why).await
+        })
+        .await
 }
