@@ -20,10 +20,11 @@ use crate::jetpack::from_wire::lists::bad_place;
 
 /// The groups in which jobs are listed: who works first, then who is next, who waits for a person, who rests, and what
 /// has ended, the newest first.
-pub const GROUPS: [JobGroup; 7] = [
+pub const GROUPS: [JobGroup; 8] = [
     JobGroup::Running,
     JobGroup::Ready,
     JobGroup::Waiting,
+    JobGroup::Queued,
     JobGroup::Steward,
     JobGroup::Suspended,
     JobGroup::Draft,
@@ -82,7 +83,10 @@ fn is_in(state: JobState, group: JobGroup) -> bool {
     match state {
         JobState::Draft => group == JobGroup::Draft,
         JobState::Pending | JobState::ReviewRequired => {
-            matches!(group, JobGroup::Ready | JobGroup::Waiting)
+            matches!(
+                group,
+                JobGroup::Ready | JobGroup::Waiting | JobGroup::Queued
+            )
         }
         JobState::Running | JobState::Reviewing => group == JobGroup::Running,
         JobState::ApprovalRequired
@@ -242,4 +246,18 @@ pub fn change(
         actor,
         job,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_group_is_in_the_list_of_jobs_and_belongs_to_a_state() {
+        for group in JobGroup::ALL {
+            assert!(GROUPS.contains(group), "{group}");
+            let mut states = JobState::ALL.iter();
+            assert!(states.any(|state| is_in(*state, *group)), "{group}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 use switchboard_core::external::AgentScope;
-use switchboard_core::job::{JobAction, JobRole, JobState, RunBy};
+use switchboard_core::job::{JobAction, JobGroup, JobRole, JobState, RunBy};
 use switchboard_core::{Event, limits as max};
 
 use crate::jetpack::{SUPPORTED_VERSIONS, from_wire};
@@ -41,6 +41,8 @@ pub(super) enum Bound {
     Place,
     /// The same in a list of private rows.
     RecordPlace,
+    /// The same in the list of jobs, by their groups.
+    JobPlace,
     /// The type of an event.
     Event,
     /// An address without a path.
@@ -292,7 +294,8 @@ pub(super) const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("listSessions", "after", Bound::RecordPlace),
     ("readAudit", "after", Bound::RecordPlace),
     ("listJobs", "status", Items(1, JobState::ALL.len(), &Bound::Word(JobState::WORDS))),
-    ("listJobs", "after", Text(max::NAME_BYTES_MAX)),
+    ("listJobs", "after", Bound::JobPlace),
+    ("jobHistory", "after", Between(0, max::EVENT_SEQ_MAX)),
     ("getJob", "schema_version", Bound::Word(&["1.0", "1.1"])),
     ("readOutbox", "last", Id),
     ("readOutbox", "limit", Between(1, max::OUTBOX_PAGE_MAX as u64)),
@@ -360,6 +363,10 @@ impl Bound {
             Bound::Digits(min, max) => text(min, max, "^[0-9A-Fa-f]+$".to_owned()),
             Bound::Place => text(1, from_wire::lists::PLACE_DIGITS_MAX, "^[0-9]+$".to_owned()),
             Bound::RecordPlace => json!({ "pattern": r"^-?[0-9]{1,18}(\..*)?$" }),
+            Bound::JobPlace => {
+                let groups = JobGroup::WORDS.join("|");
+                json!({ "pattern": format!(r"^({groups})\.-?[0-9]{{1,18}}(\..*)?$") })
+            }
             Bound::Event => json!({ "enum": Event::KINDS }),
             Bound::Endpoint => text(
                 8,

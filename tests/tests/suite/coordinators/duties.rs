@@ -11,8 +11,8 @@ use super::Team;
 use crate::bus::peer::Peer;
 use crate::memory_crash::work;
 
-/// The director's states, engrams, and the exchange with other nodes.
-const DUTIES: usize = 3;
+/// The director's states, engrams, the exchange with other nodes, and jobs.
+const DUTIES: usize = 4;
 /// So little room that a few tasks make an engram.
 const SMALL: &str = "[memory]
 buffer_max_bytes = 2000
