@@ -1,6 +1,7 @@
 //! Jobs on the command line, with the mock agent at work: made, run, judged, decided on.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -220,19 +221,23 @@ fn ctrl_c_suspends_a_job_and_the_next_run_goes_on() {
     jobs.spec("j.json", &spec);
     let hub = jobs.project.start();
     jobs.says(0, "job create j.json");
-    let run = jobs
+    let mut run = jobs
         .command("job run j")
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
+    let mut lines = BufReader::new(run.stdout.take().expect("it is piped"));
+    let mut said = String::new();
+    while !said.contains("one: Worker begins") {
+        assert_ne!(lines.read_line(&mut said).expect("text"), 0, "{said}");
+    }
     let attempt = jobs.project.data_dir().join("jobs/j/workspace/one.md");
     until("the agent hangs", || attempt.exists().then_some(()));
     let pid = Pid::from_child(&run);
     kill_process(pid, Signal::INT).expect("it runs");
-    let ended = run.wait_with_output().expect("it ends");
-    assert_eq!(ended.status.code(), Some(130));
-    let said = String::from_utf8_lossy(&ended.stdout);
+    lines.read_to_string(&mut said).expect("text");
+    let ended = run.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(130));
     has(
         &said,
         &[
