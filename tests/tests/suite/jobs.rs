@@ -199,8 +199,7 @@ fn what_a_person_decides_is_shown_and_refused_in_plain_words() {
         &jobs.says(0, "job correct odd --action RETRY"),
         &["job odd is"],
     );
-    let done = jobs.says(0, "job run odd");
-    has(&done, &["job odd is SUCCESS"]);
+    // It goes on by itself, so that a command might come when it is done.
     let ours = dir.join("job_manifest.json");
     let shown = until("its own directory has its files", || {
         let text = fs::read(&ours).ok()?;
@@ -209,7 +208,9 @@ fn what_a_person_decides_is_shown_and_refused_in_plain_words() {
     });
     assert_eq!(shown["job_id"], "odd");
     has(&jobs.says(0, "job rerun odd"), &["job odd is"]);
-    has(&jobs.says(0, "job cancel odd"), &["job odd is CANCELED"]);
+    jobs.spec("gone.json", &json!({ "job_id": "gone" }));
+    jobs.says(0, "job create gone.json");
+    has(&jobs.says(0, "job cancel gone"), &["job gone is CANCELED"]);
     hub.stop();
 }
 
